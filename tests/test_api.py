@@ -14,6 +14,7 @@ import spmvbench
 from spmvbench.errors import UsageError
 from spmvbench.formats import Skip
 from spmvbench.reports.api import report as spmvbench_report
+from spmvbench.runner.options import precisions
 
 MATRIX = sparse.eye_array(3, format="csr")
 NO_NAMES = ["", ".", "..", "../up", "a/b", "/tmp/a", "parts", "Parts", "matrices", "index.html", "report", "shared",
@@ -119,6 +120,49 @@ def test_labels_are_no_paths(tmp_path, monkeypatch):
 def test_run_measures_other_operations(tmp_path):
     found = spmvbench.run("pde:3", "all", op="bfs@0", device="emulated", results=tmp_path, progress=False)
     assert set(found["op"]) == {"bfs@0"} and set(found["status"]) == {"ok"} and "bfs-push" in set(found["label"])
+
+
+def test_run_measures_values_narrower_than_vectors(tmp_path):
+    options = {"device": "emulated", "results": tmp_path, "progress": False}
+    found = spmvbench.run("pde:4", "csr-lanes,tile-csr", values="f64,f16", vectors=["f64"], **options)
+    found = found.set_index(["dtype", "format"])
+    assert found["status"].to_dict() == {
+        ("f64", "csr-lanes"): "ok", ("f64", "tile-csr"): "ok", ("f16/f64", "csr-lanes"): "ok",
+        ("f16/f64", "tile-csr"): "skipped",
+    }  # fmt: skip
+    assert "one type" in found.loc[("f16/f64", "tile-csr"), "reason"]
+    wide, narrow = (found.loc[(dtype, "csr-lanes")] for dtype in ("f64", "f16/f64"))
+    saved = 6 * wide["nnz"]  # bytes; x and y stay as they are
+    assert wide["bytes_format"] - narrow["bytes_format"] == wide["model_bytes"] - narrow["model_bytes"] == saved
+    assert narrow["x_sectors"] == wide["x_sectors"] and narrow["decoded"] == "yes"
+    assert wide["rounding_error"] == 0 < narrow["rounding_error"] < 2**-11
+    assert 0 < narrow["error_ratio"] < 1
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((None, None, None), ("f64",)),
+        ((("f32", "f64"), None, None), ("f32", "f64")),
+        ((None, ("f32",), None), ("f32/f64",)),
+        ((None, None, ("f32",)), ("f32",)),
+        ((None, ("f64", "f32", "bf16"), ("f64", "f32")), ("f64", "f32/f64", "bf16/f64", "f32", "bf16/f32")),
+    ],
+)
+def test_types_of_values_and_vectors_are_combined(options, expected):
+    assert precisions(*options) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((("f64",), ("f32",), None), "leave it out with --values"),
+        ((None, ("f64", "f16"), ("f32",)), "values in f64 are wider than the vectors: add --vectors f64"),
+    ],
+)
+def test_types_that_do_not_go_together_are_refused(options, said):
+    with pytest.raises(UsageError, match=said):
+        precisions(*options)
 
 
 def test_run_again_measures_nothing_again(rows):

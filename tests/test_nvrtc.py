@@ -3,6 +3,7 @@
 The emulated device is laxer than NVRTC (atomicAdd on unsigned long, min(1, 2ll), standard headers).
 """
 
+import itertools
 import re
 from collections import defaultdict
 from contextlib import suppress
@@ -17,7 +18,8 @@ from spmvbench import formats, paths
 from spmvbench.devices import nvrtc
 from spmvbench.devices.base import DeviceFault, DeviceUnavailable
 from spmvbench.formats import Csr, Launch, Skip, single_steps
-from spmvbench.testing import hard_matrices, vectors
+from spmvbench.formats.precision import PRECISIONS
+from spmvbench.testing import hard_matrices, suited, vectors
 from tests.kept import contents, formats_text, keep
 
 # Launched by the bench itself, to measure the device, and by converters on it.
@@ -132,6 +134,15 @@ OWN = {
 }
 
 
+# Converters move values of 16 bits, too. Kernels of formats that are of one type get none.
+OWN |= {
+    source: kernels | {re.sub("double|float", "f16", kernel) for kernel in kernels}
+    for source, kernels in OWN.items()
+    if source.endswith("_convert.cu") and not source.startswith("tile/")
+}
+MIXED = [PRECISIONS[name] for name in ("f32/f64", "f16/f32", "bf16/f32")]
+
+
 def regular_matrices(row_lengths):
     """A small matrix for every mean row length at which a rule may pick other template arguments."""
     seed = np.random.default_rng(0)
@@ -189,7 +200,27 @@ def found_instantiations():
                     if isinstance(launch, Launch):
                         assert launch.source in sources, f"{cls.key} launches a kernel of a file it does not name"
                         found[launch.source].add(launch.kernel)
+        if cls.op == "spmv":
+            for launch in mixed_launches(cls):
+                found[launch.source].add(launch.kernel)
     return found
+
+
+def mixed_launches(cls):
+    """What a format launches for narrower values than vectors, y = A^T x included; nothing if it refuses them."""
+    hard = hard_matrices()
+    for name, precision in itertools.product(("uniform 8", "power law", "3x3 blocks"), MIXED):
+        a = precision.rounded(suited(cls, hard[name]))
+        with suppress(Skip):
+            fmt = cls.from_csr(precision.stored(a))
+            x, y = vectors(cls, a)
+            yield from only_launches(precision.launches(fmt.launches(x, y)))
+            if cls.transposes():
+                yield from only_launches(precision.launches(fmt.transposed(y, x)))
+
+
+def only_launches(steps):
+    return [step for step in single_steps(steps) if isinstance(step, Launch)]
 
 
 def ends(listed):

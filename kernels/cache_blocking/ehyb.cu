@@ -8,18 +8,18 @@ constexpr int THREADS = 1024;  // of a block
 constexpr int BATCH = 8;  // entries of a lane that are loaded before the first is used
 
 // Entries of a slice's rows. After its end they are zeros that point to the window's zero.
-template <typename V>
+template <typename S>
 struct Batch {
   unsigned short column[BATCH];
-  V value[BATCH];
+  S value[BATCH];
 
-  __device__ __forceinline__ void load(const unsigned short* __restrict__ columns, const V* __restrict__ values,
+  __device__ __forceinline__ void load(const unsigned short* __restrict__ columns, const S* __restrict__ values,
                                        int step, int end, int zero) {
     const long long slot = static_cast<long long>(step) * WARP + lane_id();
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
       column[u] = static_cast<unsigned short>(zero);
-      value[u] = 0;
+      value[u] = S(0);
       if (step + u < end) {
         column[u] = load_stream(columns + slot + u * WARP);
         value[u] = load_stream(values + slot + u * WARP);
@@ -27,6 +27,7 @@ struct Batch {
     }
   }
 
+  template <typename V>
   __device__ __forceinline__ V times(const V* cached) const {
     V sum = 0;
 #pragma unroll
@@ -36,18 +37,18 @@ struct Batch {
 };
 
 // A lane's sum over a slice of extra rows; a column of -1 is padding.
-template <typename V>
-__device__ __forceinline__ V extra_sum(int step, int end, const int* __restrict__ columns, const V* __restrict__ values,
+template <typename V, typename S>
+__device__ __forceinline__ V extra_sum(int step, int end, const int* __restrict__ columns, const S* __restrict__ values,
                                        const V* __restrict__ x) {
   V sum = 0;
   for (; step < end; step += BATCH) {
     const long long slot = static_cast<long long>(step) * WARP + lane_id();
     int column[BATCH];
-    V value[BATCH];
+    S value[BATCH];
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
       column[u] = step + u < end ? load_stream(columns + slot + u * WARP) : -1;
-      value[u] = step + u < end ? load_stream(values + slot + u * WARP) : V(0);
+      value[u] = step + u < end ? load_stream(values + slot + u * WARP) : S(0);
     }
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
@@ -61,14 +62,14 @@ __device__ __forceinline__ V extra_sum(int step, int end, const int* __restrict_
 // Warps get a block's tasks, slices and then slices of extra rows, from a counter. NATURAL: x and y are in the matrix's
 // order; the window is gathered and y scattered by `order`. Dynamic shared memory: the window, a zero for padding to
 // point to, and the counter in the room of a value.
-template <typename V, bool NATURAL>
+template <typename V, bool NATURAL, typename S = V>
 __global__ void __launch_bounds__(THREADS)
     ehyb_spmv(int share, int window, const int* __restrict__ order, const int* __restrict__ begin,
               const int* __restrict__ slice_begin, const int* __restrict__ slice_ptr,
-              const unsigned short* __restrict__ local_columns, const V* __restrict__ values,
+              const unsigned short* __restrict__ local_columns, const S* __restrict__ values,
               const int* __restrict__ extra_begin, const int* __restrict__ extra_ptr,
               const int* __restrict__ extra_rows, const int* __restrict__ extra_columns,
-              const V* __restrict__ extra_values, const V* __restrict__ x, V* __restrict__ y) {
+              const S* __restrict__ extra_values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int STAGED = 8;  // values of x that a thread copies to the window at a time
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* cached = reinterpret_cast<V*>(dynamic_shared);
@@ -128,7 +129,7 @@ __global__ void __launch_bounds__(THREADS)
   };
   // The warp's first entries are in flight while the window is filled.
   int task = threadIdx.x / WARP;
-  Batch<V> batch;
+  Batch<S> batch;
   name(threadIdx.x);
   Row row = row_of(task);
   gather();
@@ -181,13 +182,13 @@ __global__ void __launch_bounds__(THREADS)
 // from a counter, of the block where it has the partition alone, else in counters[partition]; then slices of extra rows
 // from the counter after those, whose sums go to extra_y. Counters in device memory are 0 before. Dynamic shared memory
 // as above.
-template <typename V, bool NATURAL>
+template <typename V, bool NATURAL, typename S = V>
 __global__ void __launch_bounds__(THREADS)
     ehyb_paper(int share, int window, const int* __restrict__ order, const int* __restrict__ begin,
                const int* __restrict__ slice_begin, const int* __restrict__ slice_ptr,
-               const unsigned short* __restrict__ local_columns, const V* __restrict__ values, int extra_slices,
+               const unsigned short* __restrict__ local_columns, const S* __restrict__ values, int extra_slices,
                const int* __restrict__ extra_ptr, const int* __restrict__ extra_columns,
-               const V* __restrict__ extra_values, int* __restrict__ counters, const V* __restrict__ x,
+               const S* __restrict__ extra_values, int* __restrict__ counters, const V* __restrict__ x,
                V* __restrict__ extra_y, V* __restrict__ y) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* cached = reinterpret_cast<V*>(dynamic_shared);
@@ -248,10 +249,10 @@ __global__ void ehyb_add(int n, const int* __restrict__ extra_rows, const V* __r
 }
 
 // The extra rows that blocks have left to all: a warp per slice.
-template <typename V>
+template <typename V, typename S = V>
 __global__ void ehyb_left(int blocks, const int* __restrict__ extra_begin, const int* __restrict__ extra_ptr,
                           const int* __restrict__ extra_rows, const int* __restrict__ extra_columns,
-                          const V* __restrict__ extra_values, const V* __restrict__ x, V* __restrict__ y) {
+                          const S* __restrict__ extra_values, const V* __restrict__ x, V* __restrict__ y) {
   const int slice = extra_begin[blocks] + static_cast<int>(global_thread() / WARP);
   if (slice >= extra_begin[blocks + 1]) return;
   const int row = extra_rows[static_cast<long long>(slice) * WARP + lane_id()];

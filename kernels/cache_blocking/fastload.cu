@@ -29,10 +29,10 @@ __device__ __forceinline__ Column<V, I> column_of(long long block, int blocks, c
 
 // A warp takes BATCH blocks at a time and STEPS entries of each column. KEEP: products stay at their entries' places in
 // `out`, (nnz,), and rows are not read; else they are added to `out`, y.
-template <typename V, typename I, int BATCH, int STEPS, bool FLAT, bool KEEP>
+template <typename V, typename I, int BATCH, int STEPS, bool FLAT, bool KEEP, typename S = V>
 __global__ void fastload(int blocks, const I* __restrict__ block_ptr, const int* __restrict__ block_col,
                          const int* __restrict__ block_length, const int* __restrict__ block_height,
-                         const int* __restrict__ row_idx, const V* __restrict__ values, const V* __restrict__ x,
+                         const int* __restrict__ row_idx, const S* __restrict__ values, const V* __restrict__ x,
                          V* __restrict__ out) {
   const long long first = global_thread() / WARP * BATCH;
   Column<V, I> column[BATCH];
@@ -74,11 +74,11 @@ __global__ void fastload(int blocks, const I* __restrict__ block_ptr, const int*
 
 // Blocks of height 1, by what block_format says of the rows in them: 0 is a short block, whose products are added one
 // by one; 1 has one row, which gets one sum; 2 has runs of equal rows, which get a sum each.
-template <typename V, typename I, int BATCH>
+template <typename V, typename I, int BATCH, typename S = V>
 __global__ void fastload_optimized(int blocks, const I* __restrict__ block_ptr, const int* __restrict__ block_col,
                                    const int* __restrict__ block_length, const int* __restrict__ block_height,
                                    const unsigned char* __restrict__ block_format, const int* __restrict__ row_idx,
-                                   const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                                   const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const long long first = global_thread() / WARP * BATCH;
   const int lane = lane_id();
   int rows[BATCH];

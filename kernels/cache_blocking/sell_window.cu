@@ -28,12 +28,12 @@ __device__ __forceinline__ unsigned field(const unsigned* words, int i) {
 // The products of GROUPS groups of positions, each TEAM behind the one before; all are loaded before the first is used.
 // `words` and `values` are the lane's of the first group. A column of all ones is padding, whose x is not used, so that an
 // infinite one does no harm.
-template <int BITS, int TEAM, int GROUPS, typename V>
-__device__ __forceinline__ V groups_sum(const unsigned* __restrict__ words, const V* __restrict__ values,
+template <int BITS, int TEAM, int GROUPS, typename V, typename S>
+__device__ __forceinline__ V groups_sum(const unsigned* __restrict__ words, const S* __restrict__ values,
                                         SharedRead<V> window) {
-  constexpr int WORDS = GROUP * BITS / 32, VECTOR = 16 / sizeof(V);
+  constexpr int WORDS = GROUP * BITS / 32, VECTOR = 16 / sizeof(S);
   unsigned packed[GROUPS][WORDS];
-  V loaded[GROUPS][GROUP];
+  S loaded[GROUPS][GROUP];
 #pragma unroll
   for (int g = 0; g < GROUPS; ++g) {
 #pragma unroll
@@ -57,15 +57,15 @@ __device__ __forceinline__ V groups_sum(const unsigned* __restrict__ words, cons
 
 // A thread's share of a slice: the groups `team`, team + TEAM, ..., FLIGHT of them loaded at a time, and the rest of less
 // than a group.
-template <int BITS, int TEAM, int FLIGHT, typename V>
+template <int BITS, int TEAM, int FLIGHT, typename V, typename S>
 __device__ __forceinline__ V window_sum(int team, int width, const unsigned* __restrict__ words,
-                                        const V* __restrict__ values, SharedRead<V> window) {
-  constexpr int WORDS = GROUP * BITS / 32, VECTOR = 16 / sizeof(V);
+                                        const S* __restrict__ values, SharedRead<V> window) {
+  constexpr int WORDS = GROUP * BITS / 32, VECTOR = 16 / sizeof(S);
   constexpr unsigned PADDING = (1u << BITS) - 1;
   const int lane = lane_id(), whole = width / GROUP;
   V sum = 0;
   const unsigned* word = words + team * (WORDS * WARP) + lane;
-  const V* value = values + team * (GROUP * WARP) + lane * VECTOR;
+  const S* value = values + team * (GROUP * WARP) + lane * VECTOR;
   int left = (whole - team + TEAM - 1) / TEAM;  // groups
   for (; left >= FLIGHT; left -= FLIGHT) {
     sum += groups_sum<BITS, TEAM, FLIGHT>(word, value, window);
@@ -80,13 +80,13 @@ __device__ __forceinline__ V window_sum(int team, int width, const unsigned* __r
   const int rest = width % GROUP;
   if (rest != 0 && whole % TEAM == team) {
     unsigned packed[WORDS];
-    V loaded[GROUP];
+    S loaded[GROUP];
     const unsigned* from = words + static_cast<long long>(whole) * (WORDS * WARP) + lane;
-    const V* const first = values + static_cast<long long>(whole) * (GROUP * WARP) + lane;
+    const S* const first = values + static_cast<long long>(whole) * (GROUP * WARP) + lane;
 #pragma unroll
     for (int i = 0; i < WORDS; ++i) packed[i] = i * 32 < rest * BITS ? load_stream(from + i * WARP) : 0u;
 #pragma unroll
-    for (int i = 0; i < GROUP; ++i) loaded[i] = i < rest ? load_stream(first + i * WARP) : V(0);
+    for (int i = 0; i < GROUP; ++i) loaded[i] = i < rest ? load_stream(first + i * WARP) : S(0);
 #pragma unroll
     for (int i = 0; i < GROUP; ++i) {
       const unsigned column = field<BITS>(packed, i);
@@ -98,10 +98,10 @@ __device__ __forceinline__ V window_sum(int team, int width, const unsigned* __r
 
 // A thread's share of a slice of packed columns. Of each column 8 bits are stored as such. The k-th one among the upper
 // bits, at p, says that the rest of column k is p - k (Elias-Fano); rows with fewer entries have fewer ones.
-template <int TEAM, typename V>
+template <int TEAM, typename V, typename S>
 __device__ __forceinline__ V packed_sum(int bytes, int team, int width, const unsigned* __restrict__ words,
-                                        const V* __restrict__ values, SharedRead<V> window) {
-  constexpr int VECTOR = 16 / sizeof(V), WORDS = GROUP / 4;
+                                        const S* __restrict__ values, SharedRead<V> window) {
+  constexpr int VECTOR = 16 / sizeof(S), WORDS = GROUP / 4;
   const int lane = lane_id(), whole = width / GROUP, low_words = (width + 3) / 4;
   const unsigned* const upper = words + low_words * WARP;
   const unsigned char* const left = reinterpret_cast<const unsigned char*>(upper + bytes / 4 * WARP);
@@ -114,19 +114,19 @@ __device__ __forceinline__ V packed_sum(int bytes, int team, int width, const un
     ones |= static_cast<unsigned long long>(found) << bytes / 4 * 32;
   }
   V sum = 0;
-  const auto take = [&](int k, unsigned low, V value) {
+  const auto take = [&](int k, unsigned low, S value) {
     const int p = __ffsll(static_cast<long long>(ones)) - 1;
     if (ones != 0) sum += value * window[(p - k) * 256 + static_cast<int>(low & 255)];
     ones &= ones - 1;
   };
   unsigned low[WORDS];
-  V loaded[GROUP];
-  const auto load = [&](int group, unsigned (&codes)[WORDS], V(&found)[GROUP]) {
+  S loaded[GROUP];
+  const auto load = [&](int group, unsigned (&codes)[WORDS], S(&found)[GROUP]) {
 #pragma unroll
     for (int i = 0; i < WORDS; ++i) codes[i] = load_stream(words + (group * WORDS + i) * WARP + lane);
 #pragma unroll
     for (int i = 0; i < GROUP; i += VECTOR) {
-      const V* const from = values + static_cast<long long>(group) * (GROUP * WARP) + i * WARP + lane * VECTOR;
+      const S* const from = values + static_cast<long long>(group) * (GROUP * WARP) + i * WARP + lane * VECTOR;
       load_values<VECTOR>(from, found + i);
     }
   };
@@ -138,7 +138,7 @@ __device__ __forceinline__ V packed_sum(int bytes, int team, int width, const un
   for (int g = 0; g < min(team, whole); ++g) skip();
   for (int group = team; group < whole; group += TEAM) {
     unsigned coming[WORDS];
-    V ahead[GROUP];
+    S ahead[GROUP];
     load(min(group + TEAM, whole - 1), coming, ahead);  // the last once more, so that no test keeps loads waiting
 #pragma unroll
     for (int i = 0; i < GROUP; ++i) take(group * GROUP + i, low[i / 4] >> i % 4 * 8, loaded[i]);
@@ -158,15 +158,15 @@ __device__ __forceinline__ V packed_sum(int bytes, int team, int width, const un
 }
 
 // The same of whole columns, whose x lies in global memory; -1 is padding.
-template <int TEAM, typename V>
+template <int TEAM, typename V, typename S>
 __device__ __forceinline__ V global_sum(int team, int width, const int* __restrict__ columns,
-                                        const V* __restrict__ values, const V* __restrict__ x) {
-  constexpr int VECTOR = 16 / sizeof(V);
+                                        const S* __restrict__ values, const V* __restrict__ x) {
+  constexpr int VECTOR = 16 / sizeof(S);
   const int lane = lane_id(), whole = width / GROUP * GROUP;
   V sum = 0;
   for (int begin = team * GROUP; begin < width; begin += TEAM * GROUP) {
     int at[GROUP];
-    V loaded[GROUP];
+    S loaded[GROUP];
 #pragma unroll
     for (int i = 0; i < GROUP; ++i) {
       const int position = begin + i;
@@ -174,7 +174,7 @@ __device__ __forceinline__ V global_sum(int team, int width, const int* __restri
                                                  lane * VECTOR + i % VECTOR
                                            : static_cast<long long>(position) * WARP + lane;
       at[i] = position < width ? load_stream(columns + static_cast<long long>(position) * WARP + lane) : -1;
-      loaded[i] = position < width ? load_stream(values + slot) : V(0);
+      loaded[i] = position < width ? load_stream(values + slot) : S(0);
     }
 #pragma unroll
     for (int i = 0; i < GROUP; ++i) {
@@ -184,9 +184,9 @@ __device__ __forceinline__ V global_sum(int team, int width, const int* __restri
   return sum;
 }
 
-template <int TEAM, int FLIGHT, bool PACKED_ONES, typename V>
+template <int TEAM, int FLIGHT, bool PACKED_ONES, typename V, typename S>
 __device__ __forceinline__ V slice_sum(int bits, int team, int width, const unsigned* __restrict__ words,
-                                       const V* __restrict__ values, SharedRead<V> window, const V* __restrict__ x) {
+                                       const S* __restrict__ values, SharedRead<V> window, const V* __restrict__ x) {
   if constexpr (PACKED_ONES) {
     if (bits > PACKED) return packed_sum<TEAM>(bits - PACKED, team, width, words, values, window);
   }
@@ -228,10 +228,10 @@ constexpr int resident(int threads, int flight) {
 // word / 8, the first column less the window's, width * WIDTH_UNIT + bits}. TEAM warps share it; if that is one, a warp takes
 // the next slice once it is done. SORTED: `perm` holds the row of each place. FLIGHT: groups in flight. PACKED_ONES: slices
 // may have packed columns.
-template <typename V, int THREADS, int TEAM, bool SORTED, int FLIGHT, bool PACKED_ONES>
+template <typename V, int THREADS, int TEAM, bool SORTED, int FLIGHT, bool PACKED_ONES, typename S = V>
 __global__ void __launch_bounds__(THREADS, resident<V>(THREADS, FLIGHT))
     sell_window_spmv(int rows, int cols, const int4* __restrict__ chunks, const int4* __restrict__ slices,
-                     const unsigned* __restrict__ words, const V* __restrict__ values, const int* __restrict__ perm,
+                     const unsigned* __restrict__ words, const S* __restrict__ values, const int* __restrict__ perm,
                      const V* __restrict__ x, V* __restrict__ y) {
   constexpr int TEAMS = THREADS / WARP / TEAM;
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
@@ -249,7 +249,7 @@ __global__ void __launch_bounds__(THREADS, resident<V>(THREADS, FLIGHT))
     const int bits = PACKED_ONES ? min(slice.w % WIDTH_UNIT, 32) : slice.w % WIDTH_UNIT;
     const char* const value = reinterpret_cast<const char*>(values + static_cast<long long>(slice.x) * WARP);
     const char* const column = reinterpret_cast<const char*>(words + static_cast<long long>(slice.y) * QUARTER);
-    if (at < positions * static_cast<int>(WARP * sizeof(V))) prefetch_l2(value + at);
+    if (at < positions * static_cast<int>(WARP * sizeof(S))) prefetch_l2(value + at);
     if (at < positions * bits * 4) prefetch_l2(column + at);
   }
   await_copies();

@@ -10,10 +10,10 @@ constexpr int SCOO_BATCH = 4;     // entries of a thread at a time
 // that neighbouring threads add to different ones. A row that is in several slices has them to itself, and y is zero
 // there. With registers for three blocks per multiprocessor, gathers of a thread are in flight together; for four, one
 // waits for the other.
-template <typename V, typename I>
+template <typename V, typename I, typename S = V>
 __global__ void __launch_bounds__(SCOO_THREADS, SCOO_RESIDENT)
     scoo(const int* __restrict__ slice_row, const I* __restrict__ slice_ptr, const int* __restrict__ slice_copies,
-         const unsigned short* __restrict__ row_idx, const int* __restrict__ col_idx, const V* __restrict__ values,
+         const unsigned short* __restrict__ row_idx, const int* __restrict__ col_idx, const S* __restrict__ values,
          const V* __restrict__ x, V* __restrict__ y) {
   constexpr int BATCH = SCOO_BATCH;
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
@@ -68,13 +68,13 @@ __global__ void __launch_bounds__(SCOO_THREADS, SCOO_RESIDENT)
 }
 
 // The products of one column, by jagged diagonals: its d-th entry is where diagonal d begins and the column's rank in.
-template <typename V, typename R>
+template <typename S, typename R>
 struct Jagged {
   const int* __restrict__ diagonal;
   const R* __restrict__ row_idx;
-  const V* __restrict__ values;
+  const S* __restrict__ values;
 
-  template <typename Add>
+  template <typename V, typename Add>
   __device__ __forceinline__ void walk(int diagonals, int rank, V x, Add add) const {
     for (int d = 0; d < diagonals; ++d) {
       const int begin = diagonal[d];
@@ -85,22 +85,22 @@ struct Jagged {
 };
 
 // TJAD (Abu-Sufah & Abdel-Karim 2012). A thread per column, in order of length; products are added to y, which is zero.
-template <typename V>
+template <typename V, typename S = V>
 __global__ void tjad(int columns, int diagonals, const int* __restrict__ column, const int* __restrict__ diagonal,
-                     const int* __restrict__ row_idx, const V* __restrict__ values, const V* __restrict__ x,
+                     const int* __restrict__ row_idx, const S* __restrict__ values, const V* __restrict__ x,
                      V* __restrict__ y) {
   const long long rank = global_thread();
   if (rank >= columns) return;
-  const Jagged<V, int> jagged{diagonal, row_idx, values};
+  const Jagged<S, int> jagged{diagonal, row_idx, values};
   jagged.walk(diagonals, static_cast<int>(rank), load_x(x, load_stream(column + rank)),
               [=](int row, V product) { atomicAdd(y + row, product); });
 }
 
 // BTJAD. The same inside blocks of `height` rows, whose y is in shared memory.
-template <typename V>
+template <typename V, typename S = V>
 __global__ void btjad(int rows, int height, const int* __restrict__ column_ptr, const int* __restrict__ column,
                       const int* __restrict__ diagonal_ptr, const int* __restrict__ diagonal,
-                      const unsigned short* __restrict__ row_idx, const V* __restrict__ values, const V* __restrict__ x,
+                      const unsigned short* __restrict__ row_idx, const S* __restrict__ values, const V* __restrict__ x,
                       V* __restrict__ y) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* const sums = reinterpret_cast<V*>(dynamic_shared);
@@ -109,7 +109,7 @@ __global__ void btjad(int rows, int height, const int* __restrict__ column_ptr, 
   const int first = column_ptr[blockIdx.x];
   const int columns = column_ptr[blockIdx.x + 1] - first;
   const int diagonals = diagonal_ptr[blockIdx.x + 1] - diagonal_ptr[blockIdx.x];
-  const Jagged<V, unsigned short> jagged{diagonal + diagonal_ptr[blockIdx.x], row_idx, values};
+  const Jagged<S, unsigned short> jagged{diagonal + diagonal_ptr[blockIdx.x], row_idx, values};
   for (int k = threadIdx.x; k < columns; k += blockDim.x) {
     jagged.walk(diagonals, k, load_x(x, load_stream(column + first + k)),
                 [=](int row, V product) { atomicAdd(sums + row, product); });
@@ -123,10 +123,10 @@ __global__ void btjad(int rows, int height, const int* __restrict__ column_ptr, 
 
 // PCSR (Dehnavi, Fernandez & Giannacopoulos 2010). A block per ROWS rows; the x of a tile of WIDTH columns is copied to
 // shared memory, LANES lanes sum a row's segment there.
-template <typename V, typename I, int ROWS, int WIDTH, int LANES>
+template <typename V, typename I, int ROWS, int WIDTH, int LANES, typename S = V>
 __global__ void pcsr(int rows, int cols, const int* __restrict__ tile_ptr, const int* __restrict__ tile,
                      const I* __restrict__ segment_ptr, const unsigned short* __restrict__ col_idx,
-                     const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                     const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   __shared__ V window[WIDTH];
   __shared__ V sums[ROWS];
   const int lane = threadIdx.x % LANES;
@@ -157,11 +157,11 @@ __global__ void pcsr(int rows, int cols, const int* __restrict__ tile_ptr, const
 // TILE-COMPOSITE (Yang, Parthasarathy & Sadayappan 2011), one column tile. A warp per workload: rows of one width,
 // stored row by row where it is at least as wide as high, else position by position. A row is in one workload of a
 // tile.
-template <typename V, typename C>
+template <typename V, typename C, typename S = V>
 __global__ void tile_composite(int workloads, const long long* __restrict__ offset, const int* __restrict__ width,
                                const int* __restrict__ height, const int* __restrict__ first_row,
                                const int* __restrict__ rows, const C* __restrict__ col_idx,
-                               const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                               const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const long long workload = global_thread() / WARP;
   if (workload >= workloads) return;  // the whole warp
   const int wide = width[workload];

@@ -4,8 +4,8 @@
 constexpr int BLOCK = 256;      // threads, and rows of a block
 constexpr int PRODUCTS = 1024;  // in shared memory at a time
 
-template <typename V, typename I>
-__global__ void perfect_products(I nnz, const int* __restrict__ col_idx, const V* __restrict__ values,
+template <typename V, typename I, typename S = V>
+__global__ void perfect_products(I nnz, const int* __restrict__ col_idx, const S* __restrict__ values,
                                  const V* __restrict__ x, V* __restrict__ products) {
   const long long k = global_thread();
   if (k < nnz) products[k] = load_stream(values + k) * load_x(x, load_stream(col_idx + k));

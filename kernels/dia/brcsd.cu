@@ -53,11 +53,11 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 // The row blocks from members[first] on, a block each, whose diagonals are in a list that row blocks may share.
-template <typename V, typename I, bool ADD>
+template <typename V, typename I, bool ADD, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     brcsd_table(int first, int rows, int cols, const int* __restrict__ members, const I* __restrict__ segment_ptr,
                 const int* __restrict__ pattern, const int* __restrict__ pattern_ptr, const int* __restrict__ offset,
-                const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const int block = __ldg(members + first + blockIdx.x);
   const long long row = static_cast<long long>(block) * BLOCK + threadIdx.x;
   if (row >= rows) return;

@@ -7,27 +7,28 @@ constexpr int FRAGMENT = 32;
 constexpr int LONG_BLOCK = 256;  // threads that sum the pieces of a long row
 
 // The operands of the product of a slot.
-template <typename V>
+template <typename V, typename S>
 struct Slots {
   const int* __restrict__ columns;
-  const V* __restrict__ values;
+  const S* __restrict__ values;
   const V* __restrict__ x;
 
   __device__ __forceinline__ V factor(int column) const { return column >= 0 ? load_x(x, column) : V(0); }
 };
 
 // COUNT fragments, a slot of each in every lane, in flight; what is at `end` and after is none.
-template <typename V, int COUNT>
+template <typename S, int COUNT>
 struct Fragments {
   int column[COUNT];
-  V value[COUNT];
+  S value[COUNT];
 
-  __device__ __forceinline__ void load(const Slots<V>& a, long long at, long long end) {
+  template <typename V>
+  __device__ __forceinline__ void load(const Slots<V, S>& a, long long at, long long end) {
 #pragma unroll
     for (int f = 0; f < COUNT; ++f) {
       const bool inside = at + f * FRAGMENT < end;
       column[f] = inside ? load_stream(a.columns + at + f * FRAGMENT + lane_id()) : -1;
-      value[f] = inside ? load_stream(a.values + at + f * FRAGMENT + lane_id()) : V(0);
+      value[f] = inside ? load_stream(a.values + at + f * FRAGMENT + lane_id()) : S(0);
     }
   }
 };
@@ -36,10 +37,10 @@ __device__ __forceinline__ int warps_of(int items) { return (items + WARP - 1) /
 
 // The rows of two fragments with two rows per line, the first in the slots below SPLIT, the other in those from it on:
 // lane t has the sum of row t of 32.
-template <int SPLIT, typename V>
-__device__ __forceinline__ V two_a_line(const Slots<V>& a, long long at) {
+template <int SPLIT, typename V, typename S>
+__device__ __forceinline__ V two_a_line(const Slots<V, S>& a, long long at) {
   const int lane = lane_id();
-  Fragments<V, 2> now;
+  Fragments<S, 2> now;
   now.load(a, at, at + 2 * FRAGMENT);
   V mine = 0;
 #pragma unroll
@@ -56,10 +57,10 @@ __device__ __forceinline__ V two_a_line(const Slots<V>& a, long long at) {
 }
 
 // Rows of 4 slots: four fragments, lane t has the sum of row t of 32.
-template <typename V>
-__device__ __forceinline__ V one_a_line(const Slots<V>& a, long long at) {
+template <typename V, typename S>
+__device__ __forceinline__ V one_a_line(const Slots<V, S>& a, long long at) {
   const int lane = lane_id();
-  Fragments<V, 4> now;
+  Fragments<S, 4> now;
   now.load(a, at, at + 4 * FRAGMENT);
   V mine = 0;
 #pragma unroll
@@ -74,8 +75,8 @@ __device__ __forceinline__ V one_a_line(const Slots<V>& a, long long at) {
 
 // LOOP blocks of 8 medium rows, their fragments as one stream, LOADS of them in flight at a time. Lane 8 i + g has
 // the sum of row g of block i.
-template <int LOOP, int LOADS, typename V, typename I>
-__device__ __forceinline__ V blocks_of_eight(const Slots<V>& a, long long base, int first, int blocks,
+template <int LOOP, int LOADS, typename V, typename S, typename I>
+__device__ __forceinline__ V blocks_of_eight(const Slots<V, S>& a, long long base, int first, int blocks,
                                              const I* __restrict__ block_ptr) {
   const int lane = lane_id();
   const int last = min(first + LOOP, blocks);
@@ -92,7 +93,7 @@ __device__ __forceinline__ V blocks_of_eight(const Slots<V>& a, long long base, 
     if (block < last) block_end = block_ptr[block + 1];
   };
   for (long long at = block_ptr[first]; at < end; at += LOADS * FRAGMENT) {
-    Fragments<V, LOADS> now;
+    Fragments<S, LOADS> now;
     now.load(a, base + at, base + end);
     V factor[LOADS];
 #pragma unroll
@@ -128,18 +129,18 @@ struct Classes {
 // A warp per piece, LOOP blocks of 8 medium rows, or 32 places. Places are in the order of classes: NATURAL says
 // whether y is in the matrix's order. partial: the sum of each piece. rest: entries of medium rows that no fragment
 // holds.
-template <typename V, typename I, bool NATURAL, int LOOP, int LOADS>
+template <typename V, typename I, bool NATURAL, int LOOP, int LOADS, typename S = V>
 __global__ void dasp_spmv(const Classes classes, const I* __restrict__ block_ptr, const I* __restrict__ rest_ptr,
-                          const int* __restrict__ order, const int* __restrict__ columns, const V* __restrict__ values,
+                          const int* __restrict__ order, const int* __restrict__ columns, const S* __restrict__ values,
                           const V* __restrict__ x, V* __restrict__ y, V* __restrict__ partial) {
-  const Slots<V> a{columns, values, x};
+  const Slots<V, S> a{columns, values, x};
   const int lane = lane_id();
   long long warp = global_thread() / WARP;
   const auto store = [&](long long place, V sum) { y[NATURAL ? load_stream(order + place) : place] = sum; };
 
   if (warp < classes.pieces) {
     RowSums<V> sums;
-    Fragments<V, 2> now;
+    Fragments<S, 2> now;
     now.load(a, warp * PIECE, (warp + 1) * PIECE);
 #pragma unroll
     for (int f = 0; f < 2; ++f) sums.add(now.value[f], a.factor(now.column[f]));

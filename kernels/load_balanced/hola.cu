@@ -41,16 +41,16 @@ __device__ __forceinline__ V add_open(int first_end, V open, V* sums) {
 // One block's BLOCK * ITEMS entries; start and y are as tile_starts in tiles.cu leaves them. The block's first row and
 // its last are added to y by atomics, the others stored. col_idx and values are aligned to 16 bytes. SCAN: open sums of
 // threads are combined by a scan over the block; else as add_open does.
-template <typename V, typename I, int BLOCK, int ITEMS, bool SCAN>
+template <typename V, typename I, int BLOCK, int ITEMS, bool SCAN, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     hola(int rows, I nnz, const int* __restrict__ start, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-         const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+         const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int SHARE = BLOCK * ITEMS;
   constexpr int PAIRS = ITEMS / 2;
   constexpr int EARLY = 2;  // rows of a thread whose pointers are loaded together with the entries
   // A thread reads its pairs back one by one: moved so that neighbouring threads' are in different banks.
   constexpr int SHIFT = sizeof(V) == 8 ? 3 : 4;
-  using Loads = EntryPairs<V, BLOCK, PAIRS>;
+  using Loads = EntryPairs<V, BLOCK, PAIRS, S>;
   using Pair = typename Loads::Pair;
   __shared__ __align__(16) Pair pairs[SHARE / 2];
   __shared__ unsigned ends[SHARE / WARP];

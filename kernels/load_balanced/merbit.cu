@@ -28,11 +28,11 @@ __device__ __forceinline__ void add_open(V* sums, int first, V first_sum, int at
 // values, the products of the block's entries and after them its part of y. Registers for 1,024 threads per
 // multiprocessor keep all loads of a lane in flight; for more threads the compiler has some wait for others (582 in
 // place of 551 GFLOPS on an H200, fem:60:3).
-template <typename V, int BLOCK, int SIGMA, int BATCH>
+template <typename V, int BLOCK, int SIGMA, int BATCH, typename S = V>
 __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)
     merbit(int rows, long long steps, int tiles, const int* __restrict__ tile_entry,
            const unsigned* __restrict__ tile_row, const typename LaneBits<SIGMA>::Word* __restrict__ lane_bits,
-           const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+           const int* __restrict__ col_idx, const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int WARPS = BLOCK / WARP;
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   const int first_tile = blockIdx.x * WARPS;

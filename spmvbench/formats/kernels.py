@@ -135,9 +135,9 @@ def text(source: str) -> str:
 class Declaration:
     """A kernel as its file declares it.
 
-    template: name and default of each template parameter, the default empty without one. parameters: the text of each
-    function parameter. types: the type of each that is a number or a pointer to one, ``V`` of ``const V* x``; empty for
-    others.
+    template: name and default of each template parameter, the default empty without one; a pack is named ``...``.
+    parameters: the text of each function parameter. types: the type of each that is a number or a pointer to one, ``V``
+    of ``const V* x``; empty for others.
     """
 
     template: tuple[tuple[str, str], ...] = ()
@@ -164,7 +164,7 @@ def declaration(source: str, kernel: str) -> Declaration:
     template = before[1].rpartition("template<")[2] if before else ""
     declared = (re.match(r"(?:[^=]*[^\w=])?(\w+)\s*(?:=(.*))?$", part, re.DOTALL) for part in split(template))
     return Declaration(
-        tuple((match[1], (match[2] or "").strip()) for match in declared if match),
+        tuple(("..." if "..." in match[0] else match[1], (match[2] or "").strip()) for match in declared if match),
         tuple(part.strip() for part in split(found[1])),
     )
 

@@ -115,7 +115,7 @@ class Precision:
     def _deduced(self, launch: Launch, known: Declaration) -> dict[str, str]:
         """The types of template parameters that follow from arrays and numbers of floating point."""
         name = launch.kernel.partition("<")[0]
-        if len(known.parameters) != len(launch.args):
+        if len(known.parameters) != len(launch.args) or any(parameter == "..." for parameter, _ in known.template):
             raise Skip(f"the types that {name} takes are not known: values and vectors have to be of one type")
         found: dict[str, str] = {}
         for kind, arg in zip(known.types, launch.args, strict=True):

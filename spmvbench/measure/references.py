@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spmvbench.devices import Device
 from spmvbench.formats import Csr
@@ -43,7 +43,9 @@ class References:
         a = a.read_only()
         device_a = a.on(device.xp)
         stored = precision.stored(a).read_only() if precision.is_mixed else a
-        device_stored = stored.on(device.xp) if precision.is_mixed else device_a
+        device_stored = device_a
+        if precision.is_mixed:  # the same index arrays
+            device_stored = replace(device_a, values=device.to_device(stored.values), vectors=stored.vectors)
         checks = {name: op.checks(a, device_a, device, seed, fresh) for name, op in ops.items()}
         for array in vars(a).values():  # row lengths, which formats may use as well
             if hasattr(array, "flags"):

@@ -130,7 +130,7 @@ class Layout(NamedTuple):
         if shared_bytes > limits.shared_bytes:
             raise Skip(f"{shared_bytes:,} bytes of shared memory are asked for, the device has {limits.shared_bytes:,}")
         room = {"sms": sms or limits.multiprocessors, "shared_bytes": shared_bytes or limits.shared_bytes}
-        return cut_by_rule(a.rows, a.dtype.itemsize, **room, share=share, kernel=kernel)
+        return cut_by_rule(a.rows, a.vector_dtype.itemsize, **room, share=share, kernel=kernel)
 
     @classmethod
     def of(cls, a: Csr, method: str, **rule: Any) -> Layout:
@@ -329,10 +329,10 @@ class Ehyb(Format):
         slices = (self.permutation, self.begin, self.slice_begin, self.slice_ptr, self.local_columns, self.values)
         window = (np.int32(self.blocks // self.partitions), np.int32(self.window), *slices)
         options = f"<{value}, {cbool(self.natural)}>"
-        shared = (self.window + 2) * self.values.itemsize  # the window's zero and the counter follow
+        shared = (self.window + 2) * y.itemsize  # the window's zero and the counter follow
         if self.kernel == "paper":
             counters = self.xp.empty(self.partitions + 1, dtype=np.int32)
-            sums = self.xp.empty(len(self.extra_rows), dtype=self.values.dtype)
+            sums = self.xp.empty(len(self.extra_rows), dtype=y.dtype)
             paper = (np.int32(len(self.extra_ptr) - 1), self.extra_ptr, self.extra_columns, self.extra_values)
             both, add = (*window, *paper, counters, x, sums, y), (np.int32(len(sums)), self.extra_rows, sums, y)
             return [

@@ -353,7 +353,8 @@ class TwoPhase(Format):
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         nnz = self.place.dtype.type(len(self.values))
-        sorted_x, products, rearranged = (self.xp.empty_like(array) for array in (x, self.values, self.values))
+        sizes = len(x), len(self.values), len(self.values)
+        sorted_x, products, rearranged = (self.xp.empty(size, dtype=x.dtype) for size in sizes)
         multiply = self.columns.products(None, self.values, sorted_x, products)
         args = (nnz, self.place, products, rearranged)
         rearrange = Launch("vector.cu", f"gather<{ctype(products)}, {ctype(nnz)}>", *per_thread(len(products)), args)

@@ -35,6 +35,7 @@ class Pcsr(Format):
     segment_ptr: Array  # (tiles * 256 + 1,), int32, or int64 where slots need it: first slot of each row's segment
     col_idx: Array  # (slots,), uint16: column in the tile
     values: Array  # (slots,)
+    x_bytes: int  # of an element
 
     @classmethod
     def _layout(cls, a: Csr, width: int) -> tuple[Array, Array, Array, Array, Array]:
@@ -71,7 +72,7 @@ class Pcsr(Format):
         col_idx = last[expand(segment_ptr, slots)]
         col_idx[slot], values[slot] = local, a.values[order]
         found = {"tile_ptr": tile_ptr, "tile": tile, "segment_ptr": segment_ptr}
-        return found | {"col_idx": col_idx, "values": values}
+        return found | {"col_idx": col_idx, "values": values, "x_bytes": a.vector_dtype.itemsize}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         xp, slots = self.xp, len(self.values)
@@ -94,4 +95,4 @@ class Pcsr(Format):
     @property
     def detail(self) -> dict[str, Any]:
         """Bytes of x that a product copies to shared memory."""
-        return {"x_bytes_copied": len(self.tile) * self.width * self.values.dtype.itemsize}
+        return {"x_bytes_copied": len(self.tile) * self.width * self.x_bytes}

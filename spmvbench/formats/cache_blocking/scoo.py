@@ -98,7 +98,7 @@ class Scoo(Format):
 
     @classmethod
     def _slices(cls, a: Csr, copies: int, shared_bytes: int) -> Slices:
-        return Slices.of(a, shared_bytes // a.dtype.itemsize, copies)
+        return Slices.of(a, shared_bytes // a.vector_dtype.itemsize, copies)
 
     @classmethod
     def estimate(cls, a: Csr, *, copies: int, shared_bytes: int) -> int:
@@ -129,7 +129,7 @@ class Scoo(Format):
     def launches(self, x: Array, y: Array) -> list[Launch]:
         kernel = f"scoo<{ctype(self.values)}, {ctype(self.slice_ptr)}>"
         args = (self.slice_row, self.slice_ptr, self.slice_copies, self.row_idx, self.col_idx, self.values, x, y)
-        window = self.window * self.values.dtype.itemsize
+        window = self.window * y.dtype.itemsize
         slices = Launch("cache_blocking/windows.cu", kernel, len(self.slice_copies), THREADS, args, window)
         return [zero_fill(y), slices] if self.rows_cut else [slices]
 

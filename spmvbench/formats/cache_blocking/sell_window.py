@@ -198,9 +198,9 @@ class SellWindow(Format):
 
     @classmethod
     def _layout(cls, a: Csr, window: int, blocks: int, threads: int, sigma: int, *, packed: bool) -> Layout:
-        limits = device_limits(a)
+        limits, item = device_limits(a), a.vector_dtype.itemsize
         room = min(window * 1024 or limits.shared_bytes // 2, limits.shared_bytes)
-        columns = max(room - STATIC_BYTES - threads * a.dtype.itemsize, 1024) // a.dtype.itemsize // ALIGNED * ALIGNED
+        columns = max(room - STATIC_BYTES - threads * item, 1024) // item // ALIGNED * ALIGNED
         return layout_of(a, columns, blocks * limits.multiprocessors, sigma, packed=packed)
 
     @classmethod

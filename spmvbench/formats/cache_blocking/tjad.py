@@ -139,6 +139,6 @@ class Btjad(JaggedColumns):
         size = np.int32(self.shape[0]), np.int32(self.height)
         lists = (self.column_ptr, self.column, self.diagonal_ptr, self.diagonal)
         args = (*size, *lists, self.row_idx, self.values, x, y)
-        window = self.height * self.values.dtype.itemsize
+        window = self.height * y.dtype.itemsize
         kernel = f"btjad<{ctype(self.values)}>"
         return [Launch("cache_blocking/windows.cu", kernel, len(self.column_ptr) - 1, BLOCK, args, window)]

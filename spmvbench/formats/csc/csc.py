@@ -163,7 +163,7 @@ class CscCollected(CscByLanes):
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         rows, lanes = self.shape[0], self.lanes_per_row
-        products = self.xp.empty_like(self.values)
+        products = self.xp.empty(len(self.values), dtype=y.dtype)
         kernel = f"csc_collect<{ctype(self.values)}, {ctype(self.row_ptr)}, {lanes}>"
         args = (np.int32(rows), self.row_ptr, self.place, products, y)
         collect = Launch("csc/csc.cu", kernel, cdiv(rows * lanes, BLOCK), BLOCK, args)

@@ -211,7 +211,7 @@ class Dasp(Format):
         block_ptr, rest_ptr = self.block_ptr, self.rest_ptr
         if block_ptr.dtype != rest_ptr.dtype:  # the longer type for both
             block_ptr, rest_ptr = (ptr.astype(np.int64) for ptr in (block_ptr, rest_ptr))
-        partial = self.xp.empty(pieces, dtype=self.values.dtype)
+        partial = self.xp.empty(pieces, dtype=y.dtype)
         natural = cbool(self.params["order"] == "natural")
         value, block = ctype(self.values), 128
         classes = Struct((*map(np.int32, (*counts, pieces)), *map(np.int64, bases)))

@@ -113,7 +113,7 @@ class Merbit(CsrArrays):
         steps = np.int64(self.shape[0] + len(self.values))
         tables = (np.int32(len(self.tile_entry) - 1), self.tile_entry, self.tile_row, self.lane_bits)
         matrix = (np.int32(self.shape[0]), steps, *tables, self.col_idx, self.values, x, y)
-        shared = (self.block * self.sigma + 1) * self.values.itemsize
+        shared = (self.block * self.sigma + 1) * y.itemsize
         cuts = (np.int32(blocks), self.block_row, y)
         batch = self.batch or min(self.sigma, 7)
         sums = f"merbit<{value}, {self.block}, {self.sigma}, {batch}>"
