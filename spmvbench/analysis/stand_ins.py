@@ -17,13 +17,12 @@ def pairs(rows: pd.DataFrame, beginning: str) -> pd.DataFrame:
     facts of the collection's index alone. Columns setting, label, stands_for, facts (ALL or INDEX), time and bytes (the
     ratios).
     """
-    held = verified(rows)
-    held = held[["setting", "label", "matrix", "t_median", "bytes_format"]].astype({"setting": str})
+    held = verified(rows)[["setting", "label", "matrix", "t_median", "bytes_format"]].astype({"setting": str})
     is_one = held["matrix"].str.startswith(beginning)
-    ones = held[is_one].assign(
-        stands_for=held["matrix"].str.removeprefix(beginning).str.removesuffix(f":{INDEX}"),
-        facts=np.where(held.loc[is_one, "matrix"].str.endswith(f":{INDEX}"), INDEX, ALL),
-    ) if is_one.any() else held[is_one].assign(stands_for="", facts="")  # fmt: skip
+    ones = held[is_one]
+    names = ones["matrix"].str.removeprefix(beginning)
+    facts = np.where(names.str.endswith(f":{INDEX}"), INDEX, ALL)
+    ones = ones.assign(stands_for=names.str.removesuffix(f":{INDEX}"), facts=facts)
     real = held[~is_one].rename(columns={"matrix": "stands_for"})
     both = ones.merge(real, on=["setting", "label", "stands_for"], suffixes=("", "_real"))
     both = both.assign(
