@@ -11,7 +11,7 @@ from spmvbench import paths
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 STAND_INS = "-like"  # ends the name of a set with stand-ins for its matrices that are not at hand
-_STAND_IN = "synthetic/like:"  # begins the name of a stand-in's rows
+STAND_IN = "synthetic/like:"  # begins the name of a stand-in's rows
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ def members(name: str) -> list[str]:
 
 def is_stand_in(matrix: str) -> bool:
     """Whether the name of a matrix in rows (group/name) is that of a stand-in."""
-    return matrix.startswith(_STAND_IN)
+    return matrix.startswith(STAND_IN)
 
 
 def stands_for(matrix: str) -> str:
     """The matrix that a name in rows stands for: its own, if it is no stand-in."""
-    return matrix.removeprefix(_STAND_IN).partition(":")[0] if is_stand_in(matrix) else matrix
+    return matrix.removeprefix(STAND_IN).partition(":")[0] if is_stand_in(matrix) else matrix
 
 
 def short_name(matrix: str) -> str:

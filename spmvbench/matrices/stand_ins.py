@@ -27,6 +27,7 @@ DATA = (FACTS,)  # part of the generator's hash
 # Kinds of the index whose matrices couple points in space that are near each other in the numbering.
 _SPATIAL = ("structural", "fluid", "2D/3D", "electromagnetics", "thermal", "acoustics", "materials", "model reduction")
 _SPREAD = 0.3  # spread of the row lengths over their mean is about this times sqrt(longest / mean - 1)
+_LONG = 25  # mean row length from which problems in space have several unknowns per node
 _GROUP = 16  # neighbouring points with the same displacement of their neighbours, in meshes without a regular grid
 # Of a kind whose name contains the word: longest over mean row length if unknown, and the share of the entries whose
 # distance from the diagonal is log-uniform; the others prefer columns as rows are long. Medians of matrices at hand.
@@ -219,40 +220,45 @@ def _summing_to(lengths: np.ndarray, total: int, least: int, most: int, rng: np.
 
 
 def _mesh(about: Facts, lengths: np.ndarray, degrees: int, seed: int) -> Structure:
-    """Points of a box in lexicographic order, each coupled with its nearest neighbours, as many as its row is long."""
-    points, most = len(lengths), int(lengths.max(initial=1))
-    flat = about.mean / degrees < 9.5
-    side = round(points ** (1 / 2 if flat else 1 / 3))
+    """Points of a box in lexicographic order, each coupled with its nearest neighbours, as many as its row is long.
+
+    Without dense blocks, three consecutive points with long rows have the same neighbours and are neighbours together,
+    as unknowns of one node are if some of their entries were dropped.
+    """
+    points = len(lengths)
+    together = 3 if degrees == 1 and about.mean >= _LONG else 1
+    nodes, most = points // together, -(-int(lengths.max(initial=1)) // together)
+    flat = about.mean / (degrees * together) < 9.5
+    side = round(nodes ** (1 / 2 if flat else 1 / 3))
     reach = math.ceil((most ** (1 / 2 if flat else 1 / 3)) / 2)
     if about.bandwidth is not None:
-        far = max(about.bandwidth // degrees // max(reach, 1), 2)
+        far = max(about.bandwidth // (degrees * together) // max(reach, 1), 2)
         side = min(side, far if flat else math.isqrt(far))
     side = max(side, 4 * reach + 2)
     near = range(-2 * reach, 2 * reach + 1)
     steps = np.array(list(itertools.product([0] if flat else near, near, near)))
-    order = np.lexsort((*steps.T, (steps**2).sum(axis=1)))[:most]
-    steps = steps[order]
+    steps = steps[np.lexsort((*steps.T, (steps**2).sum(axis=1)))[:most]]
     away = steps @ np.array([side * side, side, 1])
     strip = steps[:, 0] * 64 + steps[:, 1]  # neighbours in one line of points stay together
-    if 2 * int(abs(away).max()) >= points:  # too few points for a box: neighbours in the numbering
+    if 2 * int(abs(away).max()) >= nodes:  # too few nodes for a box: neighbours in the numbering
         away, strip = np.array([(k + 1) // 2 * (1 if k % 2 else -1) for k in range(most)]), np.zeros(most, dtype=int)
     room = max(side - 4 * reach - 1, 1)
-    bound = int(abs(away).max()) + room
-    inner = min(bound, max((points - 1) // 2, 0))
+    inner = min((int(abs(away).max()) + room) * together, max((points - 1) // 2, 0))
+    away = (away[:, None] * together + np.arange(together)).ravel()
+    strip = np.repeat(strip, together)
 
     def columns(first: int, last: int) -> np.ndarray:
         point = np.arange(first // degrees, last // degrees)
-        base = np.clip(point, inner, max(points - 1 - inner, inner))
+        base = np.clip(point, inner, max(points - 1 - inner, inner)) // together * together
         counts = lengths[point]
         starts = offsets(counts)
         found = np.empty(int(starts[-1]), dtype=np.int64)
         for count in np.unique(counts):
             rows = np.flatnonzero(counts == count)
             chosen = np.argsort(away[:count], kind="stable")
-            moved = _hashed(base[rows, None] // _GROUP, strip[chosen], seed) % room * (strip[chosen] != 0)
-            found[starts[rows, None] + np.arange(count)] = (
-                base[rows, None] + away[chosen] + moved - room // 2 * (strip[chosen] != 0)
-            )
+            moved = _hashed(base[rows, None] // _GROUP, strip[chosen], seed) % room - room // 2
+            moved = moved * together * (strip[chosen] != 0)  # a node's own line stays where it is
+            found[starts[rows, None] + np.arange(count)] = base[rows, None] + away[chosen] + moved
         found = _ascending(found, counts, starts, points)
         wide = (found[:, None] * degrees + np.arange(degrees)).ravel()
         repeated = np.repeat(counts * degrees, degrees)  # each row of a point has its columns

@@ -75,6 +75,10 @@ def rows_of(figure, families):
     if figure.name == "values":
         narrow = rows.assign(dtype=rows["dtype"].map({"f64": "f32/f64", "f32": "bf16/f32"}), rounding_error=1e-4)
         rows = keyed(pd.concat([rows, narrow.dropna(subset="dtype").assign(t_median=rows["t_median"] / 1.5)]))
+    if figure.name == "stand-ins":
+        rows = keyed(
+            pd.concat([rows, rows.assign(group="synthetic", name="like:" + rows["group"] + "/" + rows["name"])])
+        )
     if figure.name == "transposed":
         rows = keyed(pd.concat([rows, rows.assign(op="spmv-t@1"), rows.assign(op="spmv-t@2")]))
     return rows

@@ -16,7 +16,7 @@ draw.
 A family may have compared_formats(): formats (keys) that its figures compare, which get distinct colours;
 is_paper_matrix(matrices) and PAPER_MATRICES (words for these matrices): its figures are left out if the run holds none
 of them, except modules with any_matrix = True; EVERY_OPERATION = True, which a module may have too: its figures take
-rows of all operations.
+rows of all operations. KEEPS_STAND_INS = True: the figure also takes stand-ins whose matrix is in the run.
 """
 
 from __future__ import annotations
@@ -128,7 +128,9 @@ def table_of(figure: ModuleType, rows: pd.DataFrame, options: Options) -> pd.Dat
             raise LeftOut(f"the run holds none of {family.PAPER_MATRICES}")
     if not getattr(figure, "EVERY_OPERATION", getattr(family, "EVERY_OPERATION", False)):
         rows = of_one_operation(rows)
-    table: pd.DataFrame = figure.data(_without_needless_stand_ins(rows), options)
+    if not getattr(figure, "KEEPS_STAND_INS", False):
+        rows = _without_needless_stand_ins(rows)
+    table: pd.DataFrame = figure.data(rows, options)
     if table.empty:
         raise LeftOut("no row has the data")
     return table
