@@ -25,6 +25,7 @@ PORTFOLIO = 24
 TREES = 160  # of the forests that see only the matrix
 PAIR_TREES = 100  # of the forest that sees a matrix in a format
 COMPONENTS = 10  # numbers that describe a format, besides its mean
+FEWEST = 10  # matrices that a model is trained on, if smaller ones are evaluated
 SWEEPS = 30  # iterations over matrices and formats, after which their effects have converged
 WORST = 10.0  # slowdown of a format that cannot hold the matrix, and the largest slowdown that counts in a portfolio
 # Their estimate takes as long as a conversion; `auto` is one of the others.
@@ -256,11 +257,13 @@ def evaluated(
     share: float = 1.0,
     groups: pd.Series | None = None,
     single: Table | None = None,
+    smaller: bool = False,
 ) -> Evaluation:
     """The regret of all choosers on each family, trained on a share of the other families.
 
     groups: for each matrix what is left out with it, in place of its family. single: the table of single precision, on
-    which the choosers are evaluated too; none learns from it.
+    which the choosers are evaluated too; none learns from it. smaller: train only on matrices above LARGE entries,
+    evaluate those of less than a third of that.
     """
     lines: list[dict[str, Any]] = []
     errors: dict[str, list[tuple[float, float]]] = {}
@@ -271,8 +274,13 @@ def evaluated(
         progress(str(family))
         others = [other for other in families if other != family]
         seen = rng.choice(others, max(round(share * len(others)), 2), replace=False) if share < 1 else others
-        out = known.of(family_of.index[family_of == family])
-        rest = known.of(family_of.index[family_of.isin(seen)])
+        evaluate, train = family_of == family, family_of.isin(seen)
+        if smaller:
+            nnz = known.columns["nnz"]
+            evaluate, train = evaluate & (nnz < LARGE / 3), train & (nnz > LARGE)
+            if not evaluate.any() or train.sum() < FEWEST:
+                continue
+        out, rest = known.of(family_of.index[evaluate]), known.of(family_of.index[train])
         labels = portfolio(rest, size)
         model = fitted(rest, labels)
         if single is not None and (single.family == family).any():
@@ -364,6 +372,8 @@ def trained(
             each.choices[each.choices["chooser"] == "model"].assign(chooser=name) for name, each in others.items()
         ]
         evaluation = Evaluation(pd.concat([evaluation.choices, *choices], ignore_index=True), evaluation.errors)
+        extrapolated = evaluated(known, progress=lambda family: progress(f"{family}, smaller matrices"), smaller=True)
+        about = about | {"smaller": _of_all(extrapolated)}
     labels = portfolio(known)
     model = fitted(known, labels)
     values = features.of(known.columns)
@@ -385,6 +395,15 @@ def trained(
         "regret": evaluation.summary().to_dict("records"),
     }
     return replace(model, about=about, errors=errors), evaluation
+
+
+def _of_all(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """The summary of all matrices as JSON values; empty without any."""
+    if evaluation.choices.empty:
+        return []
+    found = evaluation.summary()
+    lines: list[dict[str, Any]] = found[found["of"] == "all"].to_dict("records")
+    return lines
 
 
 def fallback(known: Table, labels: Sequence[str], spmvs: float = 1_000) -> str:
