@@ -99,7 +99,7 @@ per cent: geometric mean / 95th percentile / worst, by the number of SpMVs.
 - "The best of the model's formats" knows all times of the {len(known.labels)} formats in the model.
 - "The fallback" is taken for matrices that leave the
   [range of the training](#matrices-smaller-than-all-of-the-training): `{about["fallback"]}`, or cuSPARSE's format if
-  that is predicted to take less time, conversion included.
+  that is predicted to take less time, conversion included. The line after it is what `advise` says.
 - "Always the best single format" is the format with the least regret on the other families, for each number of SpMVs.
 - "Tree of depth 4" sees the same [features](glossary.md#feature) as the model.
 - "Model of half the families" was trained on half of the other families, drawn at random.
@@ -326,7 +326,7 @@ def _figure(choices: pd.DataFrame) -> bytes:
     """Regret of each chooser by number of SpMVs as an SVG image: geometric mean (solid), 95th percentile (dotted)."""
     from spmvbench.reports.style import count_ticks, grid, legend, marks, plain_ticks, rendered, theme
 
-    choices = choices[(choices["dtype"] == "f64") & (choices["chooser"] != training.FALLBACK)]
+    choices = choices[(choices["dtype"] == "f64") & ~choices["chooser"].isin([training.FALLBACK, training.ADVISED])]
     large = choices[choices["nnz"] > LARGE]
     panels = {"All matrices": choices, "Above 1 M entries": large} if len(large) else {"All matrices": choices}
     choosers = list(dict.fromkeys(choices["chooser"]))

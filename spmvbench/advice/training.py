@@ -36,6 +36,7 @@ TRIED = "model, the best few measured"  # `advise --measure`
 HALVED = "model of half the families"
 RANDOM = "model, random split"
 FALLBACK = "the fallback"
+ADVISED = "the fallback outside of the range, else the model"  # `advise`
 PARTS = 10  # of a random split
 WITHIN = "the best of the model's formats"  # knows all times: its regret is that of the portfolio alone
 
@@ -177,7 +178,7 @@ def _grown(
 
 
 def fitted(known: Table, labels: Sequence[str]) -> Model:
-    """A model of these formats, with only the vendor's format in `about` and all errors 0."""
+    """A model of these formats, with only the vendor's format and the ranges of features in `about`, all errors 0."""
     labels = list(labels)
     x = features.of(known.columns)
     nnz = known.columns["nnz"].to_numpy(float)
@@ -201,7 +202,14 @@ def fitted(known: Table, labels: Sequence[str]) -> Model:
     made = np.log(known.conversion[labels].div(LAUNCHES + ENTRY * nnz, axis=0)).to_numpy()
     return Model(
         tuple(labels),
-        {"vendor": known.vendor},
+        {
+            "vendor": known.vendor,
+            "ranges": {
+                "low": x.min(axis=0).tolist(),
+                "high": x.max(axis=0).tolist(),
+                "median": np.median(x, axis=0).tolist(),
+            },
+        },
         _grown(x, shared),
         _grown(pairs[present], (own - means)[present][:, None], weights, PAIR_TREES, 3, 0.8),
         _grown(x, np.add(*additive(made))),
@@ -299,6 +307,7 @@ def _regrets(rest: Table, model: Model, out: Table) -> Iterator[dict[str, Any]]:
     labels = list(model.labels)
     safe = [rest.vendor, fallback(rest, labels)]
     spmv, conversion = predictions(model, out)
+    unlike = np.array([bool(model.out_of_range(columns)) for _, columns in out.columns.iterrows()])
     for n in SPMVS:
         total = out.total(n)
         best = total.min(axis=1)
@@ -310,6 +319,7 @@ def _regrets(rest: Table, model: Model, out: Table) -> Iterator[dict[str, Any]]:
             TRIED: total[labels].where(tried).idxmin(axis=1),
             WITHIN: total[labels].idxmin(axis=1),
             FALLBACK: totals[safe].idxmin(axis=1),
+            ADVISED: totals[safe].idxmin(axis=1).where(unlike, totals.idxmin(axis=1)),
             **_rivals(rest, out, n),
         }
         for chooser, chosen in choosers.items():
@@ -376,24 +386,21 @@ def trained(
         about = about | {"smaller": _of_all(extrapolated)}
     labels = portfolio(known)
     model = fitted(known, labels)
-    values = features.of(known.columns)
     errors = np.stack([evaluation.quantiles(label, (0.1, 0.9)) for label in labels], axis=1)
-    about = about | {
-        "device": str(rows.loc[rows["status"] == "ok", "device_name"].iloc[0]),
-        "exclude_slow": list(exclude_slow),
-        "matrices": len(known.columns),
-        "single": 0 if single is None else len(single.columns),
-        "families": int(known.family.nunique()),
-        "rows": [int(known.spmv[label].notna().sum()) for label in labels],
-        "vendor": known.vendor,
-        "fallback": fallback(known, labels),
-        "ranges": {
-            "low": values.min(axis=0).tolist(),
-            "high": values.max(axis=0).tolist(),
-            "median": np.median(values, axis=0).tolist(),
-        },
-        "regret": evaluation.summary().to_dict("records"),
-    }
+    about = (
+        about
+        | model.about
+        | {
+            "device": str(rows.loc[rows["status"] == "ok", "device_name"].iloc[0]),
+            "exclude_slow": list(exclude_slow),
+            "matrices": len(known.columns),
+            "single": 0 if single is None else len(single.columns),
+            "families": int(known.family.nunique()),
+            "rows": [int(known.spmv[label].notna().sum()) for label in labels],
+            "fallback": fallback(known, labels),
+            "regret": evaluation.summary().to_dict("records"),
+        }
+    )
     return replace(model, about=about, errors=errors), evaluation
 
 
