@@ -18,7 +18,7 @@ help:
 	@echo "make demo    install into $(VENV), run a small set of matrices, write tables and figures to results/demo"
 	@echo "make test    install into $(VENV), check style and types, run the tests that need no GPU"
 	@echo "make audit   look up known vulnerabilities of what is installed in $(VENV), with pip-audit and a service of the network"
-	@echo "make test-all  the same, once what its tests can do with is installed: Chromium, Clang, LLVM (apt-get)"
+	@echo "make test-all  the same, once what its tests can do with is installed: Chromium, Clang, LLVM, Poppler (apt-get)"
 	@echo "make gpu     install into $(VENV), run the tests that need a GPU"
 	@echo "make docs    rewrite the pages of formats in docs/formats, and build the documentation into site/"
 	@echo "make site    the same, and the reports of the runs in results/published, into site/results"
@@ -51,6 +51,7 @@ test-all:
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || missing="$$missing chromium"; \
 	command -v clang++ >/dev/null || missing="$$missing clang"; \
 	command -v llvm-objdump >/dev/null || missing="$$missing llvm"; \
+	command -v pdffonts >/dev/null || missing="$$missing poppler-utils"; \
 	[ -z "$$missing" ] || { apt-get update -qq && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends $$missing >/dev/null; } || \
 	  echo "Not installed:$$missing" >&2
@@ -67,6 +68,7 @@ docs: $(VENV)/.dev
 
 # Every published run's page by the command that its README gives; the last one also writes the index and the pages of
 # matrices and formats. REPOSITORY=URL: an address that the index links to.
+site: export REPORTS = results
 site: docs
 	rm -rf site/results
 	cp -R results/published site/results

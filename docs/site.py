@@ -7,6 +7,7 @@ for each format to the page of its family, and adapt links.
 from __future__ import annotations
 
 import json
+import os
 import posixpath
 import re
 from pathlib import Path
@@ -41,7 +42,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def relinked(text: str, place: str, page: str) -> str:
     """The text with links as pages of the site have them.
 
-    place: the text's file in the repository. page: its page of the site. Raises PluginError for a link to nothing.
+    place: the text's file in the repository. page: its page of the site. A published run is its report in the site if
+    the variable REPORTS has the reports' folder (`make site`), else words. Raises PluginError for a link to nothing.
     """
     pages = PAGES | NOTEBOOKS
 
@@ -57,6 +59,10 @@ def relinked(text: str, place: str, page: str) -> str:
         if linked in pages or inside:
             goal = pages.get(linked, linked.removeprefix("docs/"))
             return f"{sign}[{words}]({posixpath.relpath(goal, posixpath.dirname(page) or '.')}{hash_}{anchor})"
+        run = re.fullmatch(r"results/published(/[\w-]+)?", linked)
+        if run and (reports := os.environ.get("REPORTS")):  # as HTML: MkDocs does not know pages that come later
+            goal = f"{reports}{run[1]}/report/index.html" if run[1] else f"{reports}/index.html"
+            return f'<a href="{posixpath.relpath(goal, posixpath.dirname(page) or ".")}">{words}</a>'
         return words if words in (path, linked, f"`{linked}`") else f"{words} (`{linked}`)"
 
     return re.sub(r"(!?)\[([^\]\n]*)\]\(([^)\s]+)\)", changed, text)

@@ -25,7 +25,7 @@ from spmvbench.analysis.ranking import by_mean_slowdown, default_baseline
 from spmvbench.analysis.totals import totals
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.paths import inside, written_whole
-from spmvbench.reports import figures, style, tables, views
+from spmvbench.reports import figures, links, style, tables, views
 from spmvbench.reports.published import Published
 from spmvbench.rows.schema import COLUMNS
 
@@ -348,7 +348,8 @@ def _render(
     rows, times, environment, options = draft.rows, draft.times, draft.environment, draft.options
     found = totals(rows)
     speed = len(verified(times)) > 0
-    measured = rows[rows["matrix_sha256"] != ""]
+    measured, shown = rows[rows["matrix_sha256"] != ""], times if speed else rows[:0]
+    root = home.removesuffix(links.INDEX) if home else None
     listed = [(figure, [path.relative_to(out).as_posix() for path in figure.files]) for figure in drawn]
     return (
         templates()
@@ -356,7 +357,8 @@ def _render(
         .render(
             source={} if shared else {name: Markup(text) for name, text in sources().items()},
             shared=shared,
-            home=home,
+            root=root,
+            links=links,
             notices=notices,
             runs=sorted(set(rows["run_id"])),
             devices=sorted(set(rows["device_name"]) - {""}) or sorted(set(rows["device"])),
@@ -379,7 +381,7 @@ def _render(
             views=[entry for entry in listed if entry[0].interactive],
             drawn=[entry for entry in listed if not entry[0].interactive],
             left_out=left_out,
-            data=Markup(tables.script_json(views.page_data(rows, times if speed else rows[:0], environment, options))),
+            data=Markup(tables.script_json(views.page_data(rows, shown, environment, options, root))),
             reasons=tables.reasons(rows),
             unread=tables.unread(rows),
             sources=tables.sources(rows),

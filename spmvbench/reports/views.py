@@ -17,7 +17,7 @@ from spmvbench.analysis.programs import plainest_first
 from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
 from spmvbench.analysis.roofline import roofs
 from spmvbench.analysis.trend import BINS, LEAST_BINS, LEAST_POINTS
-from spmvbench.reports import style
+from spmvbench.reports import links, style
 from spmvbench.rows.schema import STATUSES, rate_unit
 
 INTERACTIVE = ("ratios", "profile", "gflops")  # figures that the page's script draws; their files are drawn as all are
@@ -33,10 +33,13 @@ _FIELDS = {
 _OF_MATRIX = {"rows": "rows", "nnz": "nnz", "mean": "row_len_mean", "longest": "row_len_max", "cv": "row_len_cv"}
 
 
-def page_data(rows: pd.DataFrame, times: pd.DataFrame, environment: Mapping[str, Any], options: Any) -> dict[str, Any]:
+def page_data(
+    rows: pd.DataFrame, times: pd.DataFrame, environment: Mapping[str, Any], options: Any, site: str | None = None
+) -> dict[str, Any]:
     """All data of the page's script, as compact JSON columns; what is not known or not shown is null.
 
     rows: all rows of the page; times: those whose times are shown. options: a `figures.Options`.
+    site: relative path to the site that has the pages of formats and matrices, None for a page without a site.
     """
     readable = rows[rows["matrix_sha256"] != ""]
     about = readable.drop_duplicates("matrix").sort_values("matrix")
@@ -77,6 +80,14 @@ def page_data(rows: pd.DataFrame, times: pd.DataFrame, environment: Mapping[str,
             "sha": list(about["matrix_sha256"].str.slice(0, 12)),
         },
         "cases": _cases(readable, times, place, list(about["matrix"]), settings),
+    } | ({} if site is None else {"pages": _pages(site, labels, list(about["matrix"]))})
+
+
+def _pages(site: str, labels: Sequence[str], matrices: Sequence[str]) -> dict[str, list[str]]:
+    """The pages of the formats and matrices. Matrices of one name have a page that lists them."""
+    return {
+        "format": [site + links.format(label) for label in labels],
+        "matrix": [site + links.matrix(name.partition("@")[0]) for name in matrices],
     }
 
 

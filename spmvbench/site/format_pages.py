@@ -233,7 +233,7 @@ def _rivals(label: str, logs: pd.DataFrame) -> Table | None:
         Heading("Cases in common", about="of one run, device, setting and matrix"),
         Heading("It is faster on"),
         Heading(f"{label} is faster on"),
-        Heading("Speed-up", about=f"geometric mean: time of the format over that of {label}"),
+        Heading(f"Speed-up of {label}", about=f"geometric mean: time of the format over that of {label}"),
     ]
     cells = [
         [of_format(row.label), *map(of_number, (row.blocks, row.slower, row.faster, row.speedup))]

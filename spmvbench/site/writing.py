@@ -65,6 +65,12 @@ def write(site: Path, repository: str = "") -> Path:
         about = matrix_pages.page(name, part, descriptions, runs)
         writer.page("matrix.html", links.matrix(name), about.name, m=about)
         listed.append((about, links.matrix(name)))
+    namesakes: dict[str, list[tuple[matrix_pages.MatrixPage, str]]] = {}
+    for about, place in listed:  # a matrix of which there are several has @ and a hash after its name
+        if (plain := about.name.partition("@")[0]) not in matrices:
+            namesakes.setdefault(plain, []).append((about, place))
+    for plain, same in namesakes.items():
+        writer.page("matrices.html", links.matrix(plain), plain, listed=same)
     known = format_pages.known(runs, rows)
     papers: dict[str, list[str]] = {}
     families: dict[str, list[tuple[str, str, str]]] = {}

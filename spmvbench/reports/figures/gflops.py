@@ -17,7 +17,7 @@ from spmvbench.rows.schema import rate_unit
 name = "gflops"
 title = "GFLOPS over nonzeros"
 caption = (
-    "2 nnz over the median time; padding does not count as nonzeros. Dotted roofs, if the run measured its bandwidth: "
+    "2 nnz over the median time; padding does not count as nonzeros. Dotted bounds, if the run measured its bandwidth: "
     "what memory allows if values alone are read, and values with 32-bit indices. Hot points may lie above them if L2 "
     "serves them. Times of small matrices are dominated by launch overhead and idle multiprocessors."
 )

@@ -38,17 +38,26 @@ for (const input of document.querySelectorAll("[data-filter]"))
       row.hidden = !row.textContent.toLowerCase().includes(input.value.toLowerCase());
   });
 
+// A name leads to its view; in a site, the arrow after it to its page.
+function link(kind, { name }, i, ...before) {
+  const view = html("a", { href: `#${kind}-${encodeURIComponent(name[i])}` }, ...before, name[i]),
+    page = data.pages?.[kind][i], title = `page of ${name[i]}`;
+  return html("span", {}, view, page ? html("a", { href: page, className: "page", title, "aria-label": title }) : "");
+}
+const formatLink = (f) => link("format", formats, f, icon(f));
+const matrixLink = (m) => link("matrix", matrices, m);
 // The ranking and the table of matrices: of a heading, the value of a cell, and its text if that is a number.
-const link = (kind, name, ...before) => html("a", { href: `#${kind}-${encodeURIComponent(name)}` }, ...before, name);
-const formatLink = (f) => link("format", formats.name[f], icon(f));
-const matrixLink = (m) => link("matrix", matrices.name[m]);
 const SHOWN = { coverage: percent, mean_slowdown: times, worst_slowdown: times, margin: times };
 const NAMED = {
   kernel: ({ f, same_as: same }) => (same !== null ? `= ${formats.name[same]}` : formats.project[f] ? "project" : ""),
   worst_matrix: (line) => matrices.name[line.worst_matrix] ?? "",
-  fastest: ({ f, tied = [] }) => {
-    const more = tied.length > 2 ? ` and ${tied.length - 2} more` : "";
-    return f === undefined ? "" : namesOf([f, ...tied.slice(0, 2)]).join(", ") + more;
+  fastest: ({ f }) => formats.name[f] ?? "",
+};
+const LINKED = {
+  worst_matrix: ({ worst_matrix: m }) => [matrixLink(m)],
+  fastest: ({ f, tied }) => {
+    const names = [f, ...tied.slice(0, 2)].flatMap((f, i) => [i ? ", " : "", formatLink(f)]);
+    return tied.length > 2 ? [...names, ` and ${tied.length - 2} more`] : names;
   },
 };
 const tables = {
@@ -75,12 +84,12 @@ function fill(id) {
   sortedBy(table, place, way === "down");
   let lines = tables[id].items();
   if (place >= 0) lines = [...lines].sort((a, b) => compare(value[place](a), value[place](b), way === "down"));
-  const text = (found, i) => (show[i] && found !== "" ? show[i](found) : found),
-    cell = (found, i) => html("td", { className: show[i] ? "num" : "" }, text(found, i));
   const row = (line) => {
-    const { first, ...attributes } = tables[id].head(line),
-      rest = d3.range(1, headings.length).map((i) => cell(value[i](line), i));
-    return html("tr", attributes, html("th", { scope: "row" }, first), ...rest);
+    const { first, ...attributes } = tables[id].head(line);
+    const inside = (i, found) =>
+      found === "" ? [] : LINKED[headings[i].dataset.field]?.(line) ?? [show[i] ? show[i](found) : found];
+    const cell = (i) => html("td", { className: show[i] ? "num" : "" }, ...inside(i, value[i](line)));
+    return html("tr", attributes, html("th", { scope: "row" }, first), ...d3.range(1, headings.length).map(cell));
   };
   table.tBodies[0].replaceChildren(...lines.map(row));
   for (const th of table.querySelectorAll("[data-field=gflops]")) th.firstChild.textContent = unit();
@@ -145,9 +154,9 @@ function show() {
     box.checked = !state.hidden.has(f);
     button.setAttribute("aria-pressed", state.pinned.has(f));
   }
-  const of = (some, every) => `${some} of ${every.length}`;
-  const shown = of(everyFormat.length - state.hidden.size, everyFormat);
-  byId("selected").textContent = `${shown} formats, ${of(chosenMatrices().size, everyMatrix)} matrices`;
+  const of = (some, every) => `${some} of ${every.length}`, shown = everyFormat.length - state.hidden.size,
+    words = [`${of(shown, everyFormat)} formats`, `${of(chosenMatrices().size, everyMatrix)} matrices`];
+  byId("selected").textContent = words.join(", ");
   for (const id of Object.keys(tables)) fill(id);
 }
 onChanged((what) => what === "hover" || show());

@@ -124,8 +124,7 @@ function html(name, attributes = {}, ...children) {
 
 // A format's mark as the path of its marker, and as an icon.
 function marker(f, x, y, r) {
-  const corners = data.markers[formats.marker[f]],
-    half = `a${r},${r} 0 1,0`;
+  const corners = data.markers[formats.marker[f]], half = `a${r},${r} 0 1,0`;
   if (!corners.length) return `M${(x - r).toFixed(1)},${y.toFixed(1)}${half} ${2 * r},0${half} ${-2 * r},0`;
   return `M${corners.map(([u, v]) => `${(x + r * u).toFixed(1)},${(y + r * v).toFixed(1)}`).join("L")}Z`;
 }

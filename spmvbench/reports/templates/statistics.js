@@ -45,10 +45,8 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
     }
     return names;
   }
-  function withoutAliases(rows) {
-    const names = aliases(rows);
-    return rows.filter((r) => !names.has(r.f));
-  }
+  const without = (names, rows) => rows.filter((r) => !names.has(r.f)),
+    withoutAliases = (rows) => without(aliases(rows), rows);
 
   // ranking.ranked: verified rows with a rate, each with its ratio, time over the best time on the matrix.
   function ranked(rows) {
@@ -99,8 +97,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
           label: formats.name[f],
           same_as: formats.alias[f] ?? names.get(f) ?? null,
           mean_slowdown: slowdown, wins, ties, ok,
-          cases: part.length,
-          coverage: ok / part.length,
+          cases: part.length, coverage: ok / part.length,
           skipped: count((r) => statuses[r.status] === "skipped"),
           wrong: count((r) => statuses[r.status] === "wrong"),
           failed: count((r) => FAILED.includes(r.status)),

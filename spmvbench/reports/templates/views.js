@@ -64,27 +64,26 @@ function rowLabel(text, left, y, f = null) {
   label.append(svg("title", {}, text));
   return label;
 }
-// The first of many rows and those of highlighted formats, before "all" is pressed.
-function fewer(box, items, place = (_, i) => i) {
-  box.many = Math.max(box.many ?? 0, items.length);
+// The first of many rows and those that `kept` keeps, before "all" is pressed.
+function fewer(box, items, kept, place = (_, i) => i) {
+  box.many = items.length;
   if (state.all || items.length <= FEW) return items;
   const first = new Set(d3.sort(items, (item) => place(item, items.indexOf(item))).slice(0, FEW));
-  return items.filter((item) => first.has(item) || state.pinned.has(item.f ?? item));
+  return items.filter((item) => first.has(item) || kept(item));
 }
 
 // Rows with a mark each, the smallest slowdown first: at the left a name, at the right a note, and a bar at the bound.
 function lines(box, title, unsorted, { label, one = false }) {
   const items = d3.sort(unsorted, (item) => item.ratio || Infinity);
-  const width = box.clientWidth, drawn = fewer(box, items), left = gutter(drawn.map((item) => item.name), width),
+  const width = box.clientWidth, kept = ({ f }) => !one && state.pinned.has(f);
+  const drawn = fewer(box, items, kept), left = gutter(drawn.map((item) => item.name), width),
     right = Math.min(230, Math.max(0.3 * width, 110)),
     values = drawn.flatMap((item) => [item.value, item.bound]).filter((v) => v > 0);
   panel(box, title, {
-    width,
-    height: 46 + ROW * drawn.length,
+    width, height: 46 + ROW * drawn.length,
     x: values.length ? logAxis(values, width - left - right, 54, digits, one ? 0.95 : null) : UNIT,
     y: { type: "band", domain: d3.range(drawn.length) },
-    margins: { left, right, top: 4 },
-    labels: { x: label },
+    margins: { left, right, top: 4 }, labels: { x: label },
     draw(g, scales, edges, hits) {
       drawn.forEach((item, i) => {
         const y = scales.y(i) + scales.y.bandwidth() / 2;
@@ -143,10 +142,11 @@ const views = {
       y: logAxis([...points.map((p) => p.y), ...bounds.map(([, rate]) => rate)], height - 64, 34),
       labels: { x: "nonzeros", y: unit() },
       draw(g, { x, y }, edges, hits) {
-        for (const [name, rate] of bounds) {
+        bounds.forEach(([name, rate], i) => {
+          const at = { class: "said", x: edges.left + 6, y: y(rate) + (i ? 11 : -3) }; // the second is the lower one
           g.append(svg("line", { class: "of-memory", x1: edges.left, x2: edges.right, y1: y(rate), y2: y(rate) }));
-          g.append(svg("text", { class: "said", x: edges.left + 6, y: y(rate) - 3 }, `${name}: ${digits(rate)}`));
-        }
+          g.append(svg("text", at, `${name}: ${digits(rate)}`));
+        });
         for (const [f, part] of layered(d3.group(points, (p) => p.f))) {
           const size = points.length > 800 ? 2.8 : 3.8;
           g.append(dot(f, part.map((p) => marker(f, x(p.x), y(p.y), size)).join("")));
@@ -165,7 +165,7 @@ const views = {
     const { order, cells } = statistic("ratios");
     if (!cells.some((c) => c.ratio)) return;
     const places = new Map(statistic("byMeanSlowdown").map((f, i) => [f, i]));
-    const drawn = fewer(box, order, (f) => places.get(f) ?? Infinity),
+    const drawn = fewer(box, order, (f) => state.pinned.has(f), (f) => places.get(f) ?? Infinity),
       columns = d3.sort(new Set(cells.map((c) => c.m)), (m) => matrices.name[m]);
     const said = (f) => `${formats.name[f]}${formats.project[f] ? " (project)" : ""}`;
     const width = box.clientWidth, left = gutter(drawn.map(said), width), step = (width - left - 8) / columns.length,
@@ -173,10 +173,7 @@ const views = {
     const at = new Map(columns.map((m, i) => [m, left + i * step])),
       line = new Map(drawn.map((f, i) => [f, top + ROW * i]));
     panel(box, state.setting, {
-      width,
-      height: top + ROW * drawn.length + 6,
-      x: UNIT,
-      y: UNIT,
+      width, height: top + ROW * drawn.length + 6, x: UNIT, y: UNIT,
       margins: { left, right: 8, top, bottom: 6 },
       draw(g, scales, edges, hits) {
         drawn.forEach((f, i) => {
@@ -245,8 +242,7 @@ const views = {
   },
 };
 const heat = d3.scaleSequentialLog([1, data.cap], (t) => d3.interpolateYlGnBu(1 - t)).clamp(true);
-const NOT = { skipped: "-", wrong: "x" },
-  statusOf = (c) => data.statuses[c.row.status];
+const NOT = { skipped: "-", wrong: "x" }, statusOf = (c) => data.statuses[c.row.status];
 
 // The text of a tooltip of a case.
 function told({ row, ratio }) {
@@ -289,9 +285,7 @@ function draw(figure) {
   if (box.querySelector(".line.only")) entries.push(html("span", {}, "line: median of similar sizes"));
   box.after(html("p", { className: "legend" }, ...entries));
 }
-function drawAll(which = figures) {
-  for (const figure of which) if (stale.delete(figure)) draw(figure);
-}
+const drawAll = (which = figures) => which.forEach((figure) => stale.delete(figure) && draw(figure));
 new ResizeObserver(() => {
   for (const figure of figures) if (figure.drawn !== figure.clientWidth) stale.add(figure);
   for (const figure of figures) figure.drawn = figure.clientWidth;
