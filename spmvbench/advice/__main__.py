@@ -58,12 +58,18 @@ def _table(model: Model) -> str:
     lines = []
     for (of, matrices), part in found.groupby(["of", "matrices"], sort=False):
         lines += [f"\n{of[0].upper() + of[1:]} ({matrices}):\n"]
-        counts = list(dict.fromkeys(part["spmvs"]))
-        lines += ["| Chooser | " + " | ".join(f"{n:,}" for n in counts) + " |", "| --- " * (1 + len(counts)) + "|"]
-        for chooser, group in part.groupby("chooser", sort=False):
-            cells = (f"{x.mean:.1f} / {x.p95:.0f} / {x.worst:.0f}" for x in group.itertuples())
-            lines.append(f"| {chooser} | " + " | ".join(cells) + " |")
+        lines += _choosers(part)
     return "\n".join(lines)
+
+
+def _choosers(found: pd.DataFrame) -> list[str]:
+    """The regret of choosers by number of SpMVs as the lines of a table in Markdown."""
+    counts = list(dict.fromkeys(found["spmvs"]))
+    lines = ["| Chooser | " + " | ".join(f"{n:,}" for n in counts) + " |", "| --- " * (1 + len(counts)) + "|"]
+    for chooser, group in found.groupby("chooser", sort=False):
+        cells = (f"{x.mean:.1f} / {x.p95:.0f} / {x.worst:.0f}" for x in group.itertuples())
+        lines.append(f"| {chooser} | " + " | ".join(cells) + " |")
+    return lines
 
 
 def page(name: str) -> str:
@@ -91,8 +97,9 @@ per cent: geometric mean / 95th percentile / worst, by the number of SpMVs.
   cuSPARSE's and the [fallback](glossary.md#fallback) on the target machine, which takes seconds, and takes the
   fastest of them.
 - "The best of the model's formats" knows all times of the {len(known.labels)} formats in the model.
-- "The fallback" is taken for matrices unlike all others: `{about["fallback"]}`, or cuSPARSE's format if that is
-  predicted to take less time, conversion included.
+- "The fallback" is taken for matrices that leave the
+  [range of the training](#matrices-smaller-than-all-of-the-training): `{about["fallback"]}`, or cuSPARSE's format if
+  that is predicted to take less time, conversion included. The line after it is what `advise` says.
 - "Always the best single format" is the format with the least regret on the other families, for each number of SpMVs.
 - "Tree of depth 4" sees the same [features](glossary.md#feature) as the model.
 - "Model of half the families" was trained on half of the other families, drawn at random.
@@ -120,11 +127,30 @@ measured, both above 1 M entries. The regret of "the best of
 the model's formats" is due to the restriction to {len(known.labels)} formats. The rest is due to the regression. The
 difference between "model of half the families" and "model" shows the value of the second half of the families. The
 difference between "model" and "model, random split" shows the value of more matrices of a family for that
-family. With 40 formats instead of {len(known.labels)}, the best few measured lose about 0.5 % less and the model about
-3 % more. With `csr-bins` in addition, the best single format up to 1 M
-entries, the model lost about 1 % less there and 2 to 3 % more above. Gaussian processes, gradient boosting and one
-forest for each format were tried: all lost more. Another number of trees changes these figures by up to
-1 %.
+family.
+
+Changes that were tried with the rows of this model, families left out, and their regret in per cent (geometric mean
+over the matrices and the six numbers of SpMVs):
+
+| Change | Above 1 M entries | Up to 1 M entries |
+| --- | --- | --- |
+| none: {len(known.labels)} formats | 6.4 | 10.3 |
+| another random seed | 7.3 | 11.1 |
+| 12 formats | 8.9 | 13.7 |
+| 32 formats, the other seed | 6.8 | 12.0 |
+| 40 formats, the other seed | 7.8 | 10.8 |
+| forests for matrices up to and above 1 M entries, the others' rows weigh 0.3 | 7.5 | 12.8 |
+| the same, without the others' rows | 7.5 | 21.4 |
+| differences from the best format in place of those from the mean | 10.7 | 11.4 |
+| pairs of formats in place of single ones | 8.9 | 19.9 |
+| the mean of both | 6.6 | 11.1 |
+| the bytes of six formats as features of the matrix | 7.1 | 11.6 |
+
+`csr-bins` in addition, the best single format up to 1 M entries, lost about 1 % less there and 2 to 3 % more above.
+Gaussian processes, gradient boosting and one forest for each format lost more than this model. Five formats to measure
+that were chosen to differ, by the least expected minimum over the trees, were no better than the five first. With 40
+formats and eight measured, the regret of these is 1.0 to 2.0 % above 1 M entries from 10 SpMVs on. What helps is more
+families: half of them are worth the difference between the lines of the table above.
 
 The largest regrets above 1 M entries:
 
@@ -143,6 +169,8 @@ The formats of the model were chosen greedily, one by one, so that the best of t
 has no row for a matrix, its time is filled in by its mean difference from the other formats. If it was
 [excluded as too slow](glossary.md#excluded-as-too-slow) (`--exclude-slow`), its time is ten times that of the slowest
 format there. If several runs have a matrix, the rows of the run with most formats count.
+
+{_smaller(known)}
 
 ## Single precision
 
@@ -261,6 +289,19 @@ def _quick(rows: pd.DataFrame) -> str:
     return f"{100 * (vendor < CUPY_CALL).mean():.0f}"
 
 
+def _smaller(known: Model) -> str:
+    """The regret on matrices smaller than all of the training, as a table in Markdown."""
+    found = pd.DataFrame(known.about["smaller"])
+    found = found[found["chooser"].isin(["model", training.TRIED, training.FALLBACK])]
+    return f"""## Matrices smaller than all of the training
+
+A matrix that leaves the range of a feature by more than a tenth gets the fallback. Fewer entries or rows than in the
+training are an exception. For this table a model was trained on the matrices above {LARGE:,} entries of all other
+families, and chose for the {found["matrices"].iloc[0]} matrices of less than a third of that:
+
+{chr(10).join(_choosers(found))}"""
+
+
 def _worst(choices: pd.DataFrame, most: int = 8) -> str:
     """The matrices with the largest regret, each at its worst number of SpMVs, as a table in Markdown."""
     worst = choices.sort_values("regret", ascending=False).drop_duplicates("matrix").head(most)
@@ -285,7 +326,7 @@ def _figure(choices: pd.DataFrame) -> bytes:
     """Regret of each chooser by number of SpMVs as an SVG image: geometric mean (solid), 95th percentile (dotted)."""
     from spmvbench.reports.style import count_ticks, grid, legend, marks, plain_ticks, rendered, theme
 
-    choices = choices[(choices["dtype"] == "f64") & (choices["chooser"] != training.FALLBACK)]
+    choices = choices[(choices["dtype"] == "f64") & ~choices["chooser"].isin([training.FALLBACK, training.ADVISED])]
     large = choices[choices["nnz"] > LARGE]
     panels = {"All matrices": choices, "Above 1 M entries": large} if len(large) else {"All matrices": choices}
     choosers = list(dict.fromkeys(choices["chooser"]))

@@ -127,11 +127,15 @@ class Model:
         return slower
 
     def out_of_range(self, columns: features.Columns) -> list[str]:
-        """The features of one matrix that leave the range of the training matrices by more than a tenth of it."""
+        """The features of one matrix that leave the range of the training matrices by more than a tenth of it.
+
+        A matrix may be smaller than all of them: docs/advice.md has the regret on smaller ones.
+        """
         low, high = (np.array(self.about["ranges"][end]) for end in ("low", "high"))
         slack = 0.1 * (high - low) + 1e-9
         values = features.of(columns)
-        outside = (values < low - slack) | (values > high + slack)
+        below = (values < low - slack) & ~np.isin(features.NAMES, features.SIZES)
+        outside = below | (values > high + slack)
         return [name for name, out in zip(features.NAMES, outside, strict=True) if out]
 
     def save(self, path: Path) -> None:

@@ -25,6 +25,7 @@ PORTFOLIO = 24
 TREES = 160  # of the forests that see only the matrix
 PAIR_TREES = 100  # of the forest that sees a matrix in a format
 COMPONENTS = 10  # numbers that describe a format, besides its mean
+FEWEST = 10  # matrices that a model is trained on, if smaller ones are evaluated
 SWEEPS = 30  # iterations over matrices and formats, after which their effects have converged
 WORST = 10.0  # slowdown of a format that cannot hold the matrix, and the largest slowdown that counts in a portfolio
 # Their estimate takes as long as a conversion; `auto` is one of the others.
@@ -35,6 +36,7 @@ TRIED = "model, the best few measured"  # `advise --measure`
 HALVED = "model of half the families"
 RANDOM = "model, random split"
 FALLBACK = "the fallback"
+ADVISED = "the fallback outside of the range, else the model"  # `advise`
 PARTS = 10  # of a random split
 WITHIN = "the best of the model's formats"  # knows all times: its regret is that of the portfolio alone
 
@@ -176,7 +178,7 @@ def _grown(
 
 
 def fitted(known: Table, labels: Sequence[str]) -> Model:
-    """A model of these formats, with only the vendor's format in `about` and all errors 0."""
+    """A model of these formats, with only the vendor's format and the ranges of features in `about`, all errors 0."""
     labels = list(labels)
     x = features.of(known.columns)
     nnz = known.columns["nnz"].to_numpy(float)
@@ -200,7 +202,14 @@ def fitted(known: Table, labels: Sequence[str]) -> Model:
     made = np.log(known.conversion[labels].div(LAUNCHES + ENTRY * nnz, axis=0)).to_numpy()
     return Model(
         tuple(labels),
-        {"vendor": known.vendor},
+        {
+            "vendor": known.vendor,
+            "ranges": {
+                "low": x.min(axis=0).tolist(),
+                "high": x.max(axis=0).tolist(),
+                "median": np.median(x, axis=0).tolist(),
+            },
+        },
         _grown(x, shared),
         _grown(pairs[present], (own - means)[present][:, None], weights, PAIR_TREES, 3, 0.8),
         _grown(x, np.add(*additive(made))),
@@ -256,11 +265,13 @@ def evaluated(
     share: float = 1.0,
     groups: pd.Series | None = None,
     single: Table | None = None,
+    smaller: bool = False,
 ) -> Evaluation:
     """The regret of all choosers on each family, trained on a share of the other families.
 
     groups: for each matrix what is left out with it, in place of its family. single: the table of single precision, on
-    which the choosers are evaluated too; none learns from it.
+    which the choosers are evaluated too; none learns from it. smaller: train only on matrices above LARGE entries,
+    evaluate those of less than a third of that.
     """
     lines: list[dict[str, Any]] = []
     errors: dict[str, list[tuple[float, float]]] = {}
@@ -271,8 +282,13 @@ def evaluated(
         progress(str(family))
         others = [other for other in families if other != family]
         seen = rng.choice(others, max(round(share * len(others)), 2), replace=False) if share < 1 else others
-        out = known.of(family_of.index[family_of == family])
-        rest = known.of(family_of.index[family_of.isin(seen)])
+        evaluate, train = family_of == family, family_of.isin(seen)
+        if smaller:
+            nnz = known.columns["nnz"]
+            evaluate, train = evaluate & (nnz < LARGE / 3), train & (nnz > LARGE)
+            if not evaluate.any() or train.sum() < FEWEST:
+                continue
+        out, rest = known.of(family_of.index[evaluate]), known.of(family_of.index[train])
         labels = portfolio(rest, size)
         model = fitted(rest, labels)
         if single is not None and (single.family == family).any():
@@ -291,6 +307,7 @@ def _regrets(rest: Table, model: Model, out: Table) -> Iterator[dict[str, Any]]:
     labels = list(model.labels)
     safe = [rest.vendor, fallback(rest, labels)]
     spmv, conversion = predictions(model, out)
+    unlike = np.array([bool(model.out_of_range(columns)) for _, columns in out.columns.iterrows()])
     for n in SPMVS:
         total = out.total(n)
         best = total.min(axis=1)
@@ -302,6 +319,7 @@ def _regrets(rest: Table, model: Model, out: Table) -> Iterator[dict[str, Any]]:
             TRIED: total[labels].where(tried).idxmin(axis=1),
             WITHIN: total[labels].idxmin(axis=1),
             FALLBACK: totals[safe].idxmin(axis=1),
+            ADVISED: totals[safe].idxmin(axis=1).where(unlike, totals.idxmin(axis=1)),
             **_rivals(rest, out, n),
         }
         for chooser, chosen in choosers.items():
@@ -364,27 +382,35 @@ def trained(
             each.choices[each.choices["chooser"] == "model"].assign(chooser=name) for name, each in others.items()
         ]
         evaluation = Evaluation(pd.concat([evaluation.choices, *choices], ignore_index=True), evaluation.errors)
+        extrapolated = evaluated(known, progress=lambda family: progress(f"{family}, smaller matrices"), smaller=True)
+        about = about | {"smaller": _of_all(extrapolated)}
     labels = portfolio(known)
     model = fitted(known, labels)
-    values = features.of(known.columns)
     errors = np.stack([evaluation.quantiles(label, (0.1, 0.9)) for label in labels], axis=1)
-    about = about | {
-        "device": str(rows.loc[rows["status"] == "ok", "device_name"].iloc[0]),
-        "exclude_slow": list(exclude_slow),
-        "matrices": len(known.columns),
-        "single": 0 if single is None else len(single.columns),
-        "families": int(known.family.nunique()),
-        "rows": [int(known.spmv[label].notna().sum()) for label in labels],
-        "vendor": known.vendor,
-        "fallback": fallback(known, labels),
-        "ranges": {
-            "low": values.min(axis=0).tolist(),
-            "high": values.max(axis=0).tolist(),
-            "median": np.median(values, axis=0).tolist(),
-        },
-        "regret": evaluation.summary().to_dict("records"),
-    }
+    about = (
+        about
+        | model.about
+        | {
+            "device": str(rows.loc[rows["status"] == "ok", "device_name"].iloc[0]),
+            "exclude_slow": list(exclude_slow),
+            "matrices": len(known.columns),
+            "single": 0 if single is None else len(single.columns),
+            "families": int(known.family.nunique()),
+            "rows": [int(known.spmv[label].notna().sum()) for label in labels],
+            "fallback": fallback(known, labels),
+            "regret": evaluation.summary().to_dict("records"),
+        }
+    )
     return replace(model, about=about, errors=errors), evaluation
+
+
+def _of_all(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """The summary of all matrices as JSON values; empty without any."""
+    if evaluation.choices.empty:
+        return []
+    found = evaluation.summary()
+    lines: list[dict[str, Any]] = found[found["of"] == "all"].to_dict("records")
+    return lines
 
 
 def fallback(known: Table, labels: Sequence[str], spmvs: float = 1_000) -> str:

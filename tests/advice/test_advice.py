@@ -214,6 +214,19 @@ def test_more_ways_of_leaving_out(rows):
         assert found[chooser] == len(EVEN + SKEW)
 
 
+def test_smaller_matrices_are_evaluated_by_a_model_of_larger_ones(rows, monkeypatch):
+    assert training.evaluated(training.table(rows), smaller=True).choices.empty
+    monkeypatch.setattr(training, "FEWEST", 3)
+    monkeypatch.setattr(training, "LARGE", 24_000)
+    known = training.table(rows)
+    nnz, trained_on = known.columns["nnz"], []
+    fitted = training.fitted
+    monkeypatch.setattr(training, "fitted", lambda rest, labels: trained_on.append(rest) or fitted(rest, labels))
+    found = training.evaluated(known, smaller=True).choices
+    assert set(found["matrix"]) == set(nnz.index[nnz < 8_000]) != set()
+    assert trained_on and all((rest.columns["nnz"] > 24_000).all() for rest in trained_on)
+
+
 def test_cusparse_is_always_in_the_portfolio(rows):
     known = training.table(rows)
     assert training.portfolio(known, 2) == ["csr5", "cusparse-csr-alg1"]
@@ -271,6 +284,17 @@ def test_advice_on_a_matrix(shipped):
     assert often.regret["spmvs"] == 1_000_000
     single = choosing.advise(a.astype(np.float32), shipped, 1e7)
     assert single.ranked[0].spmv < best.spmv
+
+
+def test_a_smaller_matrix_is_not_unlike_all_others(shipped):
+    for spec in ("pde:6", "rmat:8:8"):
+        a = Csr.of(generate(spec))
+        advice = choosing.advise(a, shipped, 1000)
+        assert a.nnz < min(Csr.of(generate(other)).nnz for other in ("pde:12", "rmat:10:8"))
+        assert not {"entries", "rows"} & set(shipped.out_of_range(choosing.predicted(a, shipped, 1000).columns))
+        assert advice.out_of_range or advice.choice == advice.ranked[0]
+    larger = choosing.predicted(Csr.of(generate("pde:40")), shipped, 1000).columns
+    assert {"entries", "rows"} <= set(shipped.out_of_range(larger))
 
 
 def test_a_matrix_unlike_all_others_is_named(shipped):

@@ -54,8 +54,9 @@ def test_it_is_never_predicted_slower_than_cusparse(spec):
 
 
 def test_it_tells_the_choice_of_its_choice():
-    fmt = AUTO.from_csr(Csr.of(generate("poisson2d:32")), spmvs=1_000_000)
-    assert fmt.detail["chosen"] == "irregular: sell-local" and "pieces" in fmt.detail
+    a = Csr.of(generate("dense:40:40"))
+    inner = formats.get("irregular").from_csr(a).detail["chosen"]
+    assert AUTO.from_csr(a, spmvs=1_000_000).detail["chosen"] == f"irregular: {inner}"
 
 
 @pytest.mark.parametrize(
