@@ -140,6 +140,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time_and_the_run_stops_and_go
 
 
 @pytest.mark.slow
+@pytest.mark.waits
 def test_a_worker_keeps_its_measuring_process_over_long_jobs(spmvbench_run, slow_format, tmp_path):
     (tmp_path / "slow.py").write_text(slow_format(1.5 * driver.POLL_SECONDS))
     run = spmvbench_run(*MATRICES[:2], "--formats", "slow", *LOCAL[:-1], "1", "--run", "long")
@@ -406,6 +407,7 @@ def test_a_job_array_measures_every_case_once_and_a_requeued_task_continues(star
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("openssl"), reason="needs OpenSSL (apt-get install openssl)")
+@pytest.mark.waits
 def test_the_job_with_a_scheduler_and_workers_ends_with_all_rows(start, held, slurm, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -439,6 +441,7 @@ def test_the_job_with_a_scheduler_and_workers_ends_with_all_rows(start, held, sl
 
 
 @pytest.mark.slow
+@pytest.mark.waits
 def test_a_missing_scheduler_and_different_formats_are_one_line_errors(spmvbench_run, start, slurm, tmp_path):
     nobody = spmvbench_run("tridiag:9", "--device", "emulated", "--scheduler", "tcp://127.0.0.1:1")
     _, err = nobody.communicate()
@@ -462,6 +465,7 @@ def test_a_missing_scheduler_and_different_formats_are_one_line_errors(spmvbench
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.waits
 def test_random_kills_lose_double_and_mismark_no_case(start, tmp_path):
     # A hang takes its 30 seconds on each matrix: on two, both workers wait for one at a time.
     cases = ["--matrices", *MATRICES[:2], "--faults", "hang=1,wrong=1", "--options", "--dtype f64 --timeout 30"]

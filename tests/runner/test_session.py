@@ -274,6 +274,7 @@ def test_failed_formats_have_rows_and_the_run_continues(run, tmp_path):
     assert running_workers(tmp_path / "results" / "r") == []
 
 
+@pytest.mark.waits
 def test_a_case_that_hangs_is_a_timeout_and_the_run_continues(run, tmp_path):
     """Every case here hangs: a limit that a busy machine could exceed decides over no other format."""
     done = run("poisson2d:12", "poisson2d:13", "--formats", "bad-hang", "--timeout", "3", "--run", "r")
