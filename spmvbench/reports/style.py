@@ -30,7 +30,7 @@ from matplotlib.typing import LineStyleType
 from PIL import Image
 
 from spmvbench.analysis.trend import medians
-from spmvbench.matrices.sets import is_stand_in
+from spmvbench.matrices.sets import is_stand_in, short_name
 
 WIDTH = 11.0  # inches of every figure, so that text has one size on the page
 # Widths of figures in a paper, inches: the columns of the IEEE's and nearly those of the ACM's journals.
@@ -43,7 +43,7 @@ GREY, INK = "#b4b4b4", "#222222"
 COUNTS = EngFormatter(sep="")  # 10k, 1M, 1G
 _SECONDS = EngFormatter(unit="s")
 # Okabe & Ito 2008 without yellow, which is hard to see on white, and two dark hues of Tol.
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#44AA99")
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#332288")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")
 _LINES: Sequence[LineStyleType] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 1, 2)))
 HATCHED = "#bbbbbb"  # behind stand-ins
@@ -161,11 +161,11 @@ def names_below(axes: Axes, names: Sequence[str]) -> None:
             )
     axes.set_xticks([])
     if len(names) <= names_fit():
-        short = [("like:" if is_stand_in(name) else "") + name.rpartition("/")[2] for name in names]
+        short = [short_name(name) for name in names]
         axes.set_xticks(range(len(names)), short, rotation=45, ha="right", rotation_mode="anchor", fontsize=7)
     else:
         places = np.linspace(0, len(names) - 1, 6).round().astype(int)
-        axes.set_xticks(places, [f"{names[place].rpartition('/')[2]}" for place in places], fontsize=7)
+        axes.set_xticks(places, [short_name(names[place]) for place in places], fontsize=7)
 
 
 @contextmanager

@@ -1,8 +1,12 @@
 """Generated rows with every column filled as a run on a GPU would fill it; nothing was measured."""
 
+import contextlib
+import functools
 import hashlib
+import http.server
 import json
 import math
+import threading
 
 import numpy as np
 import pandas as pd
@@ -380,6 +384,20 @@ def browser(tmp_path_factory):
     running = chromium.Browser(tmp_path_factory.mktemp("browser"))
     yield running
     running.close()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def served(folder):
+    """The address of a folder over HTTP."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 @pytest.fixture

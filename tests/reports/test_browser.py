@@ -3,15 +3,13 @@
 A script of browser/ is run in the page; what it returns is looked at here.
 """
 
-import functools
-import http.server
-import threading
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from spmvbench.reports import page
+from spmvbench.reports import links, page
+from tests.reports import conftest
 
 SCRIPTS = Path(__file__).with_name("browser")
 WIDE, NARROW = 1400, 420
@@ -32,22 +30,16 @@ def folder(rows, tile_rows, environment, tmp_path_factory):
     found = tmp_path_factory.mktemp("page")
     page.write(every, environment, found / "alone", images=[], names=FIGURES)
     page.write_shared(found / "shared")
-    page.write(rows, environment, found / "site", names=["gflops", "coverage"], alone=True, shared="../shared/")
+    sharing = {"shared": "../shared/", "home": "../index.html"}
+    page.write(rows, environment, found / "site", names=["gflops", "coverage"], alone=True, **sharing)
     return found
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
 
 
 @pytest.fixture(scope="module")
 def served(folder):
     """The address of the folder over HTTP."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with conftest.served(folder) as address:
+        yield address
 
 
 @pytest.fixture
@@ -218,3 +210,25 @@ def test_paper_shows_everything(opened):
 def test_a_page_of_a_site_works_with_what_it_shares(opened, served, width):
     found = opened(address=f"{served}/site/{page.PAGE}", width=width)
     assert found.run("drawAll(); return document.querySelectorAll('#figure-gflops .panel svg .dot').length;") > 8
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_every_cell_of_a_site_leads_to_the_pages_of_its_format_and_matrix(opened, width):
+    found = opened("site", width=width)
+    ranking, worst, matrices, fastest, tip = found.run(script("linked"))
+    names = found.run("return formats.name;")
+    assert sorted(ranking) == sorted(f"../{links.format(name)}" for name in names)
+    of_matrices = {f"../{links.matrix(name)}" for name in found.run("return matrices.name;")}
+    assert set(matrices) == of_matrices and worst and set(worst) <= of_matrices
+    assert fastest and set(fastest) <= {place.partition("#")[0] for place in ranking}
+    assert tip[0] in {*fastest, *ranking} and tip[1] in of_matrices
+
+
+def test_all_rows_are_offered_only_if_some_are_not_drawn(opened):
+    found = opened()
+    counts = "drawAll(); return [...document.querySelectorAll('.panels')].map((box) => [box.many ?? 0, FEW,"
+    counts += " box.querySelectorAll('text.row').length, box.nextElementSibling.className === 'more']);"
+    for label in (found.run("return namesOf([...state.pinned])[0];"), "csr5"):
+        found.run(f"byId('format').value = '{label}'; byId('format').dispatchEvent(new Event('input'));")
+        for many, few, drawn, offered in found.run(counts):
+            assert offered == (many > few) and (drawn < many if offered else drawn == many)

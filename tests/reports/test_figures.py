@@ -6,9 +6,11 @@ import json
 import math
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter
 
@@ -260,6 +262,33 @@ def test_marks_are_told_apart_by_colour_and_by_marker_and_by_line():
         assert len({getattr(mark, part) for mark in found.values()}) == len(found)
     others = [mark for mark in found.values() if mark is not style.BASELINE]
     assert len({str(mark.line) for mark in others}) == len(others)
+
+
+# Of linear RGB: what is seen with one kind of cone missing (Machado, Oliveira, Fernandes, TVCG 2009, severity 1).
+SEEN = {
+    "every cone": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+
+
+def lab(color, seen):
+    """CIELAB (D65) of a colour as it is seen."""
+    srgb = np.array(to_rgb(color))
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    xyz = to_xyz @ np.clip(np.array(seen) @ linear, 0, 1) / to_xyz.sum(axis=1)
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("seen", SEEN)
+def test_colours_differ_for_everybody(seen):
+    colors = [mark.color for mark in style.marks([f"format{i}" for i in range(9)], "format3").values()]
+    assert len(colors) == 9
+    for one, other in itertools.combinations(colors, 2):
+        assert np.linalg.norm(lab(one, SEEN[seen]) - lab(other, SEEN[seen])) > 15, (one, other)
 
 
 def test_kernels_that_differ_by_a_width_are_one(ready, options):

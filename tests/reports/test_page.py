@@ -19,7 +19,7 @@ import pytest
 
 from spmvbench.analysis.cases import latest_cases
 from spmvbench.errors import UsageError
-from spmvbench.reports import figures, page, tables
+from spmvbench.reports import figures, links, page, tables
 
 NAMES = ["profile", "bytes"]
 
@@ -127,13 +127,25 @@ def test_the_library_is_what_its_table_says():
 
 def test_pages_can_share_what_they_draw_with(rows, environment, tmp_path):
     page.write_shared(tmp_path / "shared")
-    written = page.write(rows, environment, tmp_path / "a", names=NAMES, alone=True, shared="../shared/", home="../")
+    written = page.write(
+        rows, environment, tmp_path / "a", names=NAMES, alone=True, shared="../shared/", home="../index.html"
+    )
     text = written.page.read_text(encoding="utf-8")
     assert len(text) < 250_000 and written.drawn[0].files == []
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["index.html"]
     for link in re.findall(r'(?:href|src)="(\.\./shared/[^"]*)"', text):
         assert (tmp_path / "a" / link).is_file()
-    assert text.count('"../shared/') == 3 and 'href="../"' in text
+    assert text.count('"../shared/') == 3 and 'href="../index.html"' in text and 'href="../papers.html"' in text
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+    places = dict(zip(data["formats"]["name"], data["pages"]["format"], strict=True))
+    assert places["csr5"] == "../formats/csr5.html"
+    assert set(data["pages"]["matrix"]) == {f"../{links.matrix(name)}" for name in data["matrices"]["name"]}
+
+
+def test_the_page_s_script_is_short():
+    folder = resources.files("spmvbench.reports") / "templates"
+    scripts = [file for file in folder.iterdir() if file.name.endswith(".js")]
+    assert len(scripts) == 4 and sum(len(file.read_text().splitlines()) for file in scripts) <= 900
 
 
 @pytest.mark.slow

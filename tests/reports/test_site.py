@@ -3,8 +3,6 @@
 import html
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +19,11 @@ from spmvbench.reports import links
 from spmvbench.rows import store
 from spmvbench.rows.schema import MATRIX_COLUMNS, arrow_schema
 from spmvbench.site import pictures, runs, writing
-from tests.reports.conftest import descriptions, generated_rows
+from tests.reports.conftest import descriptions, generated_rows, served
 
 FORMATS = {"csr-vector": (4.0, 0.7, 0.0), "ell": (4.0, 0.8, 5.0), "csr5": (4.4, 0.78, 0.0)}
 EVIL = "<img src=x onerror=alert(1)>"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+BROWSER = Path(__file__).with_name("browser")
 
 
 def write_run(site, name, rows, matrices=None, **session):
@@ -238,31 +236,63 @@ def test_row_lengths_are_counted_by_powers_of_two():
     ]
 
 
+@pytest.fixture(params=["disk", "HTTP"])
+def address(request, site):
+    """The site's address in a browser."""
+    if request.param == "disk":
+        yield site.as_uri()
+    else:
+        with served(site) as found:
+            yield found
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (apt-get install chromium)")
-def test_the_search_finds_formats_matrices_and_papers_from_disk(site):
-    script = """<script>addEventListener("load", () => {
+def test_the_search_finds_formats_matrices_and_papers(browser, address):
+    page = browser.open(f"{address}/{links.format('ell')}")
+    key, matrix, paper, nothing, marked = page.run("""
       const find = (words) => {
         const input = document.getElementById("search");
         input.value = words;
         input.dispatchEvent(new Event("input"));
         return [...document.querySelectorAll("#found a")].map((a) => [a.textContent, a.getAttribute("href")]);
       };
-      const pre = document.createElement("pre");
-      pre.id = "answer";
-      pre.textContent = JSON.stringify(["csr5", "matrix0004", "liu vinter", "no such words", "<b>"].map(find));
-      document.body.append(pre);
-    });</script>"""
-    page = Path(site / "formats" / "searched.html")
-    page.write_text(read(site, links.format("ell")).replace("<head>", f"<head>{script}"), encoding="utf-8")
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
-    shown = subprocess.run([CHROMIUM, *flags, page.as_uri()], capture_output=True, text=True, check=True).stdout
-    (answer,) = re.findall(r'<pre id="answer">(.*?)</pre>', shown, re.DOTALL)
-    key, matrix, paper, nothing, marked = json.loads(html.unescape(answer))
+      return ["csr5", "matrix0004", "liu vinter", "no such words", "<b>"].map(find);
+    """)
+    page.close()
     assert key[0] == ["csr5", "../formats/csr5.html"]
     assert matrix == [["Oberwolfach/matrix0004", "../matrices/Oberwolfach-matrix0004.html"]]
     assert any("Liu & Vinter" in name and "papers.html#" in href for name, href in paper)
     assert nothing == [] and marked[0][0] == "SNAP/ca-<b>"
+
+
+PAGES = (
+    "index.html", "papers.html", "matrices/index.html", "formats/index.html", links.matrix("HB/matrix0000"),
+    links.format("csr5"),
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1400, 420])
+def test_pages_fit_the_window_and_are_read_by_everybody(browser, site, width):
+    for place in PAGES:
+        page = browser.open((site / place).as_uri(), width)
+        assert page.run("return document.documentElement.scrollWidth;") == width, place
+        reached = page.run((BROWSER / "reached.js").read_text())
+        assert (reached["bad"], reached["nameless"]) == ([], []) and reached["controls"] > 4, place
+        for scheme in ("light", "dark"):
+            page.media(prefers_color_scheme=scheme)
+            contrast = page.run((BROWSER / "contrast.js").read_text())
+            assert contrast["bad"] == [] and contrast["texts"] > 20, (place, scheme)
+        page.close()
+
+
+def test_matrices_of_one_name_have_a_page_that_lists_them(tmp_path):
+    rows = generated_rows(2, {"ell": (4.0, 0.8, 5.0)})
+    write_run(tmp_path, "one", rows.assign(file_sha256="1" * 64))
+    write_run(tmp_path, "two", rows.assign(file_sha256="0" * 64))
+    writing.write(tmp_path)
+    listed = re.findall(r'href="\.\./(matrices/HB-matrix0000[^"]*)"', read(tmp_path, links.matrix("HB/matrix0000")))
+    assert len(listed) == 2 and all("Times" in read(tmp_path, place) for place in listed)
 
 
 def test_the_page_of_a_run_counts_as_the_index_does_and_has_the_banner(command, site, tmp_path):

@@ -149,8 +149,7 @@ _COLUMNS = [
     Column("faster", "Its share faster", percent, "share of its matrices on which the paper's format is faster"),
     Column("label", "Measured"),
     Column("rival", "Over"),
-    Column("alike", "Mean", number, "of the speed-ups measured, the same mean as the paper's"),
-    Column("geomean", "Geometric mean", number, "of the speed-ups measured"),
+    Column("shown_mean", "Mean", number, "of the speed-ups measured: the paper's mean, geometric if it names none"),
     Column("median", "Median", number, "of the speed-ups measured"),
     Column("most", "Largest", number, "largest speed-up measured"),
     Column("won", "Faster on", percent, "share of the matrices compared on which it is faster"),
@@ -164,5 +163,5 @@ _COLUMNS = [
 def show(found: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
     """One table per setting, one row per claim and pair of kernels."""
     printed = [f"{mean:g} {kind}" if mean > 0 else "-" for mean, kind in zip(found["mean"], found["kind"], strict=True)]
-    found = found.assign(printed_mean=printed)
+    found = found.assign(printed_mean=printed, shown_mean=found["alike"].fillna(found["geomean"]))
     return [table(setting, part, _COLUMNS) for setting, part in found.groupby("setting", sort=False)]

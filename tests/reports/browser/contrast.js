@@ -1,5 +1,5 @@
 // Texts whose contrast with what is behind them is below 4.5 to 1 (WCAG 2.1, 1.4.3), or 3 to 1 if they are large.
-drawAll();
+if (typeof drawAll !== "undefined") drawAll();
 for (const details of document.querySelectorAll("details")) details.open = true;
 const parse = (color) => {
   const canvas = (parse.canvas ??= new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true }));

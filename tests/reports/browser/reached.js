@@ -1,5 +1,5 @@
 // Every control: reached by the keyboard, with an outline there, and with a name.
-drawAll();
+if (typeof drawAll !== "undefined") drawAll();
 for (const details of document.querySelectorAll("details")) details.open = true;
 const controls = [...document.querySelectorAll("button, input, select, summary, a[href], [tabindex]")];
 const bad = [];
