@@ -56,6 +56,15 @@ def of(process, mark):
     return found
 
 
+def listening(processes):
+    """Where processes can be reached; one that has ended meanwhile, nowhere."""
+    found = []
+    for process in processes:
+        with suppress(psutil.Error):
+            found += [socket.laddr for socket in process.net_connections(kind="inet") if not socket.raddr]
+    return found
+
+
 # A format whose conversion waits, while a file beside it says so, once a run has that many rows.
 HELD = """
 import time
@@ -291,11 +300,9 @@ def answer(address, context=None):
 
 def test_a_local_scheduler_refuses_other_clients(local):
     address, processes = local
-    listening = [
-        socket.laddr for process in processes for socket in process.net_connections(kind="inet") if not socket.raddr
-    ]
-    assert len(listening) == 3  # a scheduler and its two workers, and no HTTP
-    assert {where.ip for where in listening} == {"127.0.0.1"}
+    found = listening(processes)
+    assert len(found) == 3  # a scheduler and its two workers, and no HTTP
+    assert {where.ip for where in found} == {"127.0.0.1"}
     lines = ""
     for process in processes:
         with suppress(psutil.ZombieProcess):  # a child that its worker has not reaped yet
@@ -303,7 +310,7 @@ def test_a_local_scheduler_refuses_other_clients(local):
     assert address in lines and "PRIVATE" not in lines
     blind = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
-    for where in listening:
+    for where in found:
         socket.create_connection(where).close()  # the port is open
         assert answer(where) == answer(where, blind) == b""
     of_another = Security.temporary()
@@ -419,13 +426,9 @@ def test_the_job_with_a_scheduler_and_workers_ends_with_all_rows(start, held, sl
     (key,) = tmp_path.glob("tls-*/key")
     assert key.parent.stat().st_mode & 0o077 == 0
     assert answer(("127.0.0.1", int(port))) == b""
-    listening = [
-        socket.laddr
-        for process in job.children(recursive=True)
-        for socket in process.net_connections(kind="inet")
-        if not socket.raddr
+    pages = [
+        answer((where.ip, where.port)) for where in listening(job.children(recursive=True)) if where.ip == "127.0.0.1"
     ]
-    pages = [answer((where.ip, where.port)) for where in listening if where.ip == "127.0.0.1"]
     assert all(page == b"" or page.startswith(b"HTTP/1.1 404") for page in pages)
     with pytest.raises(OSError), workers._quiet():
         Client(f"tls://127.0.0.1:{port}", security=Security.temporary(), timeout=2, set_as_default=False).close()
