@@ -101,12 +101,16 @@ def names(spec: str) -> tuple[str, ...]:
 
 
 def over_taken(matrices: dict[str, sparse.csr_array], check) -> None:
-    """Call a check on every matrix that fits the parameters: unknowns a node, say, have to divide its sides."""
+    """Call a check on every matrix that fits the parameters: unknowns a node, say, have to divide its sides.
+
+    If none does, on every hard matrix that fits: some formats take stencils alone.
+    """
     checked = 0
-    for a in matrices.values():
-        with suppress(Skip):
-            check(a)
-            checked += 1
+    for found in (matrices, HARD):
+        for a in found.values() if not checked else ():
+            with suppress(Skip):
+                check(a)
+                checked += 1
     assert checked, "every matrix is refused"
 
 
