@@ -31,11 +31,14 @@ demo: $(VENV)/.demo
 	$(BIN)/spmvbench run --set demo --formats '$(DEMO_FORMATS)' --run demo
 	$(BIN)/spmvbench report demo --figures '$(DEMO_FIGURES)' --emulated
 
+# What tests import is compiled by one process beside mypy; the tests' processes would each compile all of it.
 test: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(CPP_FILES) | xargs $(BIN)/clang-format --dry-run --Werror
-	$(BIN)/mypy spmvbench docs/example/csr_*.py
+	$(BIN)/mypy spmvbench docs/example/csr_*.py & types=$$!; \
+	[ -e $(VENV)/.compiled ] || { $(BIN)/python -m pytest -m 'not gpu' -n 0 --collect-only -q >/dev/null && touch $(VENV)/.compiled; }; \
+	wait $$types
 	$(BIN)/python -m pytest -m 'not gpu' $(PYTEST_ARGS)
 
 # pip-audit has an environment of its own: what it needs is not audited as if it were needed here.

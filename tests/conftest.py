@@ -41,6 +41,11 @@ def pytest_collection():
     gc.disable()
 
 
+def pytest_collection_modifyitems(items):
+    """Tests that wait begin first: what they leave of the cores is used by the others, and none waits at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("waits") is None)
+
+
 def pytest_collection_finish():
     """What was collected stays until the end, so that the garbage collector leaves it alone from now on too."""
     gc.enable()

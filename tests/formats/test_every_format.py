@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -101,12 +101,16 @@ def names(spec: str) -> tuple[str, ...]:
 
 
 def over_taken(matrices: dict[str, sparse.csr_array], check) -> None:
-    """Call a check on every matrix that fits the parameters: unknowns a node, say, have to divide its sides."""
+    """Call a check on every matrix that fits the parameters: unknowns a node, say, have to divide its sides.
+
+    If none does, on every hard matrix that fits: some formats take stencils alone.
+    """
     checked = 0
-    for a in matrices.values():
-        with suppress(Skip):
-            check(a)
-            checked += 1
+    for found in (matrices, HARD):
+        for a in found.values() if not checked else ():
+            with suppress(Skip):
+                check(a)
+                checked += 1
     assert checked, "every matrix is refused"
 
 
@@ -135,15 +139,16 @@ def with_long_pointers(matrix: sparse.csr_array) -> Csr:
     return Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
 
 
-def instantiated(key: str) -> set[tuple[str, str]]:
-    """Source and expression of every kernel that the products of a format below launch."""
+def instantiated(key: str, slow: bool) -> set[tuple[str, str]]:
+    """Source and expression of every kernel that the products of a format below launch, with or without slow tests."""
 
     def conversions() -> Iterator[tuple[str, Csr | sparse.csr_array]]:
         representative = key in REPRESENTATIVES
-        for spec in variants(key):
+        for spec in variants(key) if slow else [key]:
             names = HARD if spec == key else TELLING if representative else FEW
             yield from ((spec, HARD[name]) for name in names)
-        yield from ((key, HARD[name].astype(np.float32)) for name in (HARD if representative else TELLING))
+        if slow:
+            yield from ((key, HARD[name].astype(np.float32)) for name in (HARD if representative else TELLING))
         yield key, with_long_pointers(HARD["power law"])
 
     return {
@@ -168,21 +173,22 @@ def launches_of(spec: str, a: Csr | sparse.csr_array, *, add: bool = False) -> l
 class Together(Emulated):
     """Compiles with the first instantiation of a file that is missing all that the tests below ask for of that file.
 
-    One by one they would take more than twice the time. instantiated: gives the kernels of a key's tests.
+    One by one they would take more than twice the time. instantiated: gives the kernels of a key's tests. keys: those
+    with tests.
     """
 
     _seen = {"vector.cu"}  # every format's: finding out who launches what would take longer than compiling it
 
-    def __init__(self, instantiated: Callable[[str], list[list[str]]]):
+    def __init__(self, instantiated: Callable[[str], list[list[str]]], keys: Iterable[str]):
         super().__init__()
-        self._instantiated = instantiated
+        self._instantiated, self._keys = instantiated, sorted(keys)
 
     def compile(self, launches):
         for launch in single_steps(launches):
             kernel = (launch.source, launch.kernel)
             if launch.source not in self._seen and self.lacks([kernel]):
                 self._seen.add(launch.source)
-                users = [key for key in EMULATED if launch.source in formats.sources(formats.get(key))]
+                users = [key for key in self._keys if launch.source in formats.sources(formats.get(key))]
                 with suppress(DeviceFault):  # where one does not compile, the others are compiled one by one
                     self.precompile(
                         (source, expression)
@@ -194,8 +200,11 @@ class Together(Emulated):
 
 
 @pytest.fixture(scope="session")
-def emulated():
-    return Together(cache(lambda key: keep("instantiated", (*DECIDING, key), lambda: sorted(instantiated(key)))))
+def emulated(request):
+    slow = any(item.path == Path(__file__) and item.get_closest_marker("slow") for item in request.session.items)
+    texts = (*DECIDING, f"{slow=}")
+    kernels = cache(lambda key: keep("instantiated", (*texts, key), lambda: sorted(instantiated(key, slow))))
+    return Together(kernels, EMULATED if slow else REPRESENTATIVES)
 
 
 @pytest.mark.parametrize("spec", VARIANTS)

@@ -103,10 +103,11 @@ def kernels_of(module) -> set:
 def test_a_constant_of_a_kernel_is_not_written_again(name):
     module = importlib.import_module(name)
     files = build.FOLDER.glob("*.hpp") if name == "spmvbench.devices.emulated" else kernels_of(module)
+    known = numbers(module)
     mirrors = {
         f"{path.name}: {number}"
         for path in files
-        for number in numbers(module)
+        for number in known
         if getattr(module, number) in constants(read(path)).get(number.lstrip("_"), ())
     }
     assert mirrors == set()

@@ -56,6 +56,15 @@ def of(process, mark):
     return found
 
 
+def listening(processes):
+    """Where processes can be reached; one that has ended meanwhile, nowhere."""
+    found = []
+    for process in processes:
+        with suppress(psutil.Error):
+            found += [socket.laddr for socket in process.net_connections(kind="inet") if not socket.raddr]
+    return found
+
+
 # A format whose conversion waits, while a file beside it says so, once a run has that many rows.
 HELD = """
 import time
@@ -140,6 +149,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time_and_the_run_stops_and_go
 
 
 @pytest.mark.slow
+@pytest.mark.waits
 def test_a_worker_keeps_its_measuring_process_over_long_jobs(spmvbench_run, slow_format, tmp_path):
     (tmp_path / "slow.py").write_text(slow_format(1.5 * driver.POLL_SECONDS))
     run = spmvbench_run(*MATRICES[:2], "--formats", "slow", *LOCAL[:-1], "1", "--run", "long")
@@ -290,11 +300,9 @@ def answer(address, context=None):
 
 def test_a_local_scheduler_refuses_other_clients(local):
     address, processes = local
-    listening = [
-        socket.laddr for process in processes for socket in process.net_connections(kind="inet") if not socket.raddr
-    ]
-    assert len(listening) == 3  # a scheduler and its two workers, and no HTTP
-    assert {where.ip for where in listening} == {"127.0.0.1"}
+    found = listening(processes)
+    assert len(found) == 3  # a scheduler and its two workers, and no HTTP
+    assert {where.ip for where in found} == {"127.0.0.1"}
     lines = ""
     for process in processes:
         with suppress(psutil.ZombieProcess):  # a child that its worker has not reaped yet
@@ -302,7 +310,7 @@ def test_a_local_scheduler_refuses_other_clients(local):
     assert address in lines and "PRIVATE" not in lines
     blind = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
-    for where in listening:
+    for where in found:
         socket.create_connection(where).close()  # the port is open
         assert answer(where) == answer(where, blind) == b""
     of_another = Security.temporary()
@@ -406,6 +414,7 @@ def test_a_job_array_measures_every_case_once_and_a_requeued_task_continues(star
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("openssl"), reason="needs OpenSSL (apt-get install openssl)")
+@pytest.mark.waits
 def test_the_job_with_a_scheduler_and_workers_ends_with_all_rows(start, held, slurm, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -417,13 +426,9 @@ def test_the_job_with_a_scheduler_and_workers_ends_with_all_rows(start, held, sl
     (key,) = tmp_path.glob("tls-*/key")
     assert key.parent.stat().st_mode & 0o077 == 0
     assert answer(("127.0.0.1", int(port))) == b""
-    listening = [
-        socket.laddr
-        for process in job.children(recursive=True)
-        for socket in process.net_connections(kind="inet")
-        if not socket.raddr
+    pages = [
+        answer((where.ip, where.port)) for where in listening(job.children(recursive=True)) if where.ip == "127.0.0.1"
     ]
-    pages = [answer((where.ip, where.port)) for where in listening if where.ip == "127.0.0.1"]
     assert all(page == b"" or page.startswith(b"HTTP/1.1 404") for page in pages)
     with pytest.raises(OSError), workers._quiet():
         Client(f"tls://127.0.0.1:{port}", security=Security.temporary(), timeout=2, set_as_default=False).close()
@@ -439,6 +444,7 @@ def test_the_job_with_a_scheduler_and_workers_ends_with_all_rows(start, held, sl
 
 
 @pytest.mark.slow
+@pytest.mark.waits
 def test_a_missing_scheduler_and_different_formats_are_one_line_errors(spmvbench_run, start, slurm, tmp_path):
     nobody = spmvbench_run("tridiag:9", "--device", "emulated", "--scheduler", "tcp://127.0.0.1:1")
     _, err = nobody.communicate()
@@ -462,6 +468,7 @@ def test_a_missing_scheduler_and_different_formats_are_one_line_errors(spmvbench
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.waits
 def test_random_kills_lose_double_and_mismark_no_case(start, tmp_path):
     # A hang takes its 30 seconds on each matrix: on two, both workers wait for one at a time.
     cases = ["--matrices", *MATRICES[:2], "--faults", "hang=1,wrong=1", "--options", "--dtype f64 --timeout 30"]

@@ -20,7 +20,7 @@ from spmvbench.formats.arrays import (
     on_host,
     round_up,
 )
-from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, register, zero_fill
+from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, register, zero_fill
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.kernels import constant
 
@@ -359,6 +359,8 @@ class CsrAns(Format):
 
     @classmethod
     def convert(cls, a: Csr, *, longest: int, least: int) -> dict[str, Any]:
+        if a.dtype.itemsize < 4:
+            raise Skip("a literal takes whole words of 32 bits, values have 16")
         xp, plan = a.xp, Plan.of(a, longest, least)
         words, group_ptr = encoded(a, plan) if a.nnz else nothing(xp, len(plan.lines.row))
         lines = plan.lines
