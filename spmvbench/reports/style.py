@@ -515,7 +515,7 @@ def ranges(
             if note is not None:
                 right_note(ax, y, note(rows))
         if any(text.get_text() for text in ax.texts):
-            right_note(ax, -0.95, note_title)
+            right_title(ax, note_title)
         ax.set(title=str(name), xlabel=xlabel, xscale="log", yticks=range(len(order)), yticklabels=order)
         ax.set_ylim(len(order) - 0.4, -0.6)
         ax.grid(axis="y", visible=False)
@@ -527,6 +527,11 @@ def ranges(
 def right_note(axes: Axes, y: float, text: str) -> None:
     """Writes a text to the right of a panel, at height y."""
     axes.text(1.02, y, text, transform=axes.get_yaxis_transform(), va="center", fontsize=7, color=INK)
+
+
+def right_title(axes: Axes, text: str) -> None:
+    """Writes what the notes to the right of a panel are, above them."""
+    axes.annotate(text, (1.02, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", fontsize=7)
 
 
 def keep_apart(axes: Axes, most: int = 4) -> None:
