@@ -6,9 +6,9 @@ constexpr int BLOCK = 256;
 
 // CSR: LANES threads per row, which read the row's entries side by side and its x once. LISTED: `rows` holds the row of
 // each of `places` lists of entries; else they are all rows.
-template <typename V, typename I, int LANES, bool LISTED>
+template <typename V, typename I, int LANES, bool LISTED, typename S = V>
 __global__ void csr_transposed(int places, const int* __restrict__ rows, const I* __restrict__ row_ptr,
-                               const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
+                               const int* __restrict__ col_idx, const S* __restrict__ values, const V* __restrict__ x,
                                V* __restrict__ y) {
   const long long place = global_thread() / LANES;
   if (place >= places) return;
@@ -21,10 +21,10 @@ __global__ void csr_transposed(int places, const int* __restrict__ rows, const I
 
 // Sliced ELLPACK, stored as for ellpack/sell.cu: THREADS threads per row take every THREADS-th position. HEIGHT: rows of a
 // slice; 0: all rows are one slice of `pitch` rows and `width` positions. Padding has the column -1.
-template <typename V, typename P, int HEIGHT, int THREADS, bool INTERLEAVED, bool STOP, bool SORTED>
+template <typename V, typename P, int HEIGHT, int THREADS, bool INTERLEAVED, bool STOP, bool SORTED, typename S = V>
 __global__ void sell_transposed(unsigned rows, long long pitch, int width, const P* __restrict__ slice_ptr,
                                 const int* __restrict__ lengths, const int* __restrict__ perm,
-                                const int* __restrict__ columns, const V* __restrict__ values, const V* __restrict__ x,
+                                const int* __restrict__ columns, const S* __restrict__ values, const V* __restrict__ x,
                                 V* __restrict__ y) {
   constexpr int C = HEIGHT ? HEIGHT : 1;
   constexpr int LANES = INTERLEAVED ? THREADS : 1;
@@ -52,9 +52,9 @@ __global__ void sell_transposed(unsigned rows, long long pitch, int width, const
 
 // Diagonals of all rows, `pitch` values each: y[j] takes the entry of row j - offset of every diagonal, so that no two
 // threads add to one element.
-template <typename V>
+template <typename V, typename S = V>
 __global__ void dia_transposed(int rows, int cols, int diagonals, long long pitch, const int* __restrict__ offset,
-                               const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                               const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const long long column = global_thread();
   if (column >= cols) return;
   V sum = 0;
@@ -66,9 +66,9 @@ __global__ void dia_transposed(int rows, int cols, int diagonals, long long pitc
 }
 
 // Diagonals of hacks of 32 rows: a thread per row.
-template <typename V, typename I>
+template <typename V, typename I, typename S = V>
 __global__ void hdi_transposed(int rows, int cols, const I* __restrict__ hack_ptr, const int* __restrict__ offset,
-                               const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                               const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const long long row = global_thread();
   if (row >= rows) return;
   const V factor = load_x(x, static_cast<int>(row));
@@ -81,9 +81,9 @@ __global__ void hdi_transposed(int rows, int cols, const I* __restrict__ hack_pt
 }
 
 // Tiles of R x C by rows: LANES threads per block row, each takes a column of a tile and adds its R products first.
-template <typename V, typename I, int R, int C, int LANES>
+template <typename V, typename I, int R, int C, int LANES, typename S = V>
 __global__ void bsr_transposed(int block_rows, int rows, int cols, const I* __restrict__ block_ptr,
-                               const int* __restrict__ block_col, const V* __restrict__ values,
+                               const int* __restrict__ block_col, const S* __restrict__ values,
                                const int* __restrict__ perm, bool sorted, const V* __restrict__ x, V* __restrict__ y) {
   const long long place = global_thread() / LANES;
   if (place >= block_rows) return;

@@ -225,6 +225,12 @@ def hubs_first(adjacency: Any) -> Array:
     return np.argsort(-np.where(degree > degree.mean() if len(degree) else degree, degree, 0), kind="stable")
 
 
+@of_graph("random", "this project")
+def at_random(adjacency: Any) -> Array:
+    """Vertices in random order, the same for each number of them: what is left if an order has no locality."""
+    return np.random.default_rng(0).permutation(adjacency.shape[0])
+
+
 @register("gray", "Zhao, Xia, Li, Zhao, Zheng & Ren, ICCD 2020")
 def gray(a: Csr) -> tuple[Array, Array]:
     """Rows by the Gray code of which of 32 sections of columns they have entries in.

@@ -29,6 +29,7 @@ from spmvbench.devices import Device, open_device
 from spmvbench.devices.guards import Guards
 from spmvbench.formats.base import Format
 from spmvbench.formats.conversion import converting_for, device_limits
+from spmvbench.formats.precision import PRECISIONS, Precision
 from spmvbench.formats.vectors import SparseVector, moved
 
 # Parameters of the operations in checks.
@@ -202,17 +203,22 @@ def check_conversion(spec: str, a: Any, xp: Any = np) -> None:
     assert estimate == fmt.nbytes, f"{spec}: the estimate is not the footprint"
 
 
-def check_product(spec: str, a: Any, device: Device, seed: int = 0, *, guarded: bool = True) -> float:
+def check_product(spec: str, a: Any, device: Device, seed: int = 0, *, guarded: bool = True, dtype: str = "") -> float:
     """The largest error of y on a device as a fraction of its bound, over x of all kinds of the format's operation.
 
     An operation with a parameter is checked with those in CHECKED; 0 if it is not defined for the matrix. Runs start
     from a y of NaN, of garbage and of the previous result. Raises AssertionError if an error exceeds its bound, or if
     the matrix, or memory outside of x, y and the format's arrays, is written to. Without `guarded` the arrays are not
-    put between guards, for tools that detect out-of-bounds accesses themselves. Raises Skip if the format refuses the
-    matrix.
+    put between guards, for tools that detect out-of-bounds accesses themselves. dtype: types of values and vectors as
+    rows have them, ``f32/f64``; by default the matrix's own. Such a matrix is also decoded. Raises Skip if the format
+    refuses the matrix or the types.
     """
     ((cls, _),) = formats.parse(spec)
-    return max(_checked(spec, op, suited(cls, a), device, seed, guarded=guarded) for op in CHECKED[cls.op])
+    a = suited(cls, a)
+    precision = PRECISIONS[dtype or f"f{8 * a.dtype.itemsize}"]
+    return max(
+        _checked(spec, op, precision.rounded(a), device, seed, precision, guarded=guarded) for op in CHECKED[cls.op]
+    )
 
 
 @contextmanager
@@ -273,9 +279,11 @@ def _answers(op: str, a: _Checked, device: Device, seed: int) -> Any:
     return get(op).checks(a.csr, a.shared, device, seed, seed)
 
 
-def _checked(spec: str, op: str, a: formats.Csr, device: Device, seed: int, *, guarded: bool) -> float:
+def _checked(
+    spec: str, op: str, a: formats.Csr, device: Device, seed: int, precision: Precision, *, guarded: bool
+) -> float:
     from spmvbench.measure.operations import get
-    from spmvbench.measure.verify import Reference, integer_matrix, run_and_verify
+    from spmvbench.measure.verify import Reference, decoding_difference, integer_matrix, run_and_verify
 
     operation = get(op)
     try:
@@ -291,20 +299,24 @@ def _checked(spec: str, op: str, a: formats.Csr, device: Device, seed: int, *, g
         guards = Guards(device)
         x, y = (moved(vector, device.to_device) for vector in operation.vectors(csr))
         fmt = convert(spec, matrix, device.xp)
+        if precision.is_mixed:
+            assert not (difference := decoding_difference(fmt, matrix)), f"{spec}: {difference} ({precision.name})"
         if guarded:
             x, y, fmt = guards.hold_vector("x", x), guards.hold_vector("y", y), guards.hold_format(fmt)
         guards.watch()
         assert not isinstance(y, SparseVector)
-        program = device.compile(fmt.launches(x, y))
+        program = device.compile(precision.launches(fmt.launches(x, y)))
         verdict = run_and_verify(fmt, program, device, x, y, references)
         assert verdict.passed, f"{spec}: {verdict} ({op})"
         assert guards.overwritten() == [], f"{spec} writes outside of its arrays"
         return verdict.ratio
 
-    ratio = worst(shared, [*found.dense, found.dense[0], *found.sparse])
+    ratio = worst(precision.stored(csr).on(device.xp), [*found.dense, found.dense[0], *found.sparse])
     if found.integer:
         with suppress(formats.Skip):  # a format may refuse the integer values
-            worst(integer_matrix(shared), found.integer)
+            integers = integer_matrix(shared)
+            assert integers is not None
+            worst(precision.integers(integers), found.integer)
     assert sums() == before, f"{spec} writes to the matrix"
     return ratio
 

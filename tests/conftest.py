@@ -2,8 +2,6 @@
 
 import faulthandler
 import gc
-import hashlib
-import json
 import os
 import sys
 import time
@@ -12,9 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.kept import compiled
 
 # Tests start Python hundreds of times: what it compiles is kept, even where the environment says not to. Half of the
 # time of many a process would go into compiling the same modules again.
@@ -62,12 +61,6 @@ def pytest_runtest_teardown(item):
         faulthandler.cancel_dump_traceback_later()
 
 
-def compiled():
-    """The folder of compiled kernels that all sessions of this user share; the cache knows them by their contents."""
-    chosen = os.environ.get("SPMVBENCH_COMPILED")
-    return Path(chosen) if chosen else platformdirs.user_cache_path("spmvbench-tests", appauthor=False)
-
-
 def pytest_sessionstart(session):
     """Kernels that were compiled weeks ago are of sources that have changed since, or are compiled once more."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -78,12 +71,16 @@ def pytest_sessionstart(session):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """What was not run in one line: how many tests for which reason, which says what to install or to set."""
-    reports = terminalreporter.stats.get("skipped", [])
-    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in reports)
-    if reasons:
-        told = "; ".join(f"{count} {reason}" for reason, count in reasons.most_common())
-        terminalreporter.write_line(f"{reasons.total()} tests were not run: {told}")
+    """What this machine lacks in one line: how many tests for which reason, which says what to install or to set."""
+    reasons = Counter(
+        str(report.longrepr[2]).removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", [])
+    )
+    lacking = Counter({r: count for r, count in reasons.items() if r.startswith(("needs ", "could not import "))})
+    if lacking:
+        told = "; ".join(f"{count} {reason}" for reason, count in lacking.most_common())
+        terminalreporter.write_line(f"{lacking.total()} tests were not run for what is not here: {told}")
+    if others := (reasons - lacking).total():
+        terminalreporter.write_line(f"{others} tests met what a format refuses (-rs lists the reasons)")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -101,50 +98,6 @@ def session_home(tmp_path_factory):
         patch.setenv("MPLBACKEND", "Agg")
         patch.delenv("SPMVBENCH_FORMATS", raising=False)
         yield home
-
-
-@pytest.fixture(scope="session")
-def kept(session_home):
-    """Gives what a function makes as JSON: made once for all processes and sessions with the same kind and texts.
-
-    Beside the compiled kernels, which the texts have to describe as completely: `contents` of what it depends on.
-    """
-    from spmvbench import paths
-
-    def keep(kind, texts, make):
-        digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
-        path = compiled() / kind / f"{digest}.json"
-        with paths.locked(path.with_suffix(".lock")):
-            if not path.is_file():
-                with paths.written_whole(path) as file:
-                    file.write(json.dumps(make()).encode())
-        return json.loads(path.read_bytes())
-
-    return keep
-
-
-@pytest.fixture(scope="session")
-def contents():
-    """Gives a digest of files, by their names and contents."""
-
-    def digest(files):
-        found = hashlib.sha256()
-        for path in sorted(files):
-            found.update(b"\0" + path.name.encode() + b"\0" + path.read_bytes())
-        return found.hexdigest()
-
-    return digest
-
-
-@pytest.fixture(scope="session")
-def formats_text(contents):
-    """A digest of all Python that decides what a format stores and launches."""
-    import numpy as np
-
-    import spmvbench
-
-    package = Path(spmvbench.__file__).parent
-    return f"{np.__version__} {contents([*package.glob('*.py'), *(package / 'formats').rglob('*.py')])}"
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 RECIPE = ROOT / "Containerfile"
-pytestmark = pytest.mark.skipif(not RECIPE.is_file(), reason="not run from a checkout")
+pytestmark = pytest.mark.skipif(not RECIPE.is_file(), reason="needs a checkout (git clone)")
 
 
 def instructions():

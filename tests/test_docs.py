@@ -17,13 +17,13 @@ from spmvbench.cli.format_pages import page_of
 from spmvbench.rows.schema import COLUMNS
 
 ROOT = Path(spmvbench.__file__).parents[1]
-pytestmark = pytest.mark.skipif(not (ROOT / "mkdocs.yml").is_file(), reason="not run from a checkout")
+pytestmark = pytest.mark.skipif(not (ROOT / "mkdocs.yml").is_file(), reason="needs a checkout (git clone)")
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     if any(importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "mkdocstrings")):
-        pytest.skip("the extra docs is not installed")
+        pytest.skip("needs MkDocs (pip install -e '.[docs]')")
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],

@@ -12,7 +12,7 @@ import spmvbench
 
 ROOT = Path(spmvbench.__file__).parents[1]
 EXAMPLE = ROOT / "docs" / "example"
-pytestmark = pytest.mark.skipif(not EXAMPLE.is_dir(), reason="not run from a checkout")
+pytestmark = pytest.mark.skipif(not EXAMPLE.is_dir(), reason="needs a checkout (git clone)")
 
 
 def test_contributing_shows_the_example_word_for_word():

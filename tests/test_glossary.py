@@ -19,7 +19,7 @@ import spmvbench
 from spmvbench.cli import COMMANDS, cli, results
 
 ROOT = Path(spmvbench.__file__).parents[1]
-pytestmark = pytest.mark.skipif(not (ROOT / "docs" / "glossary.md").is_file(), reason="not run from a checkout")
+pytestmark = pytest.mark.skipif(not (ROOT / "docs" / "glossary.md").is_file(), reason="needs a checkout (git clone)")
 
 # Words not used, as regular expressions (case ignored, a blank is any white space), with the words to use instead.
 WORDS = {

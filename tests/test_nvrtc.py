@@ -18,6 +18,7 @@ from spmvbench.devices import nvrtc
 from spmvbench.devices.base import DeviceFault, DeviceUnavailable
 from spmvbench.formats import Csr, Launch, Skip, single_steps
 from spmvbench.testing import hard_matrices, vectors
+from tests.kept import contents, formats_text, keep
 
 # Launched by the bench itself, to measure the device, and by converters on it.
 OWN = {
@@ -153,10 +154,10 @@ def with_long_pointers(a):
 
 
 @pytest.fixture(scope="session")
-def instantiations(kept, contents, formats_text):
+def instantiations():
     """As `found_instantiations`, which takes seconds of arithmetic on what the package's own text decides."""
-    texts = (formats_text, contents([Path(__file__)]))
-    listed = kept("launched", texts, lambda: {k: sorted(v) for k, v in found_instantiations().items()})
+    texts = (formats_text(), contents([Path(__file__)]))
+    listed = keep("launched", texts, lambda: {k: sorted(v) for k, v in found_instantiations().items()})
     return {source: set(kernels) for source, kernels in listed.items()}
 
 
@@ -223,7 +224,7 @@ def test_headers_choose_at_compute_capabilities_8_and_9_alone():
 @pytest.mark.parametrize(
     "source", sorted(path.relative_to(paths.kernels()).as_posix() for path in paths.kernels().rglob("*.cu"))
 )
-def test_instantiations_compile(source, arch, chosen, instantiations, kept, contents, monkeypatch):
+def test_instantiations_compile(source, arch, chosen, instantiations, monkeypatch):
     """The ends of each kernel's list as a GPU gets them, and barely optimized on the oldest; all others as far as PTX.
 
     What template arguments decide (types, static_assert) shows by then, in a tenth of the time.
@@ -241,7 +242,7 @@ def test_instantiations_compile(source, arch, chosen, instantiations, kept, cont
 
     files = contents([file, *formats.kernels.headers(file)])
     texts = (*map(str, nvrtc.version()), *nvrtc.key_options(arch), *expressions, files)
-    start, names = kept("nvrtc", texts, compile)
+    start, names = keep("nvrtc", texts, compile)
     assert arch.startswith("compute_") or bytes.fromhex(start) == b"\x7fELF"
     assert len(set(names.values())) == len(expressions)
 

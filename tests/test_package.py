@@ -15,7 +15,7 @@ import spmvbench
 from spmvbench import formats
 
 ROOT = Path(spmvbench.__file__).parents[1]
-pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").is_file(), reason="not run from a checkout")
+pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").is_file(), reason="needs a checkout (git clone)")
 
 
 @pytest.fixture(scope="module")

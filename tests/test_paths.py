@@ -171,7 +171,7 @@ def given_away(path):
     try:
         os.chown(path, 12345, 12345)
     except PermissionError:
-        pytest.skip("only root may give files away")
+        pytest.skip("needs root, who may give files away")
 
 
 def test_another_user_s_temporaries_and_folders_are_not_this_user_s(tmp_path):
@@ -241,7 +241,7 @@ def test_an_output_that_fails_leaves_what_was_there_and_writes_nothing_through(t
     assert raised.value.errno == errno.ELOOP
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to every file")
+@pytest.mark.skipif(os.geteuid() == 0, reason="needs a user other than root, who may write to every file")
 def test_an_output_without_write_permission_is_left_alone(tmp_path):
     target = tmp_path / "a"
     target.write_bytes(b"before")

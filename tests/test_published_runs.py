@@ -17,7 +17,7 @@ from spmvbench.site import runs
 
 ROOT = Path(spmvbench.__file__).parents[1]
 RUNS = sorted(path.parent for path in (ROOT / "results" / "published").glob("*/README.md"))
-pytestmark = pytest.mark.skipif(not RUNS, reason="not run from a checkout")
+pytestmark = pytest.mark.skipif(not RUNS, reason="needs a checkout (git clone)")
 
 
 def commands(run, name):
@@ -48,7 +48,7 @@ def test_the_command_that_reports_draws_its_rows(run, command, tmp_path, monkeyp
 def test_no_page_is_kept_beside_the_rows():
     listed = subprocess.run(["git", "ls-files", "results"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
-        pytest.skip("needs git and its repository")
+        pytest.skip("needs a checkout (git clone)")
     assert [path for path in listed.stdout.splitlines() if path.endswith((".html", ".js", ".css"))] == []
 
 

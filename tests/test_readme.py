@@ -16,7 +16,7 @@ from spmvbench.measure.operations import OPERATIONS
 from spmvbench.rows.schema import STATUSES
 
 ROOT = Path(spmvbench.__file__).parents[1]
-pytestmark = pytest.mark.skipif(not (ROOT / "README.md").is_file(), reason="not run from a checkout")
+pytestmark = pytest.mark.skipif(not (ROOT / "README.md").is_file(), reason="needs a checkout (git clone)")
 
 
 PAGES = [

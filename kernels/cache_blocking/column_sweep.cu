@@ -16,20 +16,20 @@ __global__ void zero_continued(int blocks, const unsigned* __restrict__ row_star
 
 // CHUNKS chunks of a warp, in flight: a place is the entry's row in the block and the low half of its
 // column, the high half is the chunk's.
-template <typename V, int CHUNKS>
+template <typename S, int CHUNKS>
 struct Chunks {
   unsigned place[CHUNKS];
   unsigned panel[CHUNKS];
-  V value[CHUNKS];
+  S value[CHUNKS];
 
   __device__ __forceinline__ void load(int first, int end, int stride, const unsigned short* __restrict__ panels,
-                                       const unsigned* __restrict__ places, const V* __restrict__ values) {
+                                       const unsigned* __restrict__ places, const S* __restrict__ values) {
 #pragma unroll
     for (int u = 0; u < CHUNKS; ++u) {
       const int chunk = first + u * stride;
       place[u] = PADDING << 16;
       panel[u] = 0;
-      value[u] = 0;
+      value[u] = S(0);
       if (chunk < end) {
         const long long at = static_cast<long long>(chunk) * WARP + lane_id();
         place[u] = load_stream(places + at);
@@ -41,11 +41,11 @@ struct Chunks {
 };
 
 // `parts` thread blocks share a row block, each a stretch of its columns; ADD: they add what they have to y.
-template <typename V, int CHUNKS, bool ADD>
+template <typename V, int CHUNKS, bool ADD, typename S = V>
 __global__ void __launch_bounds__(THREADS)
     column_sweep(int parts, const unsigned* __restrict__ row_start, const int* __restrict__ chunk_start,
                  const unsigned short* __restrict__ panels, const unsigned* __restrict__ places,
-                 const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                 const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* const sums = reinterpret_cast<V*>(dynamic_shared);
   const int block = blockIdx.x / parts;
@@ -62,10 +62,10 @@ __global__ void __launch_bounds__(THREADS)
   const int end = chunk_start[block] + static_cast<int>(all * (part + 1) / parts);
   const int warps = blockDim.x / WARP;
   int chunk = begin + threadIdx.x / WARP;
-  Chunks<V, CHUNKS> coming;
+  Chunks<S, CHUNKS> coming;
   coming.load(chunk, end, warps, panels, places, values);
   for (; chunk < end; chunk += CHUNKS * warps) {
-    const Chunks<V, CHUNKS> now = coming;
+    const Chunks<S, CHUNKS> now = coming;
     coming.load(chunk + CHUNKS * warps, end, warps, panels, places, values);
     V product[CHUNKS];
 #pragma unroll

@@ -1,11 +1,11 @@
 // Sliced ELLPACK whose slices take x from a window in shared memory; columns in 4, 8, 12 or 16 bits. See
 // spmvbench/formats/cache_blocking/sell_window.py.
 #include "async_copy.cuh"
+#include "shared_read.cuh"
 #include "together.cuh"
 
 constexpr int GROUP = 8;        // positions whose columns share words
 constexpr int QUARTER = 8;      // words that are a byte of each thread
-constexpr int CHUNK = 5;        // numbers of a chunk
 constexpr int PACKED = 40;      // in place of a slice's bits with the bytes of a thread's upper bits: packed columns
 constexpr int WIDTH_UNIT = 64;  // a slice's width is stored times this, its bits below
 
@@ -25,23 +25,23 @@ __device__ __forceinline__ unsigned field(const unsigned* words, int i) {
   return found & ((1u << BITS) - 1);
 }
 
-// The products of GROUPS groups of positions, each TEAM behind the one before; all are loaded before the first is used. A
-// column of all ones is padding, whose x is not used, so that an infinite one does no harm.
+// The products of GROUPS groups of positions, each TEAM behind the one before; all are loaded before the first is used.
+// `words` and `values` are the lane's of the first group. A column of all ones is padding, whose x is not used, so that an
+// infinite one does no harm.
 template <int BITS, int TEAM, int GROUPS, typename V>
-__device__ __forceinline__ V groups_sum(int group, const unsigned* __restrict__ words, const V* __restrict__ values,
-                                        const V* window) {
+__device__ __forceinline__ V groups_sum(const unsigned* __restrict__ words, const V* __restrict__ values,
+                                        SharedRead<V> window) {
   constexpr int WORDS = GROUP * BITS / 32, VECTOR = 16 / sizeof(V);
-  const int lane = lane_id();
   unsigned packed[GROUPS][WORDS];
   V loaded[GROUPS][GROUP];
 #pragma unroll
   for (int g = 0; g < GROUPS; ++g) {
-    const unsigned* const from = words + static_cast<long long>(group + g * TEAM) * (WORDS * WARP) + lane;
-    const V* const first = values + static_cast<long long>(group + g * TEAM) * (GROUP * WARP) + lane * VECTOR;
 #pragma unroll
-    for (int i = 0; i < WORDS; ++i) packed[g][i] = load_stream(from + i * WARP);
+    for (int i = 0; i < WORDS; ++i) packed[g][i] = load_stream(words + (g * TEAM * WORDS + i) * WARP);
 #pragma unroll
-    for (int i = 0; i < GROUP; i += VECTOR) load_values<VECTOR>(first + i * WARP, loaded[g] + i);
+    for (int i = 0; i < GROUP; i += VECTOR) {
+      load_values<VECTOR>(values + (g * TEAM * GROUP + i) * WARP, loaded[g] + i);
+    }
   }
   V sum = 0;
 #pragma unroll
@@ -59,16 +59,24 @@ __device__ __forceinline__ V groups_sum(int group, const unsigned* __restrict__ 
 // than a group.
 template <int BITS, int TEAM, int FLIGHT, typename V>
 __device__ __forceinline__ V window_sum(int team, int width, const unsigned* __restrict__ words,
-                                        const V* __restrict__ values, const V* window) {
-  constexpr int WORDS = GROUP * BITS / 32;
+                                        const V* __restrict__ values, SharedRead<V> window) {
+  constexpr int WORDS = GROUP * BITS / 32, VECTOR = 16 / sizeof(V);
   constexpr unsigned PADDING = (1u << BITS) - 1;
   const int lane = lane_id(), whole = width / GROUP;
   V sum = 0;
-  int group = team;
-  for (; group + (FLIGHT - 1) * TEAM < whole; group += FLIGHT * TEAM) {
-    sum += groups_sum<BITS, TEAM, FLIGHT>(group, words, values, window);
+  const unsigned* word = words + team * (WORDS * WARP) + lane;
+  const V* value = values + team * (GROUP * WARP) + lane * VECTOR;
+  int left = (whole - team + TEAM - 1) / TEAM;  // groups
+  for (; left >= FLIGHT; left -= FLIGHT) {
+    sum += groups_sum<BITS, TEAM, FLIGHT>(word, value, window);
+    word += FLIGHT * TEAM * (WORDS * WARP);
+    value += FLIGHT * TEAM * (GROUP * WARP);
   }
-  for (; FLIGHT > 1 && group < whole; group += TEAM) sum += groups_sum<BITS, TEAM, 1>(group, words, values, window);
+  for (; FLIGHT > 1 && left > 0; --left) {
+    sum += groups_sum<BITS, TEAM, 1>(word, value, window);
+    word += TEAM * (WORDS * WARP);
+    value += TEAM * (GROUP * WARP);
+  }
   const int rest = width % GROUP;
   if (rest != 0 && whole % TEAM == team) {
     unsigned packed[WORDS];
@@ -92,7 +100,7 @@ __device__ __forceinline__ V window_sum(int team, int width, const unsigned* __r
 // bits, at p, says that the rest of column k is p - k (Elias-Fano); rows with fewer entries have fewer ones.
 template <int TEAM, typename V>
 __device__ __forceinline__ V packed_sum(int bytes, int team, int width, const unsigned* __restrict__ words,
-                                        const V* __restrict__ values, const V* window) {
+                                        const V* __restrict__ values, SharedRead<V> window) {
   constexpr int VECTOR = 16 / sizeof(V), WORDS = GROUP / 4;
   const int lane = lane_id(), whole = width / GROUP, low_words = (width + 3) / 4;
   const unsigned* const upper = words + low_words * WARP;
@@ -178,7 +186,7 @@ __device__ __forceinline__ V global_sum(int team, int width, const int* __restri
 
 template <int TEAM, int FLIGHT, bool PACKED_ONES, typename V>
 __device__ __forceinline__ V slice_sum(int bits, int team, int width, const unsigned* __restrict__ words,
-                                       const V* __restrict__ values, const V* window, const V* __restrict__ x) {
+                                       const V* __restrict__ values, SharedRead<V> window, const V* __restrict__ x) {
   if constexpr (PACKED_ONES) {
     if (bits > PACKED) return packed_sum<TEAM>(bits - PACKED, team, width, words, values, window);
   }
@@ -196,17 +204,16 @@ __device__ __forceinline__ V slice_sum(int bits, int team, int width, const unsi
   }
 }
 
-// Starts copies of the window's columns begin .. end, 16 bytes at a time if x allows that. `begin` is a multiple of these.
+// Starts copies of the window's columns, 16 bytes at a time if x allows that.
 template <int THREADS, typename V>
-__device__ __forceinline__ void stage(V* window, int begin, int end, int first, int cols, bool aligned,
-                                      const V* __restrict__ x) {
+__device__ __forceinline__ void stage(V* window, int first, int columns, int cols, const V* __restrict__ x) {
   constexpr int VECTOR = 16 / sizeof(V), SIZE = sizeof(V);
-  if (aligned) {
-    for (int i = begin + threadIdx.x * VECTOR; i < end; i += THREADS * VECTOR) {
+  if (reinterpret_cast<unsigned long long>(x) % 16 == 0) {  // a window's first column is a multiple of four
+    for (int i = threadIdx.x * VECTOR; i < columns; i += THREADS * VECTOR) {
       copy_async<16>(window + i, x + first + i, min(16, (cols - first - i) * SIZE));
     }
   } else {
-    for (int i = begin + threadIdx.x; i < end; i += THREADS) copy_async<SIZE>(window + i, x + first + i);
+    for (int i = threadIdx.x; i < columns; i += THREADS) copy_async<SIZE>(window + i, x + first + i);
   }
 }
 
@@ -217,28 +224,23 @@ constexpr int resident(int threads, int flight) {
   return threads < most ? most / threads : 1;
 }
 
-// A block a chunk {first slice, end, first column of the window, its columns, those that the first slice of every warp
-// needs}. A slice is {its first position, its first word / 8, the first column less the window's, width * WIDTH_UNIT +
-// bits}; TEAM warps share it. SORTED: `perm` holds the row of each place. FLIGHT: groups in flight. QUEUED: a warp takes the
-// next slice once it is done, else every so many. PACKED_ONES: slices may have packed columns.
-template <typename V, int THREADS, int TEAM, bool SORTED, int FLIGHT, bool QUEUED, bool PACKED_ONES>
+// A block a chunk {first slice, end, first column of the window, its columns}. A slice is {its first position, its first
+// word / 8, the first column less the window's, width * WIDTH_UNIT + bits}. TEAM warps share it; if that is one, a warp takes
+// the next slice once it is done. SORTED: `perm` holds the row of each place. FLIGHT: groups in flight. PACKED_ONES: slices
+// may have packed columns.
+template <typename V, int THREADS, int TEAM, bool SORTED, int FLIGHT, bool PACKED_ONES>
 __global__ void __launch_bounds__(THREADS, resident<V>(THREADS, FLIGHT))
-    sell_window_spmv(int rows, int cols, const int* __restrict__ chunks, const int4* __restrict__ slices,
+    sell_window_spmv(int rows, int cols, const int4* __restrict__ chunks, const int4* __restrict__ slices,
                      const unsigned* __restrict__ words, const V* __restrict__ values, const int* __restrict__ perm,
                      const V* __restrict__ x, V* __restrict__ y) {
-  static_assert(TEAM == 1 || !QUEUED, "warps that share a slice meet at barriers");
   constexpr int TEAMS = THREADS / WARP / TEAM;
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  __shared__ int taken;
+  __shared__ int taken;  // slices of the chunk
   V* const window = reinterpret_cast<V*>(dynamic_shared);
-  const int* const chunk = chunks + blockIdx.x * CHUNK;
-  const int begin = chunk[0], end = chunk[1], first = chunk[2], columns = chunk[3], soon = chunk[4];
-  const bool aligned = reinterpret_cast<unsigned long long>(x) % 16 == 0;  // and so is the window's first column
-  stage<THREADS>(window, 0, soon, first, cols, aligned, x);
-  close_group_of_copies();
-  stage<THREADS>(window, soon, columns, first, cols, aligned, x);
-  close_group_of_copies();
-  if (QUEUED && threadIdx.x == 0) taken = TEAMS;
+  const int4 chunk = chunks[blockIdx.x];
+  const int begin = chunk.x, end = chunk.y;
+  stage<THREADS>(window, chunk.z, chunk.w, cols, x);
+  if (TEAM == 1 && threadIdx.x == 0) taken = TEAMS;
   const int warp = threadIdx.x / WARP, team = warp % TEAM, lane = lane_id();
   int s = begin + warp / TEAM;
   int4 slice = s < end ? __ldg(slices + s) : int4{0, 0, 0, 0};
@@ -250,18 +252,18 @@ __global__ void __launch_bounds__(THREADS, resident<V>(THREADS, FLIGHT))
     if (at < positions * static_cast<int>(WARP * sizeof(V))) prefetch_l2(value + at);
     if (at < positions * bits * 4) prefetch_l2(column + at);
   }
-  await_groups_but_last();
+  await_copies();
   __syncthreads();
-  bool some_wait = soon < columns;
-  for (int round = begin; TEAM > 1 ? round < end : round == begin || s < end; round += TEAMS) {
+  int round = begin;
+  do {
     int next = s + TEAMS;
-    if constexpr (QUEUED) next = begin + __shfl_sync(FULL_MASK, lane == 0 ? atomicAdd(&taken, 1) : 0, 0);
+    if constexpr (TEAM == 1) next = begin + __shfl_sync(FULL_MASK, lane == 0 ? atomicAdd(&taken, 1) : 0, 0);
     const int4 coming = next < end ? __ldg(slices + next) : int4{0, 0, 0, 0};
     V sum = 0;
     if (s < end) {
-      sum = slice_sum<TEAM, FLIGHT, PACKED_ONES>(slice.w % WIDTH_UNIT, team, slice.w / WIDTH_UNIT,
-                                                 words + static_cast<long long>(slice.y) * QUARTER,
-                                                 values + static_cast<long long>(slice.x) * WARP, window + slice.z, x);
+      sum = slice_sum<TEAM, FLIGHT, PACKED_ONES>(
+          slice.w % WIDTH_UNIT, team, slice.w / WIDTH_UNIT, words + static_cast<long long>(slice.y) * QUARTER,
+          values + static_cast<long long>(slice.x) * WARP, SharedRead<V>(window + slice.z), x);
     }
     if (TEAM > 1) {
       __shared__ V partial[THREADS];
@@ -274,12 +276,8 @@ __global__ void __launch_bounds__(THREADS, resident<V>(THREADS, FLIGHT))
     }
     const int place = s * WARP + lane;
     if (s < end && team == 0 && place < rows) y[SORTED ? perm[place] : place] = sum;
-    if (some_wait) {
-      await_copies();
-      __syncthreads();
-      some_wait = false;
-    }
     s = next;
     slice = coming;
-  }
+    round += TEAMS;
+  } while (TEAM > 1 ? round < end : s < end);
 }

@@ -179,7 +179,7 @@ __global__ void sweep_places(long long nnz, int blocks, int panels, int rows, co
   const long long stretch = static_cast<long long>(block) * panels + panel;
   long long slot = static_cast<long long>(chunk_begin[stretch]) * WARP + i - stretch_begin[stretch];
   places[slot] = static_cast<unsigned>(row - first) << 16 | (column & 0xffffu);
-  values[slot] = __ldg(from + number);
+  values[slot] = from[number];
   if (slot % WARP == 0) panel_of[slot / WARP] = static_cast<unsigned short>(panel);
   const bool last_stretch = stretch + 1 == static_cast<long long>(blocks) * panels;
   if (i + 1 < (last_stretch ? nnz : stretch_begin[stretch + 1])) return;

@@ -7,11 +7,11 @@
 // BRO-ELL. A block per slice, a thread per row; all rows of a slice have their difference of a position in as many
 // bits, so that all threads are at the same place of their streams. A difference of 0 is padding. SORTED: `perm` holds
 // the rows.
-template <typename V, typename P, int HEIGHT, bool SORTED, bool ADD>
+template <typename V, typename P, int HEIGHT, bool SORTED, bool ADD, typename S = V>
 __global__ void __launch_bounds__(HEIGHT)
     bro_ell(int rows, const P* __restrict__ slice_ptr, const P* __restrict__ symbol_ptr,
             const unsigned char* __restrict__ widths, const unsigned* __restrict__ symbols,
-            const int* __restrict__ perm, const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+            const int* __restrict__ perm, const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int BATCH = 4;
   const P first = slice_ptr[blockIdx.x];
   const int width = static_cast<int>(slice_ptr[blockIdx.x + 1] - first);
@@ -24,13 +24,13 @@ __global__ void __launch_bounds__(HEIGHT)
   int column = -1;
   V sum = 0;
   for (int p = 0; p < width; p += BATCH) {
-    V value[BATCH];
+    S value[BATCH];
     int columns[BATCH];
     int bits[BATCH];
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
       const bool inside = p + u < width;
-      value[u] = inside ? load_stream(values + u * HEIGHT) : V(0);
+      value[u] = inside ? load_stream(values + u * HEIGHT) : S(0);
       bits[u] = inside ? __ldg(widths + p + u) : 0;
     }
     values += BATCH * HEIGHT;
@@ -74,11 +74,11 @@ struct OpenRow {
 
 // BRO-COO. A warp an interval of 32 * steps entries: lane l has those at l, l + 32, ... and its rows as differences to
 // its own entry before. y holds what is added to; what is open at an interval's end is its carry.
-template <typename V>
+template <typename V, typename S = V>
 __global__ void bro_coo(int intervals, int steps, const int* __restrict__ base,
                         const unsigned char* __restrict__ widths, const int* __restrict__ word_ptr,
                         const unsigned* __restrict__ words, const int* __restrict__ col_idx,
-                        const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y,
+                        const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y,
                         int* __restrict__ carry_row, V* __restrict__ carry_sum) {
   constexpr int BATCH = 4;
   const long long interval = global_thread() / WARP;
@@ -93,16 +93,17 @@ __global__ void bro_coo(int intervals, int steps, const int* __restrict__ base,
   values += interval * steps * WARP + lane;
   for (int step = 0; step < steps; step += BATCH) {
     int columns[BATCH];
+    S value[BATCH];
     V product[BATCH];
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
       columns[u] = load_stream(col_idx + (step + u) * WARP);
-      product[u] = load_stream(values + (step + u) * WARP);
+      value[u] = load_stream(values + (step + u) * WARP);
     }
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
       const V x_column = load_x(x, max(columns[u], 0));
-      product[u] = columns[u] >= 0 ? product[u] * x_column : V(0);
+      product[u] = columns[u] >= 0 ? value[u] * x_column : V(0);
     }
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
@@ -118,11 +119,11 @@ __global__ void bro_coo(int intervals, int steps, const int* __restrict__ base,
 
 // BRO-CSR. LANES threads per row, which take its entries in rounds of so many; a round's differences are packed in a
 // string of its own. LISTED: of the rows in `listed`. ADD: y += A x.
-template <typename V, typename I, int LANES, bool LISTED, bool ADD>
+template <typename V, typename I, int LANES, bool LISTED, bool ADD, typename S = V>
 __global__ void bro_csr(int rows, const int* __restrict__ listed, const I* __restrict__ row_ptr,
                         const int* __restrict__ round_ptr, const int* __restrict__ base,
                         const unsigned char* __restrict__ widths, const int* __restrict__ word_ptr,
-                        const unsigned* __restrict__ words, const V* __restrict__ values, const V* __restrict__ x,
+                        const unsigned* __restrict__ words, const S* __restrict__ values, const V* __restrict__ x,
                         V* __restrict__ y) {
   const long long row = global_thread() / LANES;
   const int lane = lane_id() % LANES;
@@ -138,7 +139,7 @@ __global__ void bro_csr(int rows, const int* __restrict__ listed, const I* __res
   for (; __any_sync(FULL_MASK, round < end); ++round, entry += LANES) {
     const bool inside = round < end && entry < last;
     int step = 0;
-    V value = 0;
+    S value(0);
     if (inside) {
       value = load_stream(values + entry);
       if (lane > 0) {
@@ -163,8 +164,8 @@ __global__ void bro_csr(int rows, const int* __restrict__ listed, const I* __res
 
 // BLSI. Row and column of an entry in one key, the column in the low `bits`. A warp takes `steps` times 32 entries; y
 // holds what is added to.
-template <typename V, typename I, typename K>
-__global__ void blsi_warp(I nnz, int steps, int bits, const K* __restrict__ keys, const V* __restrict__ values,
+template <typename V, typename I, typename K, typename S = V>
+__global__ void blsi_warp(I nnz, int steps, int bits, const K* __restrict__ keys, const S* __restrict__ values,
                           const V* __restrict__ x, V* __restrict__ y) {
   constexpr int BATCH = 4;
   const long long begin = global_thread() / WARP * steps * WARP;
@@ -189,8 +190,8 @@ __global__ void blsi_warp(I nnz, int steps, int bits, const K* __restrict__ keys
   if (lane_id() == 0) atomicAdd(y + open.row, open.sum);
 }
 
-template <typename V, typename I, typename K>
-__global__ void blsi_entry(I nnz, int bits, const K* __restrict__ keys, const V* __restrict__ values,
+template <typename V, typename I, typename K, typename S = V>
+__global__ void blsi_entry(I nnz, int bits, const K* __restrict__ keys, const S* __restrict__ values,
                            const V* __restrict__ x, V* __restrict__ y) {
   const long long k = global_thread();
   if (k >= nnz) return;

@@ -3,9 +3,9 @@
 #include "spmv.cuh"
 
 // I: type of entry numbers. y holds what the products are added to.
-template <typename V, typename I>
+template <typename V, typename I, typename S = V>
 __global__ void coo_atomic(I nnz, const int* __restrict__ row_idx, const int* __restrict__ col_idx,
-                           const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                           const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const long long k = global_thread();
   if (k >= nnz) return;
   atomicAdd(y + load_stream(row_idx + k), load_stream(values + k) * load_x(x, load_stream(col_idx + k)));
@@ -13,14 +13,14 @@ __global__ void coo_atomic(I nnz, const int* __restrict__ row_idx, const int* __
 
 // ENTRIES neighbouring entries from a multiple of it on: one, or an even number, loaded two at a time. Places from
 // `end` on repeat the last row; their column is -1 and they have nothing to add.
-template <typename V, int ENTRIES>
+template <typename S, int ENTRIES>
 struct Entries {
   int row[ENTRIES], column[ENTRIES];
-  V value[ENTRIES];
+  S value[ENTRIES];
 
   __device__ __forceinline__ void load(long long k, long long end, const int* __restrict__ row_idx,
-                                       const int* __restrict__ col_idx, const V* __restrict__ values) {
-    using Pair = typename PairOf<V>::type;
+                                       const int* __restrict__ col_idx, const S* __restrict__ values) {
+    using Pair = typename PairOf<S>::type;
     if (ENTRIES > 1 && k + ENTRIES <= end) {
 #pragma unroll
       for (int e = 0; e + 1 < ENTRIES; e += 2) {
@@ -37,7 +37,7 @@ struct Entries {
         const bool inside = k + e < end;
         row[e] = load_stream(row_idx + (inside ? k + e : end - 1));
         column[e] = inside ? load_stream(col_idx + k + e) : -1;
-        value[e] = inside ? load_stream(values + k + e) : V(0);
+        value[e] = inside ? load_stream(values + k + e) : S(0);
       }
     }
   }
@@ -45,9 +45,9 @@ struct Entries {
 
 // ENTRIES full lines of entries that are all of one row, from k0 on: neighbouring lanes load neighbouring ones, and no
 // rows, for which of a row's entries a lane has is of no matter.
-template <typename V, int ENTRIES>
-__device__ __forceinline__ void load_lines(Entries<V, ENTRIES>& into, long long k0, int row,
-                                           const int* __restrict__ col_idx, const V* __restrict__ values) {
+template <typename S, int ENTRIES>
+__device__ __forceinline__ void load_lines(Entries<S, ENTRIES>& into, long long k0, int row,
+                                           const int* __restrict__ col_idx, const S* __restrict__ values) {
 #pragma unroll
   for (int e = 0; e < ENTRIES; ++e) {
     into.row[e] = row;
@@ -61,9 +61,9 @@ __device__ __forceinline__ void load_lines(Entries<V, ENTRIES>& into, long long 
 // its end, so the sum is the same every time, and an atomic is an addition that nothing waits for. What is open at the
 // interval's end is the warp's carry. The arrays are aligned to 16 bytes. LINES: whole batches of one row are loaded by
 // load_lines.
-template <typename V, typename I, int ENTRIES, bool LINES>
+template <typename V, typename I, int ENTRIES, bool LINES, typename S = V>
 __global__ void coo_flat(I nnz, int interval, const int* __restrict__ row_idx, const int* __restrict__ col_idx,
-                         const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y,
+                         const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y,
                          int* __restrict__ carry_row, V* __restrict__ carry_sum) {
   constexpr int BATCH = WARP * ENTRIES;
   const long long warp = global_thread() / WARP;
@@ -74,14 +74,14 @@ __global__ void coo_flat(I nnz, int interval, const int* __restrict__ row_idx, c
 
   int open_row = row_idx[begin];
   V open_sum = 0;
-  Entries<V, ENTRIES> next;
+  Entries<S, ENTRIES> next;
   next.load(begin + lane * ENTRIES, end, row_idx, col_idx, values);
   // The first and the last row of the batch after `next`, -1 and -2 if it is not whole: they are loaded a batch ahead.
   const auto first_of = [=](long long batch) { return batch + BATCH <= end ? row_idx[batch] : -1; };
   const auto last_of = [=](long long batch) { return batch + BATCH <= end ? row_idx[batch + BATCH - 1] : -2; };
   int first_ahead = LINES ? first_of(begin + BATCH) : -1, last_ahead = LINES ? last_of(begin + BATCH) : -2;
   for (long long batch = begin; batch < end; batch += BATCH) {
-    const Entries<V, ENTRIES> now = next;
+    const Entries<S, ENTRIES> now = next;
     if (LINES) {
       const int first = first_ahead, last = last_ahead;
       first_ahead = first_of(batch + 2 * BATCH), last_ahead = last_of(batch + 2 * BATCH);

@@ -2,9 +2,9 @@
 #include "spmv.cuh"
 
 // KEEP: products stay at their entries' places in `out`, (nnz,); else they are added to `out`, y, by atomics.
-template <typename V, typename I, int LANES, bool KEEP>
+template <typename V, typename I, int LANES, bool KEEP, typename S = V>
 __global__ void csc_columns(int cols, const I* __restrict__ col_ptr, const int* __restrict__ row_idx,
-                            const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ out) {
+                            const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ out) {
   const long long col = global_thread() / LANES;
   if (col >= cols) return;
   const V factor = x[col];

@@ -7,9 +7,9 @@ constexpr int BLOCK = 128;
 // The sum of row lane_id() / (WARP / H) of a strip of up to H rows, in the first lane of the row's WARP / H. Each lane adds
 // up what it takes of every row in a place of its own: lanes never meet, whatever rows their entries are of. PACKED: the
 // row in the strip is in the highest 4 bits of the column, else in `in_strip`.
-template <typename V, typename I, int H, bool PACKED>
+template <typename V, typename I, int H, bool PACKED, typename S>
 __device__ __forceinline__ V strip_sum(I begin, I end, const int* __restrict__ columns,
-                                       const unsigned char* __restrict__ in_strip, const V* __restrict__ values,
+                                       const unsigned char* __restrict__ in_strip, const S* __restrict__ values,
                                        const V* __restrict__ x) {
   __shared__ V of_lane[BLOCK / WARP][H][WARP];
   const int lane = lane_id();
@@ -33,10 +33,10 @@ __device__ __forceinline__ V strip_sum(I begin, I end, const int* __restrict__ c
 }
 
 // A warp per strip of H rows.
-template <typename V, typename I, int H, bool PACKED>
+template <typename V, typename I, int H, bool PACKED, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     cmrs_spmv(int rows, int strips, const I* __restrict__ strip_ptr, const int* __restrict__ columns,
-              const unsigned char* __restrict__ in_strip, const V* __restrict__ values, const V* __restrict__ x,
+              const unsigned char* __restrict__ in_strip, const S* __restrict__ values, const V* __restrict__ x,
               V* __restrict__ y) {
   const long long strip = global_thread() / WARP;
   if (strip >= strips) return;  // the whole warp
@@ -47,10 +47,10 @@ __global__ void __launch_bounds__(BLOCK)
 
 // A warp per strip of rows first_row[s] to first_row[s + 1], up to H. Strips of one row may have its parts: the next or
 // the one before then begins with the same row, which is zero in y.
-template <typename V, typename I, int H, bool PACKED>
+template <typename V, typename I, int H, bool PACKED, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     amf_spmv(int strips, const int* __restrict__ first_row, const I* __restrict__ strip_ptr,
-             const int* __restrict__ columns, const unsigned char* __restrict__ in_strip, const V* __restrict__ values,
+             const int* __restrict__ columns, const unsigned char* __restrict__ in_strip, const S* __restrict__ values,
              const V* __restrict__ x, V* __restrict__ y) {
   const long long strip = global_thread() / WARP;
   if (strip >= strips) return;  // the whole warp

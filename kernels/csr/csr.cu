@@ -4,9 +4,9 @@
 
 // I: type of row_ptr. A lane takes ENTRIES entries at a time. A group of threads takes ROWS rows (Reguly & Giles 2012),
 // at a distance of as many rows as the block has groups: neighbouring groups read neighbouring rows.
-template <typename V, typename I, int LANES, int ENTRIES, int ROWS>
+template <typename V, typename I, int LANES, int ENTRIES, int ROWS, typename S = V>
 __global__ void csr_vector(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                           const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                           const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const int groups = blockDim.x / LANES;
   const int lane = threadIdx.x % LANES;
   const long long first_row = static_cast<long long>(blockIdx.x) * groups * ROWS + threadIdx.x / LANES;

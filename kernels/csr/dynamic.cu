@@ -4,9 +4,9 @@
 
 // LANES threads per row. BY_WARP: a warp takes a row for each of its groups at once, else every group takes one.
 // counter is zero before. The groups of a warp stay together until none has a row: shuffles name all lanes.
-template <typename V, typename I, int LANES, bool BY_WARP>
+template <typename V, typename I, int LANES, bool BY_WARP, typename S = V>
 __global__ void csr_dynamic(int rows, I nnz, unsigned* __restrict__ counter, const I* __restrict__ row_ptr,
-                            const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
+                            const int* __restrict__ col_idx, const S* __restrict__ values, const V* __restrict__ x,
                             V* __restrict__ y) {
   constexpr int GROUPS = WARP / LANES;
   const int lane = threadIdx.x % LANES;

@@ -13,10 +13,10 @@ constexpr int short_rows(int bin) { return LRB_BLOCK << bin < PLACES ? LRB_BLOCK
 
 // Rows of up to 2^BIN entries: product p of the block is entry p % 2^BIN of its row p / 2^BIN, 0 after the row's end.
 // A thread then adds up a row.
-template <typename V, typename I, int BIN>
+template <typename V, typename I, int BIN, typename S = V>
 __global__ void __launch_bounds__(LRB_BLOCK)
     lrb_short(int rows, const int* __restrict__ list, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-              const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+              const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int WIDTH = 1 << BIN, ROWS = short_rows(BIN);
   __shared__ V products[ROWS * WIDTH];
   const long long first = static_cast<long long>(blockIdx.x) * ROWS;
@@ -42,10 +42,10 @@ __global__ void __launch_bounds__(LRB_BLOCK)
 }
 
 // Rows that are cut: `blocks` blocks for each, as many as the longest of the bin may need. y is zero in these rows.
-template <typename V, typename I>
+template <typename V, typename I, typename S = V>
 __global__ void __launch_bounds__(LRB_BLOCK)
     lrb_long(int blocks, I nnz, const int* __restrict__ list, const I* __restrict__ row_ptr,
-             const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
+             const int* __restrict__ col_idx, const S* __restrict__ values, const V* __restrict__ x,
              V* __restrict__ y) {
   const int row = list[blockIdx.x / blocks];
   const long long begin = row_ptr[row] + static_cast<long long>(blockIdx.x % blocks) * SHARE;

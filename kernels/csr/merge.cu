@@ -79,10 +79,10 @@ __device__ __forceinline__ V sum_rows_staged(const Tile<V, const int*>& tile, V*
 
 // The paper's second kernel: products to shared memory, a search a thread, the sums; a carry a tile. STAGED: as
 // sum_rows_staged. Dynamic shared memory: BLOCK * ITEMS values.
-template <typename V, typename I, int BLOCK, int ITEMS, bool STAGED>
+template <typename V, typename I, int BLOCK, int ITEMS, bool STAGED, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     merge_tiles(int rows, I nnz, const int* __restrict__ tile_row, const I* __restrict__ row_ptr,
-                const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
+                const int* __restrict__ col_idx, const S* __restrict__ values, const V* __restrict__ x,
                 V* __restrict__ y, int* __restrict__ carry_row, V* __restrict__ carry_sum) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* products = reinterpret_cast<V*>(dynamic_shared);
@@ -114,10 +114,10 @@ __global__ void __launch_bounds__(BLOCK)
 
 // The same sums with more loads in flight, and no carries. col_idx and values are aligned to 16 bytes. Dynamic shared
 // memory: BLOCK * ITEMS + 2 values.
-template <typename V, typename I, int BLOCK, int ITEMS>
+template <typename V, typename I, int BLOCK, int ITEMS, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     merge_pairs(int rows, I nnz, const int* __restrict__ tile_row, const I* __restrict__ row_ptr,
-                const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
+                const int* __restrict__ col_idx, const S* __restrict__ values, const V* __restrict__ x,
                 V* __restrict__ y) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   // Of a thread's pairs, the first and the last of the tile may be halves.

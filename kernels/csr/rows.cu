@@ -17,9 +17,9 @@ __device__ __forceinline__ V shared_row_sum(V sum) {
 }
 
 // LANES threads per row, ENTRIES entries of each at a time. list: the row of each of `places`. ADD: y += A x.
-template <typename V, typename I, int LANES, int ENTRIES, int ROWS, bool ADD>
+template <typename V, typename I, int LANES, int ENTRIES, int ROWS, bool ADD, typename S = V>
 __global__ void csr_rows(int places, I nnz, const int* __restrict__ list, const I* __restrict__ row_ptr,
-                         const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
+                         const int* __restrict__ col_idx, const S* __restrict__ values, const V* __restrict__ x,
                          V* __restrict__ y) {
   const long long place = global_thread() / LANES;
   const int lane = threadIdx.x % LANES;
@@ -36,10 +36,10 @@ __global__ void csr_rows(int places, I nnz, const int* __restrict__ list, const 
 
 // Pieces of rows, the entries piece_begin .. piece_end of piece_row, LANES lanes each: added by an atomic, for a row
 // may have several.
-template <typename V, typename I, int LANES, int ENTRIES>
+template <typename V, typename I, int LANES, int ENTRIES, typename S = V>
 __global__ void csr_pieces(int pieces, I nnz, const int* __restrict__ piece_row, const I* __restrict__ piece_begin,
                            const I* __restrict__ piece_end, const int* __restrict__ col_idx,
-                           const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                           const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const long long piece = global_thread() / LANES;
   const int lane = threadIdx.x % LANES;
   V sum = 0;
@@ -52,10 +52,10 @@ __global__ void csr_pieces(int pieces, I nnz, const int* __restrict__ piece_row,
 
 // Long rows, a grid of blocks each, as a thread of ACSR's would launch it: block (b, r) is block b of the grid of row
 // list[r], which has a thread for every SHARE entries. Blocks after a row's own do nothing. y is zero in these rows.
-template <typename V, typename I, int BLOCK, int SHARE>
+template <typename V, typename I, int BLOCK, int SHARE, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     csr_row_grids(const int* __restrict__ list, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                  const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                  const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const int row = list[blockIdx.y];
   const long long begin = row_ptr[row], end = row_ptr[row + 1];
   const long long blocks = (end - begin + BLOCK * SHARE - 1) / (BLOCK * SHARE);
@@ -72,10 +72,10 @@ __global__ void __launch_bounds__(BLOCK)
 
 // The rows of a block, of those that are listed by the lanes that they take: 32 in the places `first` to ends[0], 16
 // from there to ends[1], and so on down to 2. `block` counts the blocks from the first row's on.
-template <int LANES, typename V, typename I>
+template <int LANES, typename V, typename I, typename S>
 __device__ __forceinline__ void listed_rows(int block, int first, const int* ends, I nnz, const int* __restrict__ list,
                                             const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                                            const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                                            const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const int in_block = blockDim.x / LANES;
   const int blocks = (*ends - first + in_block - 1) / in_block;
   if (block < blocks) {
@@ -96,11 +96,11 @@ __device__ __forceinline__ void listed_rows(int block, int first, const int* end
 
 // Pieces of long rows, a block each, and after them the listed rows, those that take longest first: one launch for all.
 // y is zero in rows that have pieces.
-template <typename V, typename I, int BLOCK>
+template <typename V, typename I, int BLOCK, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     csr_binned(int pieces, int to_32, int to_16, int to_8, int to_4, int to_2, I nnz, const int* __restrict__ piece_row,
                const I* __restrict__ piece_begin, const I* __restrict__ piece_end, const int* __restrict__ list,
-               const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
+               const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const S* __restrict__ values,
                const V* __restrict__ x, V* __restrict__ y) {
   const int block = blockIdx.x;
   if (block < pieces) {

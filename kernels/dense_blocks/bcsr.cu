@@ -29,10 +29,11 @@ struct Lanes {
 // A block row is taken by WORKERS groups of LANES lanes, which read its tiles as one stream, a value per lane; LOADS
 // tiles of each lane are in flight at a time. Sums are combined by shuffles, those of several groups in shared memory.
 // A thread block takes ROWS block rows.
-template <typename V, typename I, int R, int C, int LANES, int WORKERS, int ROWS, bool SORTED, int LOADS>
+template <typename V, typename I, int R, int C, int LANES, int WORKERS, int ROWS, bool SORTED, int LOADS,
+          typename S = V>
 __global__ void __launch_bounds__(LANES * WORKERS * ROWS)
     bcsr_spmv(int block_rows, int rows, int cols, const I* __restrict__ block_ptr, const int* __restrict__ block_col,
-              const V* __restrict__ values, const int* __restrict__ perm, const V* __restrict__ x, V* __restrict__ y) {
+              const S* __restrict__ values, const int* __restrict__ perm, const V* __restrict__ x, V* __restrict__ y) {
   using Group = Lanes<R, C, LANES>;
   constexpr int STEP = WORKERS * Group::TILES;
   const int lane = threadIdx.x % LANES;
@@ -48,7 +49,7 @@ __global__ void __launch_bounds__(LANES * WORKERS * ROWS)
     const I end = block_ptr[place + 1];
     for (long long first = block_ptr[place] + worker * Group::TILES + tile; first < end; first += LOADS * STEP) {
       int column[LOADS];
-      V loaded[LOADS][Group::PASSES];
+      S loaded[LOADS][Group::PASSES];
 #pragma unroll
       for (int u = 0; u < LOADS; ++u) {
         const long long at = first + u * STEP;
@@ -57,7 +58,7 @@ __global__ void __launch_bounds__(LANES * WORKERS * ROWS)
 #pragma unroll
         for (int p = 0; p < Group::PASSES; ++p) {
           const int e = p * Group::WIDTH + value;
-          loaded[u][p] = inside && e < R * C ? load_stream(values + at * (R * C) + e) : V(0);
+          loaded[u][p] = inside && e < R * C ? load_stream(values + at * (R * C) + e) : S(0);
         }
       }
 #pragma unroll
@@ -103,16 +104,16 @@ __global__ void __launch_bounds__(LANES * WORKERS * ROWS)
 
 // A thread per block row of SIDE x SIDE tiles; tiles, x and y are loaded and stored as vectors. range: where the tiles
 // of a block row begin and end.
-template <typename V, typename I, int SIDE>
+template <typename V, typename I, int SIDE, typename S = V>
 __global__ void bcsr_thread(int block_rows, int rows, int cols, const I* __restrict__ range,
-                            const int* __restrict__ block_col, const V* __restrict__ values, const V* __restrict__ x,
+                            const int* __restrict__ block_col, const S* __restrict__ values, const V* __restrict__ x,
                             V* __restrict__ y) {
   const long long row = global_thread();
   if (row >= block_rows) return;
   const I end = range[2 * row + 1];
   V sum[SIDE] = {};
   for (long long k = range[2 * row]; k < end; ++k) {
-    V tile[SIDE * SIDE];
+    S tile[SIDE * SIDE];
     load_all<SIDE * SIDE>(values + k * (SIDE * SIDE), tile);
     const int first = load_stream(block_col + k) * SIDE;
     V factor[SIDE];
@@ -134,9 +135,9 @@ __global__ void bcsr_thread(int block_rows, int rows, int cols, const I* __restr
 
 // Blocked COO: a warp takes WARP / R tiles at a time, ROUNDS times; lane i * (WARP / R) + j the line i of tile j, so
 // that lanes of one row are neighbours. A run of them is added to y by one atomic. y is zero before.
-template <typename V, typename I, int R, int C, int ROUNDS>
+template <typename V, typename I, int R, int C, int ROUNDS, typename S = V>
 __global__ void bcoo_spmv(I tiles, int rows, int cols, const int* __restrict__ block_row,
-                          const int* __restrict__ block_col, const V* __restrict__ values, const V* __restrict__ x,
+                          const int* __restrict__ block_col, const S* __restrict__ values, const V* __restrict__ x,
                           V* __restrict__ y) {
   constexpr int AT_ONCE = WARP / R;
   const int line = lane_id() / AT_ONCE;

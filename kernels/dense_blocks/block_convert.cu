@@ -19,7 +19,7 @@ template <unsigned MASK>
 struct Sides {
   static __device__ __forceinline__ constexpr int at(int i) {
 #pragma unroll
-    for (int side = 1; side <= 16; ++side) {
+    for (int side = 1; side <= WARP; ++side) {  // as many as a mask has bits
       if (MASK >> (side - 1) & 1) {
         if (i == 0) return side;
         --i;

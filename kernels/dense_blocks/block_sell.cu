@@ -6,9 +6,9 @@
 // thread takes every THREADS-th tile, TILES of them at a time, their columns loaded one round before. R x C: a tile.
 // HEIGHT: block rows of a slice. LOAD: values that are, and are loaded, together. ADD: y += A x.
 template <typename V, typename I, int R, int C, int HEIGHT, int LOAD, bool SORTED, int ACROSS, int THREADS, int TILES,
-          bool ADD>
+          bool ADD, typename S = V>
 __global__ void block_sell_spmv(int block_rows, int rows, int cols, const I* __restrict__ slice_ptr,
-                                const int* __restrict__ block_col, const V* __restrict__ values,
+                                const int* __restrict__ block_col, const S* __restrict__ values,
                                 const int* __restrict__ perm, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int SIZE = R * C;
   constexpr int WHOLE = SIZE / LOAD * LOAD;
@@ -29,12 +29,12 @@ __global__ void block_sell_spmv(int block_rows, int rows, int cols, const I* __r
     load_columns();
     while (next[0] >= 0) {  // a block row's tiles come first, then only -1
       int column[TILES];
-      V value[TILES][SIZE];
+      S value[TILES][SIZE];
 #pragma unroll
       for (int t = 0; t < TILES; ++t) {
         column[t] = next[t];
         if (t > 0 && column[t] < 0) continue;
-        const V* tile = values + (step + t * THREADS) * (SIZE * HEIGHT);
+        const S* tile = values + (step + t * THREADS) * (SIZE * HEIGHT);
 #pragma unroll
         for (int e = 0; e < WHOLE; e += LOAD) load_values<LOAD>(tile + e * HEIGHT + lane * LOAD, value[t] + e);
 #pragma unroll

@@ -10,9 +10,9 @@ struct Pattern {};
 
 // A row's sum over the diagonals of a pattern, which are in the code. values: of the row on the first diagonal.
 // inside: whether the columns of all rows of the segment are inside of the matrix on every diagonal.
-template <typename V, int FIRST, int... OFFSETS>
+template <typename V, int FIRST, int... OFFSETS, typename S>
 __device__ __forceinline__ V pattern_sum(Pattern<FIRST, OFFSETS...>, bool inside, unsigned row, unsigned cols,
-                                         const V* __restrict__ values, const V* __restrict__ x) {
+                                         const S* __restrict__ values, const V* __restrict__ x) {
   constexpr int COUNT = 1 + static_cast<int>(sizeof...(OFFSETS));
   constexpr int offset[COUNT] = {FIRST, OFFSETS...};
   V sum = 0;
@@ -49,9 +49,9 @@ template <typename V>
 __device__ __forceinline__ bool by_code(int, long long, unsigned, int, const V*, const V*, V*) {
   return false;
 }
-template <typename V, typename P, typename... REST>
+template <typename V, typename P, typename... REST, typename S>
 __device__ __forceinline__ bool by_code(int wanted, long long first, unsigned row, int cols,
-                                        const V* __restrict__ values, const V* __restrict__ x, V* sum) {
+                                        const S* __restrict__ values, const V* __restrict__ x, V* sum) {
   if (wanted > 0) return by_code<V, REST...>(wanted - 1, first, row, cols, values, x, sum);
   *sum = pattern_sum(P(), is_inside(P(), first, cols), row, static_cast<unsigned>(cols), values, x);
   return true;
@@ -59,10 +59,10 @@ __device__ __forceinline__ bool by_code(int wanted, long long first, unsigned ro
 
 // A block per segment. PATTERNS: of the first patterns, as the matrix has them; the others are read from the table, as
 // by crsd_spmv of pieces.cu.
-template <typename V, typename I, bool ADD, typename... PATTERNS>
+template <typename V, typename I, bool ADD, typename... PATTERNS, typename S = V>
 __global__ void __launch_bounds__(SEGMENT)
     crsd_generated(int rows, int cols, const I* __restrict__ segment_ptr, const int* __restrict__ pattern,
-                   const int* __restrict__ pattern_ptr, const int* __restrict__ offset, const V* __restrict__ values,
+                   const int* __restrict__ pattern_ptr, const int* __restrict__ offset, const S* __restrict__ values,
                    const V* __restrict__ x, V* __restrict__ y) {
   const long long first = static_cast<long long>(blockIdx.x) * SEGMENT;
   const unsigned row = static_cast<unsigned>(first) + threadIdx.x;

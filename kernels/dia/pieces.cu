@@ -6,10 +6,10 @@ constexpr int BLOCK = 128;
 
 // CDS (Godwin, Holewinski & Sadayappan 2012): D unknowns per node, D vectors over all rows per block diagonal. A block
 // is inside the matrix or outside as a whole. BLOCKS block diagonals are in flight at a time.
-template <typename V, int D, int BLOCKS, bool ADD>
+template <typename V, int D, int BLOCKS, bool ADD, typename S = V>
 __global__ void __launch_bounds__(BLOCK, 10)
     cds_spmv(int rows, int block_cols, int diagonals, long long pitch, const int* __restrict__ offset,
-             const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+             const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const unsigned row = blockIdx.x * BLOCK + threadIdx.x;
   if (row >= rows) return;
   const unsigned node = row / D;
@@ -17,12 +17,12 @@ __global__ void __launch_bounds__(BLOCK, 10)
   values += row;
 #pragma unroll 1
   for (int k = 0; k < diagonals; k += BLOCKS) {
-    V value[BLOCKS][D];
+    S value[BLOCKS][D];
     V factor[BLOCKS][D];
 #pragma unroll
     for (int u = 0; u < BLOCKS; ++u) {
 #pragma unroll
-      for (int j = 0; j < D; ++j) value[u][j] = k + u < diagonals ? load_stream(values + (u * D + j) * pitch) : V(0);
+      for (int j = 0; j < D; ++j) value[u][j] = k + u < diagonals ? load_stream(values + (u * D + j) * pitch) : S(0);
     }
     values += BLOCKS * D * pitch;
 #pragma unroll
@@ -43,23 +43,23 @@ __global__ void __launch_bounds__(BLOCK, 10)
 }
 
 // DDD-NAIVE: a diagonal has as many values as it has places, from first[d] on for row 0 (which may be before it).
-template <typename V, bool ADD>
+template <typename V, bool ADD, typename S = V>
 __global__ void __launch_bounds__(BLOCK, 10)
     ddd_naive(int rows, int cols, int diagonals, const int* __restrict__ offset, const long long* __restrict__ first,
-              const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+              const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int BATCH = 4;
   const unsigned row = blockIdx.x * BLOCK + threadIdx.x;
   if (row >= rows) return;
   V sum = 0;
 #pragma unroll 1
   for (int d = 0; d < diagonals; d += BATCH) {
-    V value[BATCH];
+    S value[BATCH];
     V factor[BATCH];
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
       const unsigned column = d + u < diagonals ? row + __ldg(offset + d + u) : cols;
       const bool inside = column < cols;
-      value[u] = inside ? load_stream(values + (__ldg(first + d + u) + row)) : V(0);
+      value[u] = inside ? load_stream(values + (__ldg(first + d + u) + row)) : S(0);
       factor[u] = inside ? __ldg(x + column) : V(0);
     }
 #pragma unroll
@@ -72,10 +72,10 @@ __global__ void __launch_bounds__(BLOCK, 10)
 // A block has up to ROWS * BLOCK of them, a thread ROWS neighbours. tiles: of each block the first row, how many it
 // has, the diagonals, and where their offsets begin; start: where its values begin, and how far apart two diagonals'
 // are.
-template <typename V, bool ADD>
+template <typename V, bool ADD, typename S = V>
 __global__ void __launch_bounds__(BLOCK, 10)
     ddd_split(int cols, const int4* __restrict__ tiles, const longlong2* __restrict__ start,
-              const int* __restrict__ offset, const V* __restrict__ values, const V* __restrict__ x,
+              const int* __restrict__ offset, const S* __restrict__ values, const V* __restrict__ x,
               V* __restrict__ y) {
   constexpr int ROWS = 2;
   constexpr int BATCH = 4;
@@ -93,10 +93,10 @@ __global__ void __launch_bounds__(BLOCK, 10)
 }
 
 // CRSD: a block a segment of BLOCK rows, whose diagonals are in a pattern that segments share.
-template <typename V, typename I, bool ADD>
+template <typename V, typename I, bool ADD, typename S = V>
 __global__ void __launch_bounds__(BLOCK, 10)
     crsd_spmv(int rows, int cols, const I* __restrict__ segment_ptr, const int* __restrict__ pattern,
-              const int* __restrict__ pattern_ptr, const int* __restrict__ offset, const V* __restrict__ values,
+              const int* __restrict__ pattern_ptr, const int* __restrict__ offset, const S* __restrict__ values,
               const V* __restrict__ x, V* __restrict__ y) {
   const unsigned row = blockIdx.x * BLOCK + threadIdx.x;
   if (row >= rows) return;

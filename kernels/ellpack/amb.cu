@@ -7,10 +7,10 @@ constexpr int AHEAD = 8;  // values of a thread in flight
 
 // A warp per piece {first position, first column, slice, positions or ~ them if others have its rows, and if SORTED the
 // lowest row}; a thread per row. rows: SORTED, of each lane the row less the lowest.
-template <typename V, int WIDTH, bool SORTED, bool FAST>
+template <typename V, int WIDTH, bool SORTED, bool FAST, typename S = V>
 __global__ void __launch_bounds__(THREADS)
     amb_spmv(int pieces, int rows, const int* __restrict__ piece, const unsigned short* __restrict__ columns,
-             const V* __restrict__ values, const unsigned short* __restrict__ row_of, const V* __restrict__ x,
+             const S* __restrict__ values, const unsigned short* __restrict__ row_of, const V* __restrict__ x,
              V* __restrict__ y) {
   constexpr int FLIGHT = FAST ? (AHEAD / WIDTH < 1 ? 1 : AHEAD / WIDTH) : 1;
   const long long p = global_thread() / WARP;
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(THREADS)
   V sum = 0;
   for (int begin = 0; begin < positions; begin += FLIGHT) {
     int column[FLIGHT];
-    V value[FLIGHT][WIDTH];
+    S value[FLIGHT][WIDTH];
     V factor[FLIGHT][WIDTH];
 #pragma unroll
     for (int u = 0; u < FLIGHT; ++u) {
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
       for (int b = 0; b < WIDTH; ++b) {
         value[u][b] = load_stream(values + static_cast<long long>(at) * (WIDTH * WARP) + b * WARP);
-        if (begin + u >= positions) value[u][b] = 0;
+        if (begin + u >= positions) value[u][b] = S(0);
       }
     }
 #pragma unroll

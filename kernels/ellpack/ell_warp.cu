@@ -2,10 +2,10 @@
 // Step i of a warp's lane is at warp_ptr[warp] + 32 * i + lane.
 #include "sell.cuh"
 
-template <typename V, typename P>
+template <typename V, typename P, typename S = V>
 __global__ void ell_warp_k2(int warps, int places, const P* __restrict__ warp_ptr, const int* __restrict__ first_place,
                             const unsigned char* __restrict__ lanes, const int* __restrict__ perm,
-                            const int* __restrict__ columns, const V* __restrict__ values, const V* __restrict__ x,
+                            const int* __restrict__ columns, const S* __restrict__ values, const V* __restrict__ x,
                             V* __restrict__ y) {
   const long long warp = global_thread() / WARP;
   if (warp >= warps) return;

@@ -5,10 +5,10 @@
 // The share of one thread in its row: threads take every THREADS-th position. HEIGHT: rows of a slice; 0: all rows are
 // one slice of `pitch` rows and `width` positions, and slice_ptr is not read. STOP: rows end at their length, not at
 // the slice's width.
-template <typename V, typename P, int HEIGHT, int THREADS, bool INTERLEAVED, bool STOP>
+template <typename P, int HEIGHT, int THREADS, bool INTERLEAVED, bool STOP, typename S, typename V>
 __device__ __forceinline__ V thread_sum(unsigned place, int t, long long pitch, int width,
                                         const P* __restrict__ slice_ptr, const int* __restrict__ lengths,
-                                        const int* __restrict__ columns, const V* __restrict__ values,
+                                        const int* __restrict__ columns, const S* __restrict__ values,
                                         const V* __restrict__ x) {
   constexpr int LANES = INTERLEAVED ? THREADS : 1;
   const long long height = HEIGHT ? HEIGHT : pitch;
@@ -29,33 +29,33 @@ __device__ __forceinline__ V thread_sum(unsigned place, int t, long long pitch, 
 
 // Threads that share a row sit in different warps of a block of (ROWS, THREADS). SORTED: `perm` holds the row of each
 // of `rows` places. ADD: y += A x.
-template <typename V, typename P, int HEIGHT, int THREADS, int ROWS, bool STOP, bool SORTED, bool ADD>
+template <typename V, typename P, int HEIGHT, int THREADS, int ROWS, bool STOP, bool SORTED, bool ADD, typename S = V>
 __global__ void __launch_bounds__(ROWS* THREADS)
     sell_spmv(unsigned rows, long long pitch, int width, const P* __restrict__ slice_ptr,
               const int* __restrict__ lengths, const int* __restrict__ perm, const int* __restrict__ columns,
-              const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+              const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   // 32 bits hold the places and a block more; 64 take 8 registers more in `ell`, and a quarter of its warps with them.
   const unsigned place = blockIdx.x * ROWS + threadIdx.x;
   V sum = 0;
   if (place < rows) {
-    sum = thread_sum<V, P, HEIGHT, THREADS, false, STOP>(place, threadIdx.y, pitch, width, slice_ptr, lengths, columns,
-                                                         values, x);
+    sum = thread_sum<P, HEIGHT, THREADS, false, STOP>(place, threadIdx.y, pitch, width, slice_ptr, lengths, columns,
+                                                      values, x);
   }
   sum = rows_sum<ROWS, THREADS>(sum);
   if (place < rows && threadIdx.y == 0) put<ADD>(y + (SORTED ? perm[place] : place), sum);
 }
 
 // Threads that share a row are neighbours, as are their slots.
-template <typename V, typename P, int HEIGHT, int THREADS, bool STOP, bool SORTED, bool ADD>
+template <typename V, typename P, int HEIGHT, int THREADS, bool STOP, bool SORTED, bool ADD, typename S = V>
 __global__ void sell_spmv_interleaved(unsigned rows, long long pitch, int width, const P* __restrict__ slice_ptr,
                                       const int* __restrict__ lengths, const int* __restrict__ perm,
-                                      const int* __restrict__ columns, const V* __restrict__ values,
+                                      const int* __restrict__ columns, const S* __restrict__ values,
                                       const V* __restrict__ x, V* __restrict__ y) {
   const unsigned place = static_cast<unsigned>(global_thread() / THREADS);
   const int t = threadIdx.x % THREADS;
   V sum = 0;
   if (place < rows) {
-    sum = thread_sum<V, P, HEIGHT, THREADS, true, STOP>(place, t, pitch, width, slice_ptr, lengths, columns, values, x);
+    sum = thread_sum<P, HEIGHT, THREADS, true, STOP>(place, t, pitch, width, slice_ptr, lengths, columns, values, x);
   }
   sum = group_sum<THREADS>(sum);
   if (place < rows && t == 0) put<ADD>(y + (SORTED ? perm[place] : place), sum);
@@ -63,10 +63,10 @@ __global__ void sell_spmv_interleaved(unsigned rows, long long pitch, int width,
 
 // Slices of rows first_row[s] to first_row[s + 1], a power of two and at most BLOCK: one per block, all of whose
 // threads take part.
-template <typename V, typename P, int BLOCK, bool ADD>
+template <typename V, typename P, int BLOCK, bool ADD, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     sell_var_spmv(int rows, const int* __restrict__ first_row, const P* __restrict__ slice_ptr,
-                  const int* __restrict__ columns, const V* __restrict__ values, const V* __restrict__ x,
+                  const int* __restrict__ columns, const S* __restrict__ values, const V* __restrict__ x,
                   V* __restrict__ y) {
   __shared__ V partial[BLOCK];
   const int first = first_row[blockIdx.x];

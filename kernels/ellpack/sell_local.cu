@@ -3,9 +3,9 @@
 #include "sell.cuh"
 
 // A thread's share of positions `first` to before `end`; base(position) is what their columns are counted from.
-template <int THREADS, typename V, typename Base>
+template <int THREADS, typename V, typename Base, typename S>
 __device__ __forceinline__ V narrow_sum(int first, int end, const unsigned short* __restrict__ offsets,
-                                        const V* __restrict__ values, const V* __restrict__ x, Base base) {
+                                        const S* __restrict__ values, const V* __restrict__ x, Base base) {
   const auto at = [](int position) { return static_cast<long long>(position) * WARP + lane_id(); };
   return slot_sum<THREADS>(first, end, values, x, at, [=](int position) {
     const int offset = load_stream(offsets + at(position));
@@ -14,8 +14,8 @@ __device__ __forceinline__ V narrow_sum(int first, int end, const unsigned short
 }
 
 // The same of columns in 32 bits.
-template <int THREADS, typename V>
-__device__ __forceinline__ V wide_sum(int first, int end, const int* __restrict__ columns, const V* __restrict__ values,
+template <int THREADS, typename V, typename S>
+__device__ __forceinline__ V wide_sum(int first, int end, const int* __restrict__ columns, const S* __restrict__ values,
                                       const V* __restrict__ x) {
   const auto at = [](int position) { return static_cast<long long>(position) * WARP + lane_id(); };
   return slot_sum<THREADS>(first, end, values, x, at,
@@ -27,11 +27,11 @@ __device__ __forceinline__ V wide_sum(int first, int end, const int* __restrict_
 // slice's columns begin at half word 32 column_ptr[slice]. SORTED: `perm` holds the row of each place. Registers are
 // for a full multiprocessor: with more, wide columns in blocks of 1024 threads gave 63 instead of 95 GFLOPS on
 // rmat:20:16 (f64, H200).
-template <typename V, typename P, int PIECES, int THREADS, int ROWS, bool WIDE, bool SORTED>
+template <typename V, typename P, int PIECES, int THREADS, int ROWS, bool WIDE, bool SORTED, typename S = V>
 __global__ void __launch_bounds__(ROWS* THREADS, 2048 / (ROWS * THREADS))
     sell_local_spmv(unsigned rows, const P* __restrict__ slice_ptr, const int* __restrict__ bases,
                     const P* __restrict__ column_ptr, const unsigned short* __restrict__ columns,
-                    const int* __restrict__ perm, const V* __restrict__ values, const V* __restrict__ x,
+                    const int* __restrict__ perm, const S* __restrict__ values, const V* __restrict__ x,
                     V* __restrict__ y) {
   const unsigned place = blockIdx.x * ROWS + threadIdx.x;
   const int t = threadIdx.y;

@@ -5,8 +5,8 @@
 constexpr int HALF_WARP = 16;  // places; slices are multiples of them
 
 // Sum over the places `first`, first + STEP, ... before `end`.
-template <int STEP, typename V, typename P>
-__device__ __forceinline__ V places_sum(P first, P end, const int* __restrict__ columns, const V* __restrict__ values,
+template <int STEP, typename V, typename P, typename S>
+__device__ __forceinline__ V places_sum(P first, P end, const int* __restrict__ columns, const S* __restrict__ values,
                                         const V* __restrict__ x) {
   const int count = first < end ? static_cast<int>((end - first + STEP - 1) / STEP) : 0;
   columns += first;
@@ -41,10 +41,10 @@ __device__ __forceinline__ V slice_sum(V sum) {
 }
 
 // A warp per slice, WARPS in a block.
-template <typename V, typename P, int HEIGHT, int WARPS, bool ADD>
+template <typename V, typename P, int HEIGHT, int WARPS, bool ADD, typename S = V>
 __global__ void __launch_bounds__(WARP* WARPS)
     petsc_warp(int rows, int slices, const P* __restrict__ slice_ptr, const int* __restrict__ columns,
-               const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+               const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const long long slice = static_cast<long long>(blockIdx.x) * WARPS + threadIdx.y;
   if (slice >= slices) return;  // the whole warp
   const P first = slice_ptr[slice] + static_cast<P>(threadIdx.x);
@@ -54,10 +54,10 @@ __global__ void __launch_bounds__(WARP* WARPS)
 }
 
 // A block of WARPS warps per slice.
-template <typename V, typename P, int HEIGHT, int WARPS, bool ADD>
+template <typename V, typename P, int HEIGHT, int WARPS, bool ADD, typename S = V>
 __global__ void __launch_bounds__(WARP* WARPS)
     petsc_block(int rows, const P* __restrict__ slice_ptr, const int* __restrict__ columns,
-                const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const int t = threadIdx.y * WARP + threadIdx.x;
   const long long slice = blockIdx.x;
   V sum = places_sum<WARP * WARPS>(slice_ptr[slice] + static_cast<P>(t), slice_ptr[slice + 1], columns, values, x);
@@ -69,10 +69,10 @@ __global__ void __launch_bounds__(WARP* WARPS)
 // Chunks of as many places as the block has threads, `per_block` of them to a block. chunk_slice: the slice of each
 // chunk's first place. Places of one slice are added up over its chunks. In a chunk of several, half warps of one slice
 // are added up, for no half warp has places of two. y holds what is added to.
-template <typename V, typename P, int HEIGHT, int WARPS>
+template <typename V, typename P, int HEIGHT, int WARPS, typename S = V>
 __global__ void __launch_bounds__(WARP* WARPS)
     petsc_chunk(int rows, int slices, int chunks, int per_block, const int* __restrict__ chunk_slice,
-                const P* __restrict__ slice_ptr, const int* __restrict__ columns, const V* __restrict__ values,
+                const P* __restrict__ slice_ptr, const int* __restrict__ columns, const S* __restrict__ values,
                 const V* __restrict__ x, V* __restrict__ y) {
   constexpr int CHUNK = WARP * WARPS, HALVES = 2 * WARPS;
   static_assert(HEIGHT <= HALF_WARP, "a half warp has whole columns of a slice");

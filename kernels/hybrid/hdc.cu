@@ -7,11 +7,11 @@ constexpr int BLOCK = 128;
 
 // A block has as many rows as threads. Each thread sums the diagonals of a row, then LANES threads share the other
 // entries of a row, where the block has any. pitch: values of a diagonal. rest: entries on no stored diagonal.
-template <typename V, typename I, int LANES>
+template <typename V, typename I, int LANES, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     hdc_spmv(int rows, int cols, int diagonals, long long pitch, const int* __restrict__ offset,
-             const V* __restrict__ values, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-             const V* __restrict__ rest, const V* __restrict__ x, V* __restrict__ y) {
+             const S* __restrict__ values, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+             const S* __restrict__ rest, const V* __restrict__ x, V* __restrict__ y) {
   __shared__ V sums[BLOCK];
   const int first = blockIdx.x * BLOCK;
   const int here = min(BLOCK, rows - first);  // rows of the block

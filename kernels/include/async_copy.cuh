@@ -19,21 +19,6 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global, int
 #endif
 }
 
-// Ends a group of copies: those since the group before.
-__device__ __forceinline__ void close_group_of_copies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-// Until the copies of all groups but the last have arrived, for the warp's threads to read.
-__device__ __forceinline__ void await_groups_but_last() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group 1;" ::: "memory");
-#endif
-  __syncwarp();
-}
-
 // Until all copies of the warp's threads have arrived, for all of them to read.
 __device__ __forceinline__ void await_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

@@ -7,9 +7,9 @@
 // ENTRIES 1: every LANES-th entry, as the papers' kernels take them. ENTRIES 2: two neighbouring entries at a time,
 // from an even position on: one 16-byte load for two doubles and one 8-byte load for their columns. What the pairs at a
 // row's ends share with its neighbours is loaded and not multiplied; col_idx and values are aligned to 16 bytes.
-template <int LANES, int ENTRIES, typename V, typename I>
+template <int LANES, int ENTRIES, typename S, typename V, typename I>
 __device__ __forceinline__ V lane_sum(I begin, I end, I nnz, int lane, const int* __restrict__ col_idx,
-                                      const V* __restrict__ values, const V* __restrict__ x) {
+                                      const S* __restrict__ values, const V* __restrict__ x) {
   static_assert(ENTRIES == 1 || ENTRIES == 2, "a lane loads one entry or two");
   V sum = 0;
   if constexpr (ENTRIES == 1) {
@@ -18,7 +18,7 @@ __device__ __forceinline__ V lane_sum(I begin, I end, I nnz, int lane, const int
       sum += load_stream(values + k) * load_x(x, load_stream(col_idx + k));
     }
   } else {
-    using Pair = typename PairOf<V>::type;
+    using Pair = typename PairOf<S>::type;
     const I pairs_end = end < (nnz & ~I(1)) ? end : nnz & ~I(1);
     I k = (begin & ~I(1)) + 2 * lane;
 #pragma unroll 2

@@ -44,9 +44,10 @@ struct Tiles {
 };
 
 // BATCH steps of a lane, in flight.
-template <typename V, int BATCH>
+template <typename V, int BATCH, typename S>
 struct Batch {
   int columns[BATCH];
+  S values[BATCH];
   V products[BATCH];
 
   // The matrix's part; STEPS are left.
@@ -56,7 +57,7 @@ struct Batch {
     for (int u = 0; u < BATCH; ++u) {
       if (u < steps) {
         columns[u] = load_stream(a.col_idx + at + u * WARP);
-        products[u] = load_stream(a.values + at + u * WARP);
+        values[u] = load_stream(a.values + at + u * WARP);
       }
     }
   }
@@ -65,7 +66,7 @@ struct Batch {
   __device__ __forceinline__ void gather(X x, int steps) {
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
-      if (u < steps) products[u] *= load_x(x, columns[u]);
+      if (u < steps) products[u] = values[u] * load_x(x, columns[u]);
     }
   }
 };
@@ -83,7 +84,7 @@ __device__ __forceinline__ void sum_tile(const Tiles<V, C, M>& a, int tile, X x,
   const int lane = lane_id();
   const long long at = static_cast<long long>(tile) * (WARP * SIGMA) + lane;
 
-  Batch<V, BATCH> batch;
+  Batch<V, BATCH, decltype(load_stream(a.values))> batch;
   batch.load(a, at, SIGMA);
   const unsigned* packet = a.tile_desc + static_cast<long long>(tile) * (PACKETS * WARP) + lane;
   const unsigned head = load_stream(packet);
@@ -107,7 +108,7 @@ __device__ __forceinline__ void sum_tile(const Tiles<V, C, M>& a, int tile, X x,
   V sum = 0;
 #pragma unroll
   for (int done = 0; done < SIGMA; done += BATCH) {
-    Batch<V, BATCH> next;
+    Batch<V, BATCH, decltype(load_stream(a.values))> next;
     if (done + BATCH < SIGMA) next.load(a, at + (done + BATCH) * WARP, SIGMA - done - BATCH);
     batch.gather(x, SIGMA - done);
 #pragma unroll

@@ -4,21 +4,21 @@
 #include "spmv.cuh"
 
 // Some diagonals' values of ROWS neighbouring rows, in flight.
-template <typename V, int ROWS, int BATCH>
+template <typename V, int ROWS, int BATCH, typename S = V>
 struct Batch {
-  V value[BATCH][ROWS];
+  S value[BATCH][ROWS];
 
   // The next BATCH of the `left` diagonals that are left, `stride` values apart.
-  __device__ __forceinline__ void load(const V* __restrict__ values, long long stride, int left) {
+  __device__ __forceinline__ void load(const S* __restrict__ values, long long stride, int left) {
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
 #pragma unroll
-      for (int r = 0; r < ROWS; ++r) value[u][r] = V(0);
+      for (int r = 0; r < ROWS; ++r) value[u][r] = S(0);
       if (u >= left) continue;
       if constexpr (ROWS == 1) {
         value[u][0] = load_stream(values + u * stride);
       } else {
-        const auto pair = load_stream(reinterpret_cast<const typename PairOf<V>::type*>(values + u * stride));
+        const auto pair = load_stream(reinterpret_cast<const typename PairOf<S>::type*>(values + u * stride));
         value[u][0] = pair.x;
         value[u][1] = pair.y;
       }
@@ -49,17 +49,17 @@ struct Batch {
 
 // The sums of ROWS neighbouring rows over the diagonals of their hack, BATCH at a time. AHEAD: the values of the next
 // batch are loaded before the x of this one.
-template <int ROWS, int BATCH, bool AHEAD, typename V>
+template <int ROWS, int BATCH, bool AHEAD, typename V, typename S>
 __device__ __forceinline__ void sum_diagonals(unsigned row, unsigned cols, int diagonals, long long stride,
-                                              const int* __restrict__ offset, const V* __restrict__ values,
+                                              const int* __restrict__ offset, const S* __restrict__ values,
                                               const V* __restrict__ x, V (&sum)[ROWS]) {
-  Batch<V, ROWS, BATCH> now;
+  Batch<V, ROWS, BATCH, S> now;
   if (AHEAD) now.load(values, stride, diagonals);
 #pragma unroll 1
   for (int d = 0; d < diagonals; d += BATCH) {
     if (AHEAD) {
       values += BATCH * stride;
-      Batch<V, ROWS, BATCH> next;
+      Batch<V, ROWS, BATCH, S> next;
       next.load(values, stride, diagonals - d - BATCH);
       now.multiply(row, cols, offset + d, diagonals - d, x, sum);
       now = next;

@@ -4,8 +4,8 @@
 #include "sell.cuh"
 
 // BATCH slots of a lane are loaded before the first is used; 0: as many as the tile has steps for, up to 8.
-template <int BATCH, typename V, typename Column>
-__device__ __forceinline__ V lane_sum(int steps, const V* __restrict__ values, const V* __restrict__ x, Column column) {
+template <int BATCH, typename V, typename Column, typename S>
+__device__ __forceinline__ V lane_sum(int steps, const S* __restrict__ values, const V* __restrict__ x, Column column) {
   const auto at = [](int step) { return static_cast<long long>(step) * WARP; };
   if (BATCH > 0) return slot_sum<1, BATCH ? BATCH : 1>(0, steps, values, x, at, column);
   if (steps >= 8) return slot_sum<1, 8>(0, steps, values, x, at, column);

@@ -10,19 +10,19 @@ constexpr int LOCAL_PADDING = 0xffff;  // among 16-bit columns
 // Sum over every STEP-th position of a row, from `first` to before `end`, of value times x: a position's slot is
 // at(position) after `values`, its column is column(position), negative in padding. The padding's x is never loaded, so
 // that an infinite one does no harm. BATCH slots are loaded before the first is used.
-template <int STEP, int BATCH = SLOT_BATCH, typename V, typename At, typename Column>
-__device__ __forceinline__ V slot_sum(int first, int end, const V* __restrict__ values, const V* __restrict__ x, At at,
+template <int STEP, int BATCH = SLOT_BATCH, typename S, typename V, typename At, typename Column>
+__device__ __forceinline__ V slot_sum(int first, int end, const S* __restrict__ values, const V* __restrict__ x, At at,
                                       Column column) {
   V sum = 0;
   for (int begin = first; begin < end; begin += BATCH * STEP) {
     int columns[BATCH];
-    V loaded[BATCH];
+    S loaded[BATCH];
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
       const int position = begin + u * STEP;
       const bool inside = position < end;
       columns[u] = -1;
-      loaded[u] = V(0);
+      loaded[u] = S(0);
       if (inside) columns[u] = column(position);
       if (inside) loaded[u] = load_stream(values + at(position));
     }

@@ -7,25 +7,26 @@
 // PAIRS pairs of neighbouring entries of each of BLOCK threads a block's width apart, in flight. All
 // are loaded before the first is used: the matrix's part by the constructor, x by store(). Places after the last pair
 // load that once more: with tests in their place the compiler lets some loads wait for others.
-template <typename V, int BLOCK, int PAIRS>
+template <typename V, int BLOCK, int PAIRS, typename S = V>
 struct EntryPairs {
   using Pair = typename PairOf<V>::type;
+  using StoredPair = typename PairOf<S>::type;
   int count;  // of pairs that are within the matrix
   int2 columns[PAIRS];
-  Pair values[PAIRS];
+  StoredPair values[PAIRS];
 
   // `slots` pairs from entry `base` on, which is even; the matrix's last entry may be alone after them. The arrays
   // are aligned to 16 bytes.
   template <typename I>
   __device__ __forceinline__ EntryPairs(long long base, int slots, I nnz, const int* __restrict__ col_idx,
-                                        const V* __restrict__ matrix)
+                                        const S* __restrict__ matrix)
       : count(base + 2 * slots > nnz ? slots - 1 : slots) {
 #pragma unroll
     for (int i = 0; i < PAIRS; ++i) {
       if (count == 0) break;
       const int pair = min(i * BLOCK + static_cast<int>(threadIdx.x), count - 1);
       columns[i] = load_stream(reinterpret_cast<const int2*>(col_idx + base) + pair);
-      values[i] = load_stream(reinterpret_cast<const Pair*>(matrix + base) + pair);
+      values[i] = load_stream(reinterpret_cast<const StoredPair*>(matrix + base) + pair);
     }
   }
 
@@ -41,7 +42,7 @@ struct EntryPairs {
 
   // The products to products[at(pair)], and the matrix's last entry where it is alone.
   template <typename I, typename At>
-  __device__ __forceinline__ void store(int slots, I nnz, const int* __restrict__ col_idx, const V* __restrict__ matrix,
+  __device__ __forceinline__ void store(int slots, I nnz, const int* __restrict__ col_idx, const S* __restrict__ matrix,
                                         const V* __restrict__ x, Pair* products, At at) {
     Pair gathered[PAIRS];
     gather(x, gathered);
@@ -56,7 +57,7 @@ struct EntryPairs {
   // The thread's part of the sum of `entries` products, from the second of the first pair on where `odd` is 1.
   template <typename I>
   __device__ __forceinline__ V sum(int odd, int entries, int slots, I nnz, const int* __restrict__ col_idx,
-                                   const V* __restrict__ matrix, const V* __restrict__ x) {
+                                   const S* __restrict__ matrix, const V* __restrict__ x) {
     Pair gathered[PAIRS];
     gather(x, gathered);
     V sum = 0;
@@ -76,13 +77,13 @@ struct EntryPairs {
 // neighbouring entries, all of a thread's before the first is used. use(k, product) takes the k-th of them; places from
 // `count` on come too, with the last entry's product. With a test for each place, of which there are more than
 // predicates, the compiler lets some entries wait for their x before it loads the others.
-template <int THREADS, int ITEMS, typename V, typename Use>
+template <int THREADS, int ITEMS, typename V, typename Use, typename S>
 __device__ __forceinline__ void for_products(long long first, int count, const int* __restrict__ col_idx,
-                                             const V* __restrict__ values, const V* __restrict__ x, Use use) {
+                                             const S* __restrict__ values, const V* __restrict__ x, Use use) {
   if (count <= 0) return;
   const int thread = threadIdx.x % THREADS;
   int columns[ITEMS];
-  V loaded[ITEMS];
+  S loaded[ITEMS];
   V gathered[ITEMS];
   col_idx += first;
   values += first;
@@ -296,12 +297,12 @@ struct Share {
 // that other shares have parts of are added to y by atomics: y is zero there. `shared` holds the share's entries and
 // two more, and after them `room` row ends; where a share has more, they are read from row_ptr. MERGED: entries and row
 // ends together are no more than BLOCK * ITEMS. What sets y to zero may still run when this kernel starts.
-template <bool MERGED, int BLOCK, int ITEMS, int PAIRS, typename V, typename I>
+template <bool MERGED, int BLOCK, int ITEMS, int PAIRS, typename V, typename I, typename S>
 __device__ __forceinline__ void sum_share(const Share& share, unsigned char* shared, int room, int rows, I nnz,
                                           const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                                          const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                                          const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int LONGEST = 4 * ITEMS;  // entries of a lane, where rows are summed one by one: alike, they have half
-  using Loads = EntryPairs<V, BLOCK, PAIRS>;
+  using Loads = EntryPairs<V, BLOCK, PAIRS, S>;
   auto* pairs = reinterpret_cast<typename Loads::Pair*>(shared);
   const int first_row = share.first_row, last_row = share.last_row, entries = share.entries;
   const long long first = share.first;

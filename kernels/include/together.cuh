@@ -31,6 +31,28 @@ __device__ __forceinline__ void load_values(const float* p, float* into) {
   }
 }
 
+// Values of 16 bits: up to 4 as one integer each.
+template <int LOAD, typename S, typename = typename S::Number>
+__device__ __forceinline__ void load_values(const S* p, S* into) {
+  if constexpr (LOAD == 8) {
+    const uint4 found = load_stream(reinterpret_cast<const uint4*>(p));
+    const unsigned words[4] = {found.x, found.y, found.z, found.w};
+#pragma unroll
+    for (int e = 0; e < 8; ++e) into[e].bits = static_cast<unsigned short>(words[e / 2] >> 16 * (e % 2));
+  } else if constexpr (LOAD == 4) {
+    const uint2 found = load_stream(reinterpret_cast<const uint2*>(p));
+    const unsigned words[2] = {found.x, found.y};
+#pragma unroll
+    for (int e = 0; e < 4; ++e) into[e].bits = static_cast<unsigned short>(words[e / 2] >> 16 * (e % 2));
+  } else if constexpr (LOAD == 2) {
+    const auto found = load_stream(reinterpret_cast<const HalfPair<S>*>(p));
+    into[0] = found.x;
+    into[1] = found.y;
+  } else {
+    into[0] = load_stream(p);
+  }
+}
+
 // COUNT values of an array, loaded 16 bytes at a time: COUNT values are a multiple of 16 bytes, or fewer.
 template <int COUNT, typename V>
 __device__ __forceinline__ void load_all(const V* p, V* into) {

@@ -4,9 +4,9 @@
 
 constexpr int NO_ROW = 0x7fffffff;  // in all slots of a lane without entries; with the sign bit a row has several lanes
 
-template <typename V, typename P>
+template <typename V, typename P, typename S = V>
 __global__ void aligned_coo(int warps, const P* __restrict__ warp_ptr, const int* __restrict__ rows,
-                            const int* __restrict__ columns, const V* __restrict__ values, const V* __restrict__ x,
+                            const int* __restrict__ columns, const S* __restrict__ values, const V* __restrict__ x,
                             V* __restrict__ y) {
   const long long warp = global_thread() / WARP;
   if (warp >= warps) return;
@@ -23,14 +23,14 @@ __global__ void aligned_coo(int warps, const P* __restrict__ warp_ptr, const int
   };
   for (long long begin = first; begin < end; begin += SLOT_BATCH * WARP) {
     int at[SLOT_BATCH], columns_at[SLOT_BATCH];
-    V loaded[SLOT_BATCH];
+    S loaded[SLOT_BATCH];
 #pragma unroll
     for (int u = 0; u < SLOT_BATCH; ++u) {
       const long long slot = begin + u * WARP;
       const bool inside = slot < end;
       at[u] = NO_ROW;
       columns_at[u] = 0;
-      loaded[u] = V(0);
+      loaded[u] = S(0);
       if (inside) at[u] = load_stream(rows + slot);
       if (inside) columns_at[u] = load_stream(columns + slot);
       if (inside) loaded[u] = load_stream(values + slot);

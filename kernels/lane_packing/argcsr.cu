@@ -4,10 +4,10 @@
 
 // groups: four numbers each, rows, steps, first row, first step. threads_end: of each row, the threads of its group
 // that it and the rows before it have.
-template <typename V, int BLOCK>
+template <typename V, int BLOCK, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     argcsr(const int* __restrict__ groups, const int* __restrict__ threads_end, const int* __restrict__ columns,
-           const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+           const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   __shared__ V partial[BLOCK];
   const int* group = groups + 4ll * blockIdx.x;
   const int rows = group[0], steps = group[1], t = threadIdx.x;

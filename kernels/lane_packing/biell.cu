@@ -6,9 +6,9 @@ constexpr int GROUPS = 6;  // of a strip's steps: in group g 2^g lanes share eac
 
 // A warp per strip. Step i of group g is at 32 * (group_ptr[6 * strip + g] + i); lane l has a slot of row l % (32 >>
 // g).
-template <typename V, typename I>
+template <typename V, typename I, typename S = V>
 __global__ void biell(int rows, const I* __restrict__ group_ptr, const int* __restrict__ perm,
-                      const int* __restrict__ columns, const V* __restrict__ values, const V* __restrict__ x,
+                      const int* __restrict__ columns, const S* __restrict__ values, const V* __restrict__ x,
                       V* __restrict__ y) {
   const long long strip = global_thread() / WARP, place = global_thread();
   if (strip * WARP >= rows) return;

@@ -5,9 +5,9 @@
 #include "lane_tiles.cuh"
 
 // A lane's blocks, and what it has of its rows to y. column(step) is the block column of a slot, -1 in padding.
-template <int SIDE, typename V, typename P, typename Column>
+template <int SIDE, typename V, typename P, typename Column, typename S>
 __device__ __forceinline__ void block_tile(long long tile, int rows, int cols, P begin, int steps, int block_row,
-                                           unsigned adds, const V* __restrict__ values, const V* __restrict__ x,
+                                           unsigned adds, const S* __restrict__ values, const V* __restrict__ x,
                                            V* __restrict__ y, Column column) {
   constexpr int VALUES = SIDE * SIDE;
   V sum[SIDE] = {};
@@ -15,7 +15,8 @@ __device__ __forceinline__ void block_tile(long long tile, int rows, int cols, P
 #pragma unroll 2
   for (int step = 0; step < steps; ++step) {
     const int block = column(step);
-    V value[VALUES], factor[SIDE];
+    S value[VALUES];
+    V factor[SIDE];
 #pragma unroll
     for (int v = 0; v < VALUES; ++v)
       value[v] = load_stream(values + (static_cast<long long>(step) * VALUES + v) * WARP);
@@ -35,10 +36,10 @@ __device__ __forceinline__ void block_tile(long long tile, int rows, int cols, P
 }
 
 // A warp per tile, block columns as they are.
-template <typename V, typename P, int SIDE>
+template <typename V, typename P, int SIDE, typename S = V>
 __global__ void block_lane_tiles(int tiles, int rows, int cols, const P* __restrict__ tile_ptr,
                                  const int* __restrict__ lane_row, const unsigned int* __restrict__ adds,
-                                 const int* __restrict__ columns, const V* __restrict__ values, const V* __restrict__ x,
+                                 const int* __restrict__ columns, const S* __restrict__ values, const V* __restrict__ x,
                                  V* __restrict__ y) {
   const long long thread = global_thread(), tile = thread / WARP;
   if (tile >= tiles) return;
@@ -50,12 +51,12 @@ __global__ void block_lane_tiles(int tiles, int rows, int cols, const P* __restr
 }
 
 // Block columns as differences in 1, 2 or 4 bytes, the same for all of a tile.
-template <typename V, typename P, int SIDE>
+template <typename V, typename P, int SIDE, typename S = V>
 __global__ void packed_block_tiles(int tiles, int rows, int cols, const P* __restrict__ tile_ptr,
                                    const int* __restrict__ lane_row, const unsigned int* __restrict__ adds,
                                    const int* __restrict__ base, const unsigned char* __restrict__ width,
                                    const long long* __restrict__ byte_ptr, const unsigned char* __restrict__ bytes,
-                                   const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                                   const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const long long thread = global_thread(), tile = thread / WARP;
   if (tile >= tiles) return;
   const P begin = tile_ptr[tile];

@@ -4,10 +4,10 @@
 #include "lane_tiles.cuh"
 
 // A warp per tile. LANES neighbouring lanes share a place of lane_row.
-template <typename V, typename P, int LANES, int BATCH>
+template <typename V, typename P, int LANES, int BATCH, typename S = V>
 __global__ void lane_tiles(int tiles, const P* __restrict__ tile_ptr, const int* __restrict__ lane_row,
                            const unsigned int* __restrict__ adds, const int* __restrict__ columns,
-                           const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                           const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const long long thread = global_thread(), tile = thread / WARP;
   if (tile >= tiles) return;
   const int lane = lane_id();
@@ -20,18 +20,18 @@ __global__ void lane_tiles(int tiles, const P* __restrict__ tile_ptr, const int*
   store_runs(row, sum, adds[tile], y);
 }
 
-template <typename D, int BATCH, typename V>
+template <typename D, int BATCH, typename V, typename S>
 __device__ __forceinline__ V packed_sum(const unsigned char* __restrict__ bytes, int first, int steps,
-                                        const V* __restrict__ values, const V* __restrict__ x) {
+                                        const S* __restrict__ values, const V* __restrict__ x) {
   return lane_sum<BATCH>(steps, values, x, Differences<D>{reinterpret_cast<const D*>(bytes) + lane_id(), first});
 }
 
 // CoAdELL: lane_tiles whose columns are differences in 1, 2 or 4 bytes, the same for all of a tile.
-template <typename V, typename P, int BATCH>
+template <typename V, typename P, int BATCH, typename S = V>
 __global__ void packed_lane_tiles(int tiles, const P* __restrict__ tile_ptr, const int* __restrict__ lane_row,
                                   const unsigned int* __restrict__ adds, const int* __restrict__ base,
                                   const unsigned char* __restrict__ width, const long long* __restrict__ byte_ptr,
-                                  const unsigned char* __restrict__ bytes, const V* __restrict__ values,
+                                  const unsigned char* __restrict__ bytes, const S* __restrict__ values,
                                   const V* __restrict__ x, V* __restrict__ y) {
   const long long thread = global_thread(), tile = thread / WARP;
   if (tile >= tiles) return;

@@ -3,9 +3,9 @@
 
 // A warp per slice, its rows longest first. Each step has the slots of the rows that go on, up to a multiple of ALIGN.
 // ADD: y += A x.
-template <typename V, typename P, int ALIGN, bool ADD>
+template <typename V, typename P, int ALIGN, bool ADD, typename S = V>
 __global__ void vcsr(int rows, const P* __restrict__ slice_ptr, const unsigned short* __restrict__ lengths,
-                     const int* __restrict__ perm, const int* __restrict__ columns, const V* __restrict__ values,
+                     const int* __restrict__ perm, const int* __restrict__ columns, const S* __restrict__ values,
                      const V* __restrict__ x, V* __restrict__ y) {
   const long long place = global_thread(), slice = place / WARP;
   if (slice * WARP >= rows) return;
@@ -15,13 +15,13 @@ __global__ void vcsr(int rows, const P* __restrict__ slice_ptr, const unsigned s
   V sum = 0;
   for (int begin = 0; begin < longest; begin += SLOT_BATCH) {
     int columns_at[SLOT_BATCH];
-    V loaded[SLOT_BATCH];
+    S loaded[SLOT_BATCH];
 #pragma unroll
     for (int u = 0; u < SLOT_BATCH; ++u) {
       const bool goes_on = begin + u < length;
       const int active = __popc(__ballot_sync(FULL_MASK, goes_on));
       columns_at[u] = -1;
-      loaded[u] = V(0);
+      loaded[u] = S(0);
       if (goes_on) columns_at[u] = load_stream(columns + step + lane_id());
       if (goes_on) loaded[u] = load_stream(values + step + lane_id());
       step += (active + ALIGN - 1) / ALIGN * ALIGN;

@@ -13,9 +13,9 @@ __device__ __forceinline__ void add_runs(int row, V sum, V* __restrict__ y) {
 }
 
 // Coordinates, `lines` times 32 of them a warp; places after the last repeat its row and add nothing. y is zero.
-template <typename V, typename I>
+template <typename V, typename I, typename S = V>
 __global__ void coo_load_balance(I nnz, int lines, const int* __restrict__ row_idx, const int* __restrict__ col_idx,
-                                 const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                                 const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const long long first = global_thread() / WARP * WARP * lines;
   if (first >= nnz) return;  // the whole warp
   const auto row_at = [=](long long k) { return load_stream(row_idx + (k < nnz ? k : nnz - 1)); };
@@ -39,10 +39,10 @@ __global__ void coo_load_balance(I nnz, int lines, const int* __restrict__ row_i
 // lines at a time, whose loads are all in flight before the first is used. The lanes look at neighbouring rows' ends
 // together: a bit each says where lines are scanned, and the lane that looked at an end takes the row's sum. Rows in
 // which warps begin are added to y, which is zero there; the others are stored.
-template <typename V, typename I, int BLOCK, int BATCH>
+template <typename V, typename I, int BLOCK, int BATCH, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     csr_load_balance(int rows, I nnz, long long each, int longer, int warps, const int* __restrict__ start_row,
-                     const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
+                     const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const S* __restrict__ values,
                      const V* __restrict__ x, V* __restrict__ y) {
   __shared__ V block_sums[BLOCK / WARP][BATCH * WARP];
   __shared__ unsigned block_ends[BLOCK / WARP][BATCH];

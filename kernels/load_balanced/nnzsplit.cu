@@ -5,10 +5,10 @@ constexpr int SPLIT_BLOCK = 256;  // threads
 
 // Block b has the entries from b * ITEMS * SPLIT_BLOCK on, whose rows are start_row[b] to start_row[b + 1]; a warp's are
 // neighbours, a lane's 32 apart. y holds what is added to.
-template <typename V, typename I, int ITEMS>
+template <typename V, typename I, int ITEMS, typename S = V>
 __global__ void __launch_bounds__(SPLIT_BLOCK)
     nnzsplit(I nnz, const int* __restrict__ start_row, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-             const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+             const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const long long first = (static_cast<long long>(blockIdx.x) * SPLIT_BLOCK + threadIdx.x / WARP * WARP) * ITEMS;
   const int lane = lane_id();
   const int first_row = start_row[blockIdx.x], last_row = start_row[blockIdx.x + 1];

@@ -6,10 +6,10 @@
 
 // COO by blocks that walk `interval` entries each, a multiple of BLOCK * ITEMS, tile by tile. A row's last entry stores
 // its sum: exactly one tile sees it; ADD: adds it. What is open at the interval's end is the block's carry.
-template <typename V, typename I, int BLOCK, int ITEMS, bool ADD>
+template <typename V, typename I, int BLOCK, int ITEMS, bool ADD, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     coo_scan(I nnz, long long interval, const int* __restrict__ row_idx, const int* __restrict__ col_idx,
-             const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y, int* __restrict__ carry_row,
+             const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y, int* __restrict__ carry_row,
              V* __restrict__ carry_sum) {
   constexpr int TILE = BLOCK * ITEMS;
   __shared__ V products[TILE];
@@ -72,10 +72,10 @@ struct Code {
 
 // CSR+ by blocks of BLOCK * ITEMS entries. Rows are those that have entries; row_id gives their numbers where NAMED. A
 // carry of row `rows` is none.
-template <typename V, int BLOCK, int ITEMS, bool NAMED>
+template <typename V, int BLOCK, int ITEMS, bool NAMED, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     mgpu(int rows, long long nnz, const unsigned* __restrict__ limits, const unsigned* __restrict__ codes,
-         const int* __restrict__ row_id, const int* __restrict__ col_idx, const V* __restrict__ values,
+         const int* __restrict__ row_id, const int* __restrict__ col_idx, const S* __restrict__ values,
          const V* __restrict__ x, V* __restrict__ y, int* __restrict__ carry_row, V* __restrict__ carry_sum) {
   constexpr int TILE = BLOCK * ITEMS;
   __shared__ V shared[TILE];

@@ -49,13 +49,13 @@ struct EarlyEnds {
 };
 
 // for_products in two steps, so that a block can do something else while its entries are in flight.
-template <typename V, int BLOCK, int ITEMS>
+template <typename V, int BLOCK, int ITEMS, typename S = V>
 struct Entries {
   int columns[ITEMS];
-  V values[ITEMS];
+  S values[ITEMS];
 
   __device__ __forceinline__ void load(long long first, int count, const int* __restrict__ col_idx,
-                                       const V* __restrict__ matrix) {
+                                       const S* __restrict__ matrix) {
     if (count <= 0) return;
     col_idx += first;
     matrix += first;
@@ -80,13 +80,13 @@ struct Entries {
 
 // Tiles of BLOCK * ITEMS entries; tile_row and y are as tile_starts leaves them. LANES threads sum per row: one that is
 // within a tile is stored, the parts of others are added to y by atomics. Dynamic shared memory: BLOCK * ITEMS values.
-template <typename V, typename I, int BLOCK, int ITEMS, int LANES>
+template <typename V, typename I, int BLOCK, int ITEMS, int LANES, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     flat(I nnz, const int* __restrict__ tile_row, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-         const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+         const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   static_assert(ITEMS % 2 == 0, "whole pairs of entries a thread");
   constexpr int TILE = BLOCK * ITEMS;
-  using Loads = EntryPairs<V, BLOCK, ITEMS / 2>;
+  using Loads = EntryPairs<V, BLOCK, ITEMS / 2, S>;
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   auto* pairs = reinterpret_cast<typename Loads::Pair*>(dynamic_shared);
   const long long first = blockIdx.x * static_cast<long long>(TILE);
@@ -113,9 +113,9 @@ __global__ void __launch_bounds__(BLOCK)
 
 // ROWS rows per block, their entries in rounds of BLOCK * ITEMS: LANES threads keep a row's sum and add what each round
 // has of it, while the next round's entries are in flight. Dynamic shared memory: BLOCK * ITEMS values.
-template <typename V, typename I, int BLOCK, int ITEMS, int ROWS, int LANES>
+template <typename V, typename I, int BLOCK, int ITEMS, int ROWS, int LANES, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
-    line_enhance(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
+    line_enhance(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const S* __restrict__ values,
                  const V* __restrict__ x, V* __restrict__ y) {
   static_assert(ROWS * LANES <= BLOCK, "a thread for every lane of every row");
   constexpr int ROUND = BLOCK * ITEMS;
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(BLOCK)
   const I row_end = mine ? row_ptr[row + 1] : end;
   const auto count_at = [=](I done) { return static_cast<int>(end - done < ROUND ? end - done : ROUND); };
 
-  Entries<V, BLOCK, ITEMS> loads;
+  Entries<V, BLOCK, ITEMS, S> loads;
   loads.load(begin, count_at(begin), col_idx, values);
   V sum = 0;
   for (I done = begin; done < end; done += ROUND) {
@@ -149,8 +149,8 @@ __global__ void __launch_bounds__(BLOCK)
 }
 
 // Sum of the products of entries begin .. end, in thread 0.
-template <int BLOCK, int ITEMS, typename V, typename I>
-__device__ __forceinline__ V range_sum(I begin, I end, const int* __restrict__ col_idx, const V* __restrict__ values,
+template <int BLOCK, int ITEMS, typename V, typename I, typename S>
+__device__ __forceinline__ V range_sum(I begin, I end, const int* __restrict__ col_idx, const S* __restrict__ values,
                                        const V* __restrict__ x) {
   V sum = 0;
   for (; begin < end; begin += BLOCK * ITEMS) {
@@ -164,10 +164,10 @@ __device__ __forceinline__ V range_sum(I begin, I end, const int* __restrict__ c
 // Blocks of whole rows that together have at most BLOCK * ITEMS entries: summed from shared memory, one thread per row.
 // A row alone in its block may have more. VECTOR: all threads go through it and add up what they have; else it comes
 // through shared memory too, in passes. Dynamic shared memory: BLOCK * ITEMS values.
-template <typename V, typename I, int BLOCK, int ITEMS, bool VECTOR>
+template <typename V, typename I, int BLOCK, int ITEMS, bool VECTOR, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     adaptive(const int* __restrict__ row_blocks, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-             const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+             const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* products = reinterpret_cast<V*>(dynamic_shared);
   const int first_row = row_blocks[blockIdx.x];
@@ -200,10 +200,10 @@ __global__ void __launch_bounds__(BLOCK)
 // blocks: each adds its part to y, which is zero there. block_entry: the first entry of each block. Dynamic shared
 // memory: BLOCK * ITEMS values. Registers for 1,024 threads per multiprocessor keep all loads of a thread in flight;
 // without that bound the compiler has some wait for others (571 in place of 624 GFLOPS on an H200, fem:60:3).
-template <typename V, typename I, int BLOCK, int ITEMS>
+template <typename V, typename I, int BLOCK, int ITEMS, typename S = V>
 __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)
     adaptive_long(const int* __restrict__ row_blocks, const I* __restrict__ block_entry, const I* __restrict__ row_ptr,
-                  const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
+                  const int* __restrict__ col_idx, const S* __restrict__ values, const V* __restrict__ x,
                   V* __restrict__ y) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* products = reinterpret_cast<V*>(dynamic_shared);
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)
     return;
   }
   const int entries = static_cast<int>(end - first);
-  Entries<V, BLOCK, ITEMS> loads;
+  Entries<V, BLOCK, ITEMS, S> loads;
   loads.load(first, entries, col_idx, values);
   // BLOCK / 2^(bits of rows - 1) threads per row, at least one.
   const int log = max(__clz(rows - 1) + __ffs(BLOCK) - 1 - WARP, 0);
@@ -252,10 +252,10 @@ __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)
 // Any tiles of at most BLOCK * ITEMS entries, one less where they can begin at an odd one: equal ones (EQUAL), or from
 // tile_entry on. y is zero at the rows that tiles share. Dynamic shared memory: BLOCK * ITEMS values and half as
 // many ints.
-template <typename V, typename I, int BLOCK, int ITEMS, bool EQUAL>
+template <typename V, typename I, int BLOCK, int ITEMS, bool EQUAL, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     sum_tiles(int rows, I nnz, const int* __restrict__ tile_row, const I* __restrict__ tile_entry,
-              const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
+              const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const S* __restrict__ values,
               const V* __restrict__ x, V* __restrict__ y) {
   static_assert(ITEMS % 2 == 0, "whole pairs of entries a thread");
   extern __shared__ __align__(128) unsigned char dynamic_shared[];

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -10,7 +10,6 @@ from spmvbench import formats
 from spmvbench.advice import choosing, model
 from spmvbench.formats.arrays import Array, Csr, nonzero_mask
 from spmvbench.formats.base import FREE_SHARE, Format, Parameter, Skip, Step, register
-from spmvbench.formats.cache_blocking.column_sweep import ColumnSweep
 from spmvbench.formats.cache_blocking.irregular import Irregular
 from spmvbench.formats.csr.csr import CsrLanes, CsrScalar
 from spmvbench.formats.csr.merge import MergeCsr
@@ -20,7 +19,6 @@ from spmvbench.formats.dia.dia import Hdi
 from spmvbench.formats.ellpack.ellpack import EllPsblas, SellCSigma, SlicedEllRT
 from spmvbench.formats.ellpack.sell_local import SellLocal
 from spmvbench.formats.hybrid.diagonals import EllDia, Hdc
-from spmvbench.formats.hybrid.hyb import Hyb
 from spmvbench.formats.load_balanced.flat import CsrLineEnhance
 from spmvbench.formats.load_balanced.hola import Hola
 from spmvbench.formats.load_balanced.load_balance import CooLoadBalance
@@ -29,7 +27,6 @@ from spmvbench.formats.load_balanced.tiles import CsrEntryTiles
 MODEL = "h200"
 CANDIDATES: tuple[type[Format], ...] = (
     Bsr,
-    ColumnSweep,
     CooLoadBalance,
     CsrElZein,
     CsrEntryTiles,
@@ -43,19 +40,29 @@ CANDIDATES: tuple[type[Format], ...] = (
     Hdc,
     Hdi,
     Hola,
-    Hyb,
     Irregular,
     MergeCsr,
     SellCSigma,
     SellLocal,
     SlicedEllRT,
 )
+# Formats that were the choice of no matrix of the evaluation without so many diagonals, or such runs of columns. Their
+# footprints take longest to compute.
+DIAGONALS, DIAGONAL_SHARE = {EllDia.key, Hdc.key, Hdi.key}, 0.3
+BLOCKS, RUNS = {Bsr.key}, 2.0
 WIDEST = 1 << 27  # rows and columns; beyond, features would count more diagonals than fit into memory
 
 
 @cache
 def _model() -> model.Model:
     return model.load(MODEL)
+
+
+def _candidates(columns: Mapping[str, Any]) -> set[str]:
+    """The keys of the candidates that the columns of a row do not rule out."""
+    ruled_out = DIAGONALS if columns["full_diagonal_share"] < DIAGONAL_SHARE else set()
+    ruled_out = ruled_out | BLOCKS if columns["contiguous_run_mean"] < RUNS else ruled_out
+    return {candidate.key for candidate in CANDIDATES} - ruled_out
 
 
 @register
@@ -84,7 +91,7 @@ class Auto(Format):
         """The candidates from the best on, as far as they can hold the matrix."""
         if a.nnz and a.rows + a.cols <= WIDEST:
             by_label = {candidate.key: candidate for candidate in CANDIDATES}
-            known = choosing.predicted(a, _model(), spmvs, by_label)
+            known = choosing.predicted(a, _model(), spmvs, _candidates)
             limit = a.free_bytes / FREE_SHARE
             ranked = sorted((e for e in known.expected.values() if e.label in by_label), key=lambda e: e.total)
             (vendor,) = (e.total for e in known.expected.values() if e.label == _model().about["vendor"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,17 +112,20 @@ class Predicted:
     seconds: tuple[float, float]
 
 
-def predicted(a: Csr, model: Model, spmvs: float, labels: Collection[str] | None = None) -> Predicted:
+def predicted(
+    a: Csr, model: Model, spmvs: float, candidates: Callable[[Mapping[str, Any]], Collection[str]] | None = None
+) -> Predicted:
     """The prediction for a canonical CSR matrix with entries, on the array module that holds it.
 
-    labels: formats of the model that count, cuSPARSE's in any case; without it, all.
+    candidates: gives the formats of the model that count by `Predicted.columns`, cuSPARSE's in any case; without it,
+    all count.
     """
     start = time.perf_counter()
     fetched = Fetched.by(a, model.about["multiprocessors"], EVERY if a.nnz > SAMPLE else 1)
     sampled = sample(a)
     columns: dict[str, Any] = quick_features(a, sampled) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
     described = time.perf_counter()
-    wanted = model.labels if labels is None else {*labels, model.about["vendor"]}
+    wanted = model.labels if candidates is None else {*candidates(columns), model.about["vendor"]}
     footprints = np.array([_bytes(a, sampled[0], label) if label in wanted else np.nan for label in model.labels])
     estimated = time.perf_counter()
     sizes = footprints + (a.rows + a.cols) * a.dtype.itemsize

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-_TYPES, _MODES = ("f64", "f32"), ("hot", "cold")
+_TYPES = ("f64", "f32/f64", "f16/f64", "bf16/f64", "f32", "f16/f32", "bf16/f32")
+_MODES = ("hot", "cold")
 CASE = ["setting", "matrix", "label"]  # identifies what a time was measured of
 
 

@@ -13,7 +13,8 @@ import pandas as pd
 
 from spmvbench.analysis.cases import verified
 
-VALUE_BYTES = {"f64": 8, "f32": 4}
+# Of a stored value, by type; mixed types begin with that of the values.
+VALUE_BYTES = {"f64": 8, "f32": 4, "f32/f64": 4, "f16/f64": 2, "bf16/f64": 2, "f16/f32": 2, "bf16/f32": 2}
 INDEX_BYTES = 4
 WARP = 32
 
@@ -96,7 +97,7 @@ def ceilings(properties: Mapping[str, Any], dtype: str) -> pd.DataFrame:
     multiprocessors, clock = properties.get("multiprocessors"), properties.get("max_sm_clock_mhz")
     if per_clock is None or not multiprocessors or not clock:
         return pd.DataFrame({"ceiling": pd.Series(dtype=str), "gflops": pd.Series(dtype=float)})
-    peak = multiprocessors * 2 * per_clock[0 if dtype == "f64" else 1] * clock * 1e-3
+    peak = multiprocessors * 2 * per_clock[0 if dtype.endswith("f64") else 1] * clock * 1e-3
     return pd.DataFrame(
         {
             "ceiling": [

@@ -17,9 +17,10 @@ from spmvbench import formats
 from spmvbench.bundles import sources
 from spmvbench.bundles.findings import FAILED, OPEN, Bundle, Finding, Flags, cases, check_rows, devices, mapping, parsed
 from spmvbench.errors import UsageError
+from spmvbench.formats.precision import VALUE_BYTES
 from spmvbench.matrices import Matrix
 from spmvbench.measure import bounds, operations
-from spmvbench.measure.cases import DTYPES, Case
+from spmvbench.measure.cases import DTYPES, Case, precision_of
 from spmvbench.measure.row import NEAR_LAUNCH_OVERHEAD
 from spmvbench.measure.timing import MODES
 
@@ -94,8 +95,13 @@ def streaming(row: Any) -> operations.Operation | None:
 
 
 def itemsize(row: Any) -> int:
-    """Bytes of a value; 0 for an unknown type."""
+    """Bytes of an element of x or y; 0 for an unknown type."""
     return DTYPES[row.dtype].itemsize if row.dtype in DTYPES else 0
+
+
+def value_bytes(row: Any) -> int:
+    """Bytes of a stored value; 0 for an unknown type."""
+    return VALUE_BYTES[precision_of(row.dtype).values] if row.dtype in DTYPES else 0
 
 
 def entries(row: Any) -> float:
@@ -374,7 +380,7 @@ def bounded(bundle: Bundle) -> Iterator[Finding]:
         return min(known, default=0.0) / row.t_median if row.t_median > 0 else math.inf
 
     unmeasured = where(rows, lambda row: not any(fastest[id(session)] for session in bundle.sessions_of(row)))
-    needed = where(rows, lambda row: over(row, (row.nnz + row.rows) * itemsize(row)) > MAX_RATIO)
+    needed = where(rows, lambda row: over(row, row.nnz * value_bytes(row) + row.rows * itemsize(row)) > MAX_RATIO)
     text = "no time is below that of reading the values and writing y"
     yield from check_rows("bounds", rows, needed, text, unmeasured)
     ratios = (over(row, _read(row) + row.rows * itemsize(row)) for row in listed(rows))

@@ -8,7 +8,7 @@ from spmvbench.cli import completion, option_types
 from spmvbench.errors import UsageError
 
 FORMATS = ("csv", "json", "markdown", "latex", "ginkgo")
-TABLES = ("cases", "formats", "matrices", "products", "programs", "reasons")
+TABLES = ("cases", "formats", "matrices", "products", "programs", "reasons", "rivals")
 
 
 @click.command(name="export")
@@ -19,7 +19,8 @@ TABLES = ("cases", "formats", "matrices", "products", "programs", "reasons")
     type=click.Choice(TABLES),
     help="cases: one row per case, in csv and json with every column; formats: the table that ends a run; matrices: "
     "one row per matrix, one column per format; products: time of conversion and N SpMVs; programs: formats that are "
-    "the same program; reasons: why cases were skipped or failed. Default: cases in csv and json, else formats.",
+    "the same program; reasons: why cases were skipped or failed; rivals: formats beside their authors' programs on an "
+    "H200. Default: cases in csv and json, else formats.",
 )
 @click.option("--samples", is_flag=True, help="Include the samples of each case (csv and json of cases).")
 @click.option("--out", type=option_types.OUTPUT, metavar="FILE", help="Output file. Default, and -: standard output.")

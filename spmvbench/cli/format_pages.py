@@ -51,6 +51,11 @@ Of {recent} exact storages and kernels for GPUs in the lists and papers since, {
 | --- | ---: | --- |
 {table}
 
+## 2^31 entries and more
+
+These formats store offsets in 64 bits if a matrix needs them: {wide}. All others skip a matrix of 2^31 entries or
+more, with that reason.
+
 ## Naming formats
 
 `run --formats` takes a list of keys, globs, families and names of the survey:
@@ -164,5 +169,6 @@ def pages() -> dict[str, str]:
         recent=recent_every,
         recent_built=recent_built,
         table="\n".join(lines),
+        wide=", ".join(f"`{cls.key}`" for cls in classes if cls.wide_offsets),
     )
     return {"index.md": f"{WRITTEN}\n\n{index}", "grades.md": f"{WRITTEN}\n\n{grades()}"} | made

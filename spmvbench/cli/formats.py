@@ -207,6 +207,7 @@ def _show_one(cls: type[Format]) -> None:
         "Same as": cls.alias_of,
         "Reference": cls.reference,
         "Devices": ", ".join(cls.devices),
+        "Limit": "" if cls.wide_offsets else "fewer than 2^31 entries",
         "Origin": "this project's kernel" if cls.project_kernel else "",
         "Experiment": "measured, never ranked" if cls.experiment else "",
         "File": _from_here(about["file"]),

@@ -47,7 +47,7 @@ GROUPS = {
         "--seed",
         "--real-part",
     ),
-    "Formats and operations": ("--op", "--order", "--max-bytes", "--convert"),
+    "Formats and operations": ("--op", "--order", "--values", "--vectors", "--max-bytes", "--convert"),
     "Measuring": ("--budget", "--energy", "--timeout", "--dry-run", "--retry", "--fresh", "--results", "--config"),
     "Many GPUs": ("--scheduler", "--workers", "--shard", "--estimate", "--like"),
     "Comparison of two builds": ("--against", "--pairs"),
@@ -79,11 +79,23 @@ GROUPS = {
     show_default=True,
     metavar="LIST",
     shell_complete=completion.orders,
-    help="Orders of rows and columns: none,rcm,metis,nd,degree,hub,gray. The matrix is permuted before any format sees "
-    "it.",
+    help="Orders of rows and columns: none,rcm,metis,nd,degree,hub,random,gray. The matrix is permuted before any "
+    "format sees it.",
 )
 @click.option(
-    "--dtype", "dtypes", type=Words("f64", "f32"), default="f64", show_default=True, help="Precisions: f64,f32."
+    "--dtype", "dtypes", type=Words("f64", "f32"), show_default="f64", help="Precisions of values, x and y: f64,f32."
+)
+@click.option(
+    "--values",
+    type=Words("f64", "f32", "f16", "bf16"),
+    metavar="TYPES",
+    help="In place of --dtype: types that values are stored in, f64,f32,f16,bf16, at most as wide as the vectors.",
+)
+@click.option(
+    "--vectors",
+    type=Words("f64", "f32"),
+    metavar="TYPES",
+    help="In place of --dtype: types of x, y and sums, f64,f32. Default with --values: f64.",
 )
 @click.option(
     "--mode",
@@ -179,7 +191,9 @@ def command(
     formats: str | None,
     ops: tuple[str, ...] | None,
     orders: tuple[str, ...],
-    dtypes: tuple[str, ...],
+    dtypes: tuple[str, ...] | None,
+    values: tuple[str, ...] | None,
+    vectors: tuple[str, ...] | None,
     modes: tuple[str, ...] | None,
     device: str,
     places: Places,
@@ -214,7 +228,7 @@ def command(
     from spmvbench.orders import check as check_orders
     from spmvbench.rows import store
     from spmvbench.rows.schema import SETTLED
-    from spmvbench.runner import plan, session
+    from spmvbench.runner import options, plan, session
 
     if not chosen:
         raise UsageError("nothing to run: name matrices (HB/1138_bus, pde:16, a file), a --group, or --set demo")
@@ -239,7 +253,7 @@ def command(
     if not dry_run:
         require_readable(found, seed, "real" if real_part else "refuse")
     modes = modes or DEFAULT_MODES[device_kind(device)]
-    cases = plan.cross(found, classes, dtypes, modes, device, seed, names, orders)
+    cases = plan.cross(found, classes, options.precisions(dtypes, values, vectors), modes, device, seed, names, orders)
     settings = Settings(device, max_bytes, budget, timeout, real_part, convert, energy=energy or 0.0)
     cases, folder = places.shard_of(cases, folder, settings)
 

@@ -383,13 +383,15 @@ class Csr:
     """Canonical compressed sparse rows: rows in order, columns ascending in a row, no duplicates.
 
     shape: (rows, cols). row_ptr: (rows + 1,), int32, or int64 where nnz needs it. col_idx: (nnz,), int32.
-    values: (nnz,), float64 or float32. Stored zeros are entries like any other.
+    values: (nnz,), float64 or float32, float16 for values of 16 bits (`precision`). Stored zeros are entries like any
+    other. vectors: the type of x and y if it is not that of the values.
     """
 
     shape: tuple[int, int]
     row_ptr: Array
     col_idx: Array
     values: Array
+    vectors: np.dtype | None = None
 
     @classmethod
     def of(cls, a: Any) -> Csr:
@@ -442,8 +444,13 @@ class Csr:
 
     @property
     def dtype(self) -> np.dtype:
-        """float64 or float32."""
+        """float64, float32 or float16: the type of the values."""
         return np.dtype(self.values.dtype)
+
+    @property
+    def vector_dtype(self) -> np.dtype:
+        """float64 or float32: the type of x and y."""
+        return self.vectors or self.dtype
 
     @property
     def nbytes(self) -> int:
@@ -542,7 +549,9 @@ class Csr:
         """The rows from `first` up to `last`, without it."""
         row_ptr = self.row_ptr[first : last + 1]
         start, end = int(row_ptr[0]), int(row_ptr[-1])
-        return Csr((last - first, self.cols), row_ptr - start, self.col_idx[start:end], self.values[start:end])
+        return Csr(
+            (last - first, self.cols), row_ptr - start, self.col_idx[start:end], self.values[start:end], self.vectors
+        )
 
     def where(self, keep: Array) -> Csr:
         """The entries that the mask `keep`, (nnz,), names, in a matrix of the same shape; all are the matrix itself."""
@@ -551,7 +560,7 @@ class Csr:
         if len(entry) == self.nnz:
             return self
         row_ptr = xp.searchsorted(entry, self.row_ptr).astype(index_dtype(len(entry)))
-        return Csr(self.shape, row_ptr, self.col_idx[entry], self.values[entry])
+        return Csr(self.shape, row_ptr, self.col_idx[entry], self.values[entry], self.vectors)
 
     def between(self, first: Array | int, last: Array | int) -> Csr:
         """Of every row the entries from its `first`-th on and before its `last`-th, in a matrix of the same shape.
@@ -565,7 +574,7 @@ class Csr:
                 return self
             if last <= first:
                 none = xp.zeros(self.rows + 1, dtype=np.int32)
-                return Csr(self.shape, none, self.col_idx[:0], self.values[:0])
+                return Csr(self.shape, none, self.col_idx[:0], self.values[:0], self.vectors)
         first, last = (xp.minimum(bound, lengths) for bound in (first, last))
         row_ptr = offsets(xp.maximum(last - first, 0))
         entries = int(row_ptr[-1])
@@ -573,7 +582,7 @@ class Csr:
             return self
         shift = (self.row_ptr[:-1] + first).astype(self.row_ptr.dtype) - row_ptr[:-1]
         entry = xp.arange(entries, dtype=self.row_ptr.dtype) + shift[expand(row_ptr, entries)]
-        return Csr(self.shape, row_ptr, self.col_idx[entry], self.values[entry])
+        return Csr(self.shape, row_ptr, self.col_idx[entry], self.values[entry], self.vectors)
 
     def in_rows(self, keep: Array) -> Csr:
         """The entries of the rows that the mask `keep`, (rows,), names, in a matrix of the same shape."""
@@ -587,7 +596,7 @@ class Csr:
 
     def fresh(self) -> Csr:
         """The same arrays with no statistics kept from earlier use: where a conversion that is timed starts from."""
-        return Csr(self.shape, self.row_ptr, self.col_idx, self.values)
+        return Csr(self.shape, self.row_ptr, self.col_idx, self.values, self.vectors)
 
     def read_only(self) -> Csr:
         """The same arrays, not to be written to if NumPy has them; CuPy has no such thing."""
@@ -595,11 +604,12 @@ class Csr:
         for view in views:
             if self.xp is np:
                 view.flags.writeable = False
-        return Csr(self.shape, *views)
+        row_ptr, col_idx, values = views
+        return Csr(self.shape, row_ptr, col_idx, values, self.vectors)
 
     def on(self, xp: ModuleType) -> Csr:
         """The same matrix on another array module (copied only where it has to move)."""
         if xp is self.xp:
             return self
         move = xp.asarray if xp is not np else sys.modules["cupy"].asnumpy
-        return Csr(self.shape, move(self.row_ptr), move(self.col_idx), move(self.values))
+        return Csr(self.shape, move(self.row_ptr), move(self.col_idx), move(self.values), self.vectors)

@@ -33,6 +33,7 @@ def cached(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
 C_TYPES = {
     "float64": "double",
     "float32": "float",
+    "float16": "f16",  # of include/spmv.cuh; stored values only, and also those of bf16: see `precision`
     "int64": "long long",
     "int32": "int",
     "int16": "short",

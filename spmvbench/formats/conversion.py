@@ -18,6 +18,7 @@ import numpy as np
 from spmvbench.formats.arrays import Csr, address, ordinal
 from spmvbench.formats.base import Format, Launch, Step, Struct, only_kernels
 from spmvbench.formats.kernels import headers, kernel_options, kernel_path
+from spmvbench.formats.precision import stored_in
 
 Run = Callable[[Launch], None]
 
@@ -127,10 +128,11 @@ def tuned(
     """
     if a.xp is np or not a.nnz:
         return fields(**params)
-    x, y = a.xp.zeros(a.cols, a.dtype), a.xp.empty(a.rows, a.dtype)
+    x, y = a.xp.zeros(a.cols, a.vector_dtype), a.xp.empty(a.rows, a.vector_dtype)
 
     def time(given: dict[str, Any]) -> float:
-        return seconds(cls.holding(a.shape, fields(**given), **given).launches(x, y))
+        fmt = cls.holding(a.shape, fields(**given), **given)
+        return seconds(stored_in(a).launches(fmt.launches(x, y)))
 
     return fields(**one_by_one(params, choices, time))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -121,3 +122,60 @@ def headers(source: Path, read: Read = read) -> list[Path]:
                     found[Path(candidate)] = None
                     todo.append(Path(candidate))
     return list(found)[1:]
+
+
+@cache
+def text(source: str) -> str:
+    """Code of a kernel file and of all that it includes, without comments and layout."""
+    path = kernel_path(source)
+    return "\n".join(f"{file.name}\0{code(read(file))}" for file in (path, *headers(path)))
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A kernel as its file declares it.
+
+    template: name and default of each template parameter, the default empty without one. parameters: the text of each
+    function parameter. types: the type of each that is a number or a pointer to one, ``V`` of ``const V* x``; empty for
+    others.
+    """
+
+    template: tuple[tuple[str, str], ...] = ()
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """See the class."""
+        found = (
+            re.match(r"(?:const |volatile )?(\w+)(?: const)?(?:\*(?:__restrict__)?)? ?\w+$", text)
+            for text in self.parameters
+        )
+        return tuple(match[1] if match else "" for match in found)
+
+
+@cache
+def declaration(source: str, kernel: str) -> Declaration:
+    """How a kernel file, or what it includes, declares a kernel; an empty declaration if it was not found."""
+    whole = text(source)
+    found = re.search(rf"__global__[^;{{}}]*?\b{re.escape(kernel)}\s*\(([^(){{}}]*)\)\s*{{", whole)
+    if not found:
+        return Declaration()
+    before = re.search(r"template<([^;{}]*)>\s*$", whole[max(0, found.start() - 2000) : found.start()])
+    template = before[1].rpartition("template<")[2] if before else ""
+    declared = (re.match(r"(?:[^=]*[^\w=])?(\w+)\s*(?:=(.*))?$", part, re.DOTALL) for part in split(template))
+    return Declaration(
+        tuple((match[1], (match[2] or "").strip()) for match in declared if match),
+        tuple(part.strip() for part in split(found[1])),
+    )
+
+
+def split(listed: str) -> list[str]:
+    """The parts of a C++ list between commas that are in no brackets."""
+    parts, depth = [""], 0
+    for sign in listed:
+        depth += (sign in "<([") - (sign in ">)]")
+        if sign == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts] if listed.strip() else []

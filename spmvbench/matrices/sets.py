@@ -69,6 +69,11 @@ def stands_for(matrix: str) -> str:
     return matrix.removeprefix(_STAND_IN).partition(":")[0] if is_stand_in(matrix) else matrix
 
 
+def short_name(matrix: str) -> str:
+    """The name of a matrix without its group, for figures; that of a stand-in begins with `like:`."""
+    return ("like:" if is_stand_in(matrix) else "") + matrix.rpartition("/")[2]
+
+
 @cache
 def listed_entries() -> dict[str, int]:
     """Entries of the generated matrices that sets list with their sizes (configs/sets/*.csv), by spec."""

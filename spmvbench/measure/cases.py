@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 
 from spmvbench import formats
+from spmvbench.formats.precision import PRECISIONS, Precision
 from spmvbench.matrices import Matrix
 from spmvbench.measure.operations import get
 
 PATTERN = "pattern"  # the type of rows whose operation ignores values
-DTYPES: dict[str, np.dtype[Any]] = {
-    "f64": np.dtype(np.float64),
-    "f32": np.dtype(np.float32),
-    PATTERN: np.dtype(np.float32),
-}
+DTYPES: dict[str, np.dtype[Any]] = {  # by a case's type, that of x and y
+    name: precision.dtype for name, precision in PRECISIONS.items()
+} | {PATTERN: np.dtype(np.float32)}
 DEFAULT_MODES = {"cuda": ("hot", "cold"), "emulated": ("hot",)}
 
 
@@ -146,6 +145,11 @@ class Group:
         """The group reduced to the cases in `case_ids`."""
         left = (tuple(case for case in cases if case.case_id in case_ids) for cases in self.formats)
         return Group(self.matrix, self.seed, self.dtype, tuple(filter(None, left)))
+
+
+def precision_of(dtype: str) -> Precision:
+    """The types of values and vectors that a case's type names."""
+    return PRECISIONS["f32" if dtype == PATTERN else dtype]
 
 
 def device_kind(device: str) -> str:

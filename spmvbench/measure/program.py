@@ -13,7 +13,7 @@ import numpy as np
 from spmvbench import formats
 from spmvbench.devices import Device
 from spmvbench.devices.cuda import three
-from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip, kernel_path, kernels, single_steps
+from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip, kernels, single_steps
 from spmvbench.formats.arrays import Array, array_module
 from spmvbench.formats.base import flat
 from spmvbench.formats.conversion import converting_for
@@ -154,31 +154,19 @@ def read_only(source: str, kernel: str) -> tuple[bool, ...]:
 
     A struct counts by its members, each declared by a line of its own.
     """
-    found = re.search(rf"__global__[^;{{}}]*?\b{re.escape(kernel)}\s*\(([^(){{}}]*)\)\s*{{", _text(source))
-    if not found:
-        return ()
     parameters: list[str] = []
-    declared = found[1]
-    while (bare := re.sub(r"<[^<>]*>", " ", declared)) != declared:  # template arguments, from the innermost outwards
-        declared = bare
-    for parameter in declared.split(","):
+    for parameter in kernels.declaration(source, kernel).parameters:
         kind = re.match(r"\s*(?:const\s+)?(\w+)", parameter)
-        struct = kind and "*" not in parameter and re.search(rf"\bstruct {kind[1]}\s*{{([^{{}}]*)}};", _text(source))
+        struct = (
+            kind and "*" not in parameter and re.search(rf"\bstruct {kind[1]}\s*{{([^{{}}]*)}};", kernels.text(source))
+        )
         parameters += struct[1].split(";")[:-1] if struct else [parameter]
     return tuple(bool(re.search(r"\bconst\b[^*]*\*", parameter)) for parameter in parameters)
 
 
 @cache
 def _code_hash(source: str) -> str:
-    return hashlib.sha256(_text(source).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-@cache
-def _text(source: str) -> str:
-    """Code of a kernel file and of all that it includes, without comments and layout."""
-    path = kernel_path(source)
-    files = (path, *kernels.headers(path))
-    return "\n".join(f"{file.name}\0{kernels.code(kernels.read(file))}" for file in files)
+    return hashlib.sha256(kernels.text(source).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _within(span: tuple[int, int], whole: tuple[int, int]) -> bool:

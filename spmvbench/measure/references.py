@@ -8,13 +8,15 @@ from dataclasses import dataclass
 
 from spmvbench.devices import Device
 from spmvbench.formats import Csr
+from spmvbench.formats.precision import PRECISIONS, Precision
 from spmvbench.measure import verify
 from spmvbench.measure.operations import Operation
 
 
 @dataclass(frozen=True)
 class References:
-    """One matrix in one type. a: on the host, read-only. device_a: on the device. checks: by the operation's name.
+    """One matrix in one type. a: on the host, read-only, the values as stored but in the type of x and y. device_a: on
+    the device. stored, device_stored: likewise, in the type that formats store. checks: by the operation's name.
 
     checksums: of each array on the device, by name, at the beginning. current_checksums: computes them anew, in that
     order.
@@ -22,24 +24,38 @@ class References:
 
     a: Csr
     device_a: Csr
+    stored: Csr
+    device_stored: Csr
+    precision: Precision
     checks: dict[str, verify.Checks]
     checksums: dict[str, int]
     current_checksums: Callable[[], list[int]]
 
     @classmethod
-    def of(cls, a: Csr, ops: Mapping[str, Operation], device: Device, seed: int, fresh: int) -> References:
-        """Prepare a matrix for its formats; seeds as in `Operation.checks`. Raises Skip as that does."""
+    def of(
+        cls, a: Csr, ops: Mapping[str, Operation], device: Device, seed: int, fresh: int, dtype: str = ""
+    ) -> References:
+        """Prepare a matrix for its formats; seeds as in `Operation.checks`. dtype: of a case; by default that of `a`.
+
+        a: as `Precision.rounded` gives it. Raises Skip as `Operation.checks` does.
+        """
+        precision = PRECISIONS.get(dtype, PRECISIONS[f"f{8 * a.dtype.itemsize}"])
         a = a.read_only()
         device_a = a.on(device.xp)
+        stored = precision.stored(a).read_only() if precision.is_mixed else a
+        device_stored = stored.on(device.xp) if precision.is_mixed else device_a
         checks = {name: op.checks(a, device_a, device, seed, fresh) for name, op in ops.items()}
         for array in vars(a).values():  # row lengths, which formats may use as well
             if hasattr(array, "flags"):
                 array.flags.writeable = False
         arrays = {"row_ptr": device_a.row_ptr, "col_idx": device_a.col_idx, "values": device_a.values}
+        if precision.is_mixed:
+            arrays["stored values"] = device_stored.values
         results = itertools.chain.from_iterable(found.arrays for found in checks.values())
         arrays |= {f"reference results, array {i}": array for i, array in enumerate(results)}
         current_checksums = device.checksums(list(arrays.values()))
-        return cls(a, device_a, checks, dict(zip(arrays, current_checksums(), strict=True)), current_checksums)
+        shared = a, device_a, stored, device_stored, precision, checks
+        return cls(*shared, dict(zip(arrays, current_checksums(), strict=True)), current_checksums)
 
     def changed(self) -> list[str]:
         """Names of the arrays on the device that were changed."""

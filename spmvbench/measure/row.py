@@ -37,7 +37,7 @@ def converted_columns(
         found |= {
             "bytes_format": size,
             "bytes_per_nnz": size / nnz if nnz else math.nan,
-            "compresses_values": footprint.compresses_values(converted.fmt, context.references.a),
+            "compresses_values": footprint.compresses_values(converted.fmt, context.references.stored),
             "bytes_arrays": json.dumps({name: array.nbytes for name, array in converted.fmt.arrays().items()}),
         }
         if not math.isnan(converted.seconds):

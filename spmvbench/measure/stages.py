@@ -132,8 +132,9 @@ class Context:
         return list(dict.fromkeys(self.ops[op].product or op for op in task.ops))
 
     def launches(self, fmt: Format, op: str) -> list[Launch | Call | Loop]:
-        """The launches of a format for an operation, bound to its x and y."""
-        return self.ops[op].launches(fmt, self.x[op], self.y, self.references.checks[op], self.device)
+        """The launches of a format for an operation, bound to its x and y. Raises Skip as `Precision.launches` does."""
+        found = self.ops[op].launches(fmt, self.x[op], self.y, self.references.checks[op], self.device)
+        return self.references.precision.launches(found)
 
     def begin(self, task: Task, stage: str, op: str = "") -> None:
         """Report to the parent that a stage of a format begins; with the operation if there are several."""
@@ -259,10 +260,10 @@ def convert_on_host(context: Context, task: Task) -> HostConversion:
     on_device = device.kind == "cuda"
     on_host = context.settings.convert == "both" or not on_device  # an emulated device shares the host's memory
     context.begin(task, "converting on the host" if on_host else "converting on the device")
-    task.cls.refuse_beyond(limit, references.a if on_host else references.device_a.fresh(), **task.params)
+    task.cls.refuse_beyond(limit, references.stored if on_host else references.device_stored.fresh(), **task.params)
     if not on_host:
         return HostConversion()
-    a = references.a.fresh()  # without derived arrays that another format has computed
+    a = references.stored.fresh()  # without derived arrays that another format has computed
     with _exclusively(context, task):
         fmt, seconds = timing.timed(lambda: task.cls.converted(a, **task.params))
     if not on_device:
@@ -323,6 +324,7 @@ def verify_integers(context: Context, task: Task) -> IntegerTest:
         integers = verify.integer_matrix(context.references.device_a)
         if integers is None:
             return IntegerTest(False)
+        integers = context.references.precision.integers(integers)
         fmt, guards = _guarded(context, lambda: task.cls.converted(integers, **task.params))
     except Skip:
         return IntegerTest(False)
@@ -364,7 +366,7 @@ def _converted_on_device(context: Context, task: Task, warm: bool) -> tuple[Form
 
     Short conversions: the median of three, because delays of the host are as long as the conversion.
     """
-    device, device_a = context.device, context.references.device_a
+    device, device_a = context.device, context.references.device_stored
 
     def once() -> Format:
         fmt = task.cls.converted(device_a.fresh(), **task.params)
@@ -399,7 +401,7 @@ def decode(context: Context, task: Task, fmt: Format) -> Decoded:
     Raises Wrong with the first entry that differs. Left out for matrices beyond MAX_DECODED_ENTRIES, and if memory runs
     out.
     """
-    a = context.references.device_a
+    a = context.references.device_stored
     if a.nnz > MAX_DECODED_ENTRIES:
         return Decoded(f"no: over {MAX_DECODED_ENTRIES:,} entries")
     context.begin(task, "decoding")

@@ -19,9 +19,10 @@ from spmvbench import paths
 from spmvbench.devices import Device, DeviceFault, open_device
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Csr
+from spmvbench.formats.precision import rounding_error
 from spmvbench.measure import operations, row, timing
 from spmvbench.measure.bounds import Fetched
-from spmvbench.measure.cases import DTYPES, Group, Settings
+from spmvbench.measure.cases import Group, Settings, precision_of
 from spmvbench.measure.device_limits import compilation_lock, measure_limits
 from spmvbench.measure.group import GroupRun
 from spmvbench.measure.protocol import Link, Stop
@@ -67,13 +68,16 @@ def measure(
         previous.key, previous.references = key, None
     fresh = previous.columns["x_seed"] if previous.references else secrets.randbits(63)  # no format can know it
 
-    def matrix() -> Csr:
+    def rounded() -> Csr:
         with np.errstate(over="ignore"):  # `verify.reference_of` reports entries beyond float32
-            return kind.matrix(read(*reading)[0].astype(DTYPES[group.dtype]))
+            return precision_of(group.dtype).rounded(read(*reading)[0])
+
+    def references(a: Csr) -> References:
+        return References.of(kind.matrix(a), ops, device, group.seed, fresh, group.dtype)
 
     def read_again() -> References:
         read.cache_clear()
-        return References.of(matrix(), ops, device, group.seed, fresh)
+        return references(rounded())
 
     try:
         link.begin(None, READING)
@@ -83,12 +87,17 @@ def measure(
         link.connection.send(("description", about))
         link.begin(None, "computing the reference results")
         if previous.references is None or previous.fetched is None:
-            previous.references = References.of(matrix(), ops, device, group.seed, fresh)
+            a = rounded()
+            previous.references = references(a)
             previous.fetched = Fetched.by(previous.references.device_a, device.limits.multiprocessors)
             previous.columns = columns
             if not kind.pattern:
-                fetched = {"x_sectors": previous.fetched.sectors, "x_lines": previous.fetched.lines}
-                previous.columns = columns | {"t_spmv_host": host_spmv(previous.references.a)} | fetched
+                previous.columns = columns | {
+                    "t_spmv_host": host_spmv(previous.references.a),
+                    "rounding_error": rounding_error(read(*reading)[0], a),
+                    "x_sectors": previous.fetched.sectors,
+                    "x_lines": previous.fetched.lines,
+                }
         columns = previous.columns
         link.connection.send(("matrix", columns))
         rule = timing.RULES[device.kind]

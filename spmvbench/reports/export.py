@@ -15,7 +15,8 @@ from spmvbench.analysis.cases import counted, emulated, hot, latest_cases, natur
 from spmvbench.analysis.products import products
 from spmvbench.analysis.ranking import TIE, VENDORS, by_mean_slowdown
 from spmvbench.analysis.reasons import first_line
-from spmvbench.reports import advised, tables
+from spmvbench.analysis.rivals import beside
+from spmvbench.reports import advised, published, tables
 from spmvbench.reports.tables import Column, Table
 from spmvbench.rows.schema import rate_unit
 
@@ -26,6 +27,8 @@ TABLES = {
     "products": "time of conversion and N SpMVs for each way of choosing a format: slowdown to the oracle, share near "
     "cuSPARSE",
     "programs": "one row per format that is the same program as another on some matrix",
+    "rivals": "one row per public program and one column per matrix: GFLOPS of the format with the same storage and "
+    "kernel, and of the program on the same GPU",
     "reasons": "failed and skipped cases: one row per format and reason",
 }
 FORMATS = ("csv", "json", "markdown", "latex", "ginkgo")
@@ -47,8 +50,8 @@ def text(rows: pd.DataFrame, to: str, table: str = "", samples: bool = False) ->
 
     rows: as `store.load`. table: one of TABLES; by default cases for csv and json, formats for markdown and latex;
     ignored for ginkgo. samples: whether csv and json of cases include the samples. Raises KeyError for unknown names,
-    ValueError for ginkgo if nothing was measured on a GPU, for products
-    without cuSPARSE's CSR.
+    ValueError for ginkgo if nothing was measured on a GPU, for products without cuSPARSE's CSR, for rivals without
+    a matrix on which programs were measured.
     """
     if to == "ginkgo":
         return _json(ginkgo(rows))
@@ -130,11 +133,22 @@ def _products(rows: pd.DataFrame) -> list[Table]:
     return [tables.products(found)]
 
 
+def _rivals(rows: pd.DataFrame) -> list[Table]:
+    """Raises ValueError if there is nothing to compare with."""
+    public = published.programs()
+    rows = latest_cases(rows[rows["device_name"] == public.gpu])
+    found = beside(rows, public.programs, public.rows)
+    if found.empty:
+        raise ValueError(f"it has no verified row of a matrix on which programs were measured on an {public.gpu}")
+    return [tables.rivals(str(setting), part) for setting, part in found.groupby("setting", observed=True)]
+
+
 _TABLES: Mapping[str, Callable[[pd.DataFrame], list[Table]]] = {
     "cases": _cases,
     "formats": _formats,
     "matrices": _matrices,
     "products": _products,
+    "rivals": _rivals,
     "programs": _programs,
     "reasons": lambda rows: [tables.reasons(latest_cases(rows))],
 }

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.ranking import ranked
 from spmvbench.analysis.speedup import pair_speedups, pair_summary
+from spmvbench.matrices.sets import short_name
 from spmvbench.reports import style
 from spmvbench.rows.schema import rate_unit
 
@@ -76,6 +77,6 @@ def _over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str,
 
 
 def _outcome(pair: pd.Series) -> str:
-    best = pair["best"].rpartition("/")[2]
+    best = short_name(pair["best"])
     best = best if len(best) <= LONGEST else f"{best[: LONGEST - 3]}..."
     return f"faster on {pair['wins']:,} of {pair['matrices']:,}\nat most {pair['max']:.2f}x ({best})"

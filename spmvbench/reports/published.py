@@ -86,3 +86,23 @@ def get(name: str) -> Published:
     for file in ("bytes", "conversion"):
         rows = rows.merge(table(file), on=["matrix", "format"], how="left")
     return Published(name, of, of.devices[device], rows.merge(of.matrices, on="matrix"))
+
+
+@dataclass(frozen=True)
+class Programs:
+    """What public programs reach on one GPU, all timed by one driver: configs/published/programs.
+
+    gpu: the name of the device. programs: columns program, title, and label, that of the format with the same storage
+    and kernel. rows: program, matrix (a name without its group), dtype, gflops; hot, y = A x, verified.
+    """
+
+    gpu: str
+    programs: pd.DataFrame
+    rows: pd.DataFrame
+
+
+@cache
+def programs() -> Programs:
+    """The programs and their figures on an NVIDIA H200."""
+    folder = paths.configs() / "published" / "programs"
+    return Programs("NVIDIA H200", pd.read_csv(folder / "programs.csv"), pd.read_csv(folder / "h200.csv"))

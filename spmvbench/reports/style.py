@@ -30,7 +30,7 @@ from matplotlib.typing import LineStyleType
 from PIL import Image
 
 from spmvbench.analysis.trend import medians
-from spmvbench.matrices.sets import is_stand_in
+from spmvbench.matrices.sets import is_stand_in, short_name
 
 WIDTH = 11.0  # inches of every figure, so that text has one size on the page
 # Widths of figures in a paper, inches: the columns of the IEEE's and nearly those of the ACM's journals.
@@ -161,11 +161,11 @@ def names_below(axes: Axes, names: Sequence[str]) -> None:
             )
     axes.set_xticks([])
     if len(names) <= names_fit():
-        short = [("like:" if is_stand_in(name) else "") + name.rpartition("/")[2] for name in names]
+        short = [short_name(name) for name in names]
         axes.set_xticks(range(len(names)), short, rotation=45, ha="right", rotation_mode="anchor", fontsize=7)
     else:
         places = np.linspace(0, len(names) - 1, 6).round().astype(int)
-        axes.set_xticks(places, [f"{names[place].rpartition('/')[2]}" for place in places], fontsize=7)
+        axes.set_xticks(places, [short_name(names[place]) for place in places], fontsize=7)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from spmvbench import untrusted
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
 from spmvbench.analysis.reasons import first_line, in_common, kind
+from spmvbench.analysis.rivals import BEST
 from spmvbench.rows.schema import STATUSES, rate_unit
 
 NONE = "-"
@@ -307,6 +308,21 @@ def orders(setting: str, found: pd.DataFrame) -> Table:
     return table(f"Gain by order, {setting}", found, columns)
 
 
+def values(setting: str, found: pd.DataFrame) -> Table:
+    """Gain by narrower values; found: as `analysis.values.gains_by_format`, of one setting."""
+    columns = [
+        Column("label", "Format"),
+        Column("values", "Values"),
+        Column("mean", "Speed-up", number, "geometric mean of the time with values of the vectors' type over this one"),
+        Column("least", "Least", number),
+        Column("most", "Most", number),
+        Column("bytes", "Footprint", number, "over that with values of the vectors' type, geometric mean"),
+        Column("rounding_error", "Rounding error", number, "the largest of the matrices"),
+        Column("matrices", "Matrices", number),
+    ]
+    return table(f"Gain by narrower values, {setting}", found, columns)
+
+
 def transposed(setting: str, found: pd.DataFrame) -> Table:
     """Transposed products; found: as `analysis.transposed.transposed_by_format`, of one setting."""
     columns = [
@@ -319,6 +335,27 @@ def transposed(setting: str, found: pd.DataFrame) -> Table:
         Column("matrices", "Matrices", number),
     ]
     return table(f"Transposed products, {setting}", found, columns)
+
+
+def rivals(setting: str, found: pd.DataFrame) -> Table:
+    """Formats beside the authors' programs: GFLOPS of both and their ratio, as "659 / 629 = 1.05".
+
+    found: as `analysis.rivals.beside`, of one setting; one row for each program, one column for each matrix. Of the
+    fastest of all, cells name the format.
+    """
+    matrices = sorted(found["matrix"].unique())
+
+    def cell(case: Any) -> Cell:
+        text = f"{case.ours:.0f} / {case.theirs:.0f} = {case.ratio:.2f}"
+        return Cell(f"{text} {case.label}" if case.program == BEST else text, _key(case.ratio), best=case.ratio >= 1)
+
+    rows = []
+    for (_, title), part in found.groupby(["program", "title"], sort=False):
+        held = {case.matrix: cell(case) for case in part.itertuples()}
+        label = part["label"].iloc[0] if part["label"].nunique() == 1 else NONE
+        rows.append([Cell(title, title), Cell(label, label), *(held.get(matrix, Cell("", "")) for matrix in matrices)])
+    columns = [Column("title", "Program"), Column("label", "Format"), *(Column(m, m, number) for m in matrices)]
+    return Table(f"GFLOPS of formats / of their authors' programs, {setting}", columns, rows)
 
 
 def programs_on_a_matrix(found: pd.DataFrame) -> Table:

@@ -107,7 +107,11 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "Formats with the same program on a matrix are one program under several names; empty in rows of older "
         "versions",
     ),
-    "dtype": ("str", "f64 or f32; pattern if the operation uses no values"),
+    "dtype": (
+        "str",
+        "type of values, x and y: f64 or f32; values/vectors if values are stored in another type, such as f32/f64; "
+        "pattern if the operation uses no values",
+    ),
     "op": (
         "str",
         "spmv: y = A x; spmv-t@1: y = A^T x from the same arrays, spmv-t@2: from those of A^T; "
@@ -184,6 +188,11 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "float",
         "preparing the launches (descriptors, buffers, preprocessing), and partitioning, once; seconds; in rows of "
         "older versions for vendors only",
+    ),
+    "rounding_error": (
+        "float",
+        "largest relative error of a row of the matrix, in the 1-norm, from rounding its values to the stored type; no "
+        "part of error_ratio; NaN in rows of older versions",
     ),
     "t_spmv_host": ("float", "one SpMV by SciPy, same type, one host thread, best of three, seconds"),
     "decoded": (
@@ -380,7 +389,7 @@ _JSON = ("params", "t_kernels", "bytes_arrays", "detail")
 _WORDS = {
     "status": re.compile("|".join(STATUSES)),
     "mode": re.compile("hot|cold"),
-    "dtype": re.compile("f64|f32|pattern"),
+    "dtype": re.compile("f64|f32|(f32|f16|bf16)/f64|(f16|bf16)/f32|pattern"),
     "op": re.compile(r"spmv|spmv-t@[12]|spmspv@[\d.e+-]{1,32}|bfs(-directed)?@\d{1,9}|(cg|pagerank)@\d{1,9}"),
     "order": re.compile(r"(?:[A-Za-z][\w-]{0,63})?"),
     "device": re.compile(r"cuda:\d{1,9}|emulated(-check)?"),

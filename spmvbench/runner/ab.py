@@ -22,7 +22,7 @@ import numpy as np
 
 import spmvbench
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.measure.cases import DTYPES, Case, Group, Settings, device_kind
+from spmvbench.measure.cases import DTYPES, Case, Group, Settings, device_kind, precision_of
 from spmvbench.measure.protocol import Malformed
 from spmvbench.measure.reading import read
 from spmvbench.measure.timing import RULES
@@ -114,6 +114,8 @@ class ABComparison:
     def _measure_case(self, case: Case, file: str, repeats: int) -> Iterator[dict[str, Any]]:
         row, old_or_new = self._row(case), 0
         refusal = case.refusal or ("" if case.op == "spmv" else f"A/B comparison is for y = A x, not for {case.op}")
+        if precision_of(case.dtype).is_mixed:
+            refusal = refusal or f"A/B comparison is for values of the vectors' type, not for {case.dtype}"
         if refusal:
             yield row | {"status": "skipped", "reason": refusal}
             return

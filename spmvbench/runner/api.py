@@ -33,7 +33,9 @@ def run(
     *,
     op: str | Sequence[str] = (),
     order: str | Sequence[str] = "none",
-    dtype: str | Sequence[str] = "f64",
+    dtype: str | Sequence[str] | None = None,
+    values: str | Sequence[str] | None = None,
+    vectors: str | Sequence[str] | None = None,
     mode: str | Sequence[str] | None = None,
     device: str = "auto",
     run: str = "python",
@@ -55,8 +57,9 @@ def run(
     ``"pde:16"``; a file), SciPy sparse matrices, or a mapping from labels to these; a label is any printable text.
     formats: for example ``"csr-*,ell[threads=2]"`` or a list; None: all that the device can run. op: operations,
     ``"spmspv,bfs@0"`` or a list; empty: those that the formats run. order: orders of rows and columns,
-    ``"none,rcm"`` or a list (`spmvbench.orders`). dtype: f64, f32. mode: hot, cold; None: all of the
-    device. device: ``auto``, ``cuda:0``, ``emulated``.
+    ``"none,rcm"`` or a list (`spmvbench.orders`). dtype: f64, f32; None: f64, or what `values` (f64, f32, f16, bf16)
+    and `vectors` (f64, f32) give, each stored type with each type of x and y that is as wide. mode: hot, cold; None:
+    all of the device. device: ``auto``, ``cuda:0``, ``emulated``.
 
     run: the name of the run's folder under `results`; cases with a row there are not measured again. budget: sampling
     time of a case, seconds. energy: time over which the energy of a hot case is measured, seconds; None: not. timeout:
@@ -71,7 +74,12 @@ def run(
     device = chosen(device)
     names = operations.parse(op.split(",") if isinstance(op, str) else op)
     classes = plan.choose_formats(formats if isinstance(formats, str | None) else ",".join(formats), device, names)
-    dtypes = options.words(dtype, options.DTYPES)
+    dtypes = options.precisions(
+        *(
+            None if given is None else options.words(given, known)
+            for given, known in ((dtype, options.DTYPES), (values, options.VALUES), (vectors, options.DTYPES))
+        )
+    )
     modes = options.words(DEFAULT_MODES[device_kind(device)] if mode is None else mode, options.MODES)
     folder = Path(results) / store.name_of(run)
     budget, energy, timeout = (None if time is None else options.seconds(time) for time in (budget, energy, timeout))

@@ -7,12 +7,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from spmvbench.errors import UsageError
-from spmvbench.measure import cases
+from spmvbench.formats.precision import PRECISIONS, VALUE_BYTES
 from spmvbench.measure.timing import MODES
 
-__all__ = ["CONVERT", "DTYPES", "MAX_SEED", "MODES", "seconds", "seed", "size", "word", "words"]
+__all__ = [
+    "CONVERT", "DTYPES", "MAX_SEED", "MODES", "VALUES", "precisions", "seconds", "seed", "size", "word", "words",
+]  # fmt: skip
 
-DTYPES, CONVERT = tuple(name for name in cases.DTYPES if name != cases.PATTERN), ("both", "device")
+DTYPES, CONVERT = tuple(name for name, found in PRECISIONS.items() if not found.is_mixed), ("both", "device")
+VALUES = tuple(VALUE_BYTES)
 MAX_SEED = 2**63 - 1
 
 
@@ -26,6 +29,26 @@ def words(given: str | Iterable[str], known: Sequence[str] = ()) -> tuple[str, .
     if not found:
         raise UsageError(f"give one or more of {', '.join(known)}" if known else "give one or more")
     return found
+
+
+def precisions(
+    dtypes: Sequence[str] | None, values: Sequence[str] | None, vectors: Sequence[str] | None
+) -> tuple[str, ...]:
+    """The types of cases: `dtypes`, f64 by default, or each type of values with each type of vectors that is as wide.
+
+    values: by default the vectors' own. vectors: f64 by default. Raises UsageError if both ways are used, and for
+    values that are wider than all vectors.
+    """
+    if values is None and vectors is None:
+        return tuple(dtypes or ("f64",))
+    if dtypes:
+        raise UsageError("--dtype gives values and vectors one type: leave it out with --values and --vectors")
+    pairs = [(value, vector) for vector in vectors or ("f64",) for value in values or (vector,)]
+    known = {(found.values, found.vectors): name for name, found in PRECISIONS.items()}
+    for value in dict.fromkeys(value for value, _ in pairs):
+        if not any((value, vector) in known for vector in vectors or ("f64",)):
+            raise UsageError(f"values in {value} are wider than the vectors: add --vectors {value}")
+    return tuple(known[pair] for pair in pairs if pair in known)
 
 
 def word(given: str, known: Sequence[str]) -> str:

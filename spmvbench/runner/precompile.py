@@ -26,7 +26,7 @@ from spmvbench.formats.conversion import converting_for
 from spmvbench.formats.vectors import SparseVector, moved
 from spmvbench.matrices import synthetic
 from spmvbench.measure import operations, verify
-from spmvbench.measure.cases import DTYPES, Case, Group
+from spmvbench.measure.cases import Case, Group, precision_of
 from spmvbench.measure.device_limits import compilation_lock
 from spmvbench.runner.supervisor import Supervised
 
@@ -111,15 +111,16 @@ def main() -> None:
             # Any error occurs again in the case itself, and its row reports it.
             with suppress(Exception), converting_for(device.limits):
                 op = operations.get(other or operations.instances(formats.get(key).op)[0])
-                host = a.astype(DTYPES[dtype])
+                precision = precision_of(dtype)
+                host = precision.rounded(a)
                 if not op.product:  # a solver's launches do not depend on what it can solve
                     host = op.matrix(host)
                 x, y = (moved(vector, device.to_device) for vector in op.vectors(host))
-                a_device = host.on(device.xp)
+                a_device = precision.stored(host).on(device.xp)
                 fmt = formats.get(key).converted(a_device, **params)
                 assert not isinstance(y, SparseVector)
                 checks = verify.Checks([], [], [], 0, scaling=y if op.product else None)
-                launches = op.launches(fmt, x, y, checks, device)
+                launches = precision.launches(op.launches(fmt, x, y, checks, device))
                 device.compile([step for step in single_steps(launches) if not isinstance(step, Call)])
                 verify.decoding_difference(fmt, a_device)
     device.close()

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from spmvbench import __version__, paths
 from spmvbench.devices import cuda
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Csr
-from spmvbench.formats.conversion import cuda_limits
+from spmvbench.formats.conversion import Limits, cuda_limits
 from spmvbench.matrices import Matrix
 from spmvbench.measure import matrix_cache
 from spmvbench.measure.cases import Case, Group, Settings, device_kind
@@ -177,7 +177,9 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
         try:
             with ExitStack() as stack:
                 if device_kind(settings.device) == "cuda":
-                    _work_ahead(driver, groups, stack)
+                    ordinal = int(settings.device.partition(":")[2])
+                    if not cuda.why_unavailable(ordinal):  # otherwise the worker reports the reason
+                        stack.enter_context(_work_ahead(driver, groups, cuda_limits(ordinal)))
                     watcher.on_begin(groups[0], None, "compiling on all cores")
                     _open_and_compile(driver, groups, watcher)
                 left = driver.drive(groups)
@@ -191,22 +193,21 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
     return not left
 
 
-def _work_ahead(driver: Driver, groups: Sequence[Group], stack: ExitStack) -> None:
-    """Have other processes read the matrices of the next groups while a group is measured."""
-    ordinal = int(driver.settings.device.partition(":")[2])
-    if cuda.why_unavailable(ordinal):
-        return  # the worker reports the reason
+@contextmanager
+def _work_ahead(driver: Driver, groups: Sequence[Group], limits: Limits) -> Iterator[None]:
+    """Have other processes read the matrices of the next groups while a group is measured. limits: of the device."""
     folder = matrix_cache.per_host(secrets.token_hex(8))
-    prefetcher = stack.enter_context(Prefetcher(folder, groups, driver.settings, cuda_limits(ordinal)))
-    driver.settings = replace(driver.settings, per_host=str(folder))
-    prefetcher.advance(groups[0])
     on_begin = driver.on_begin
 
     def advance(group: Group, case: Case | None, stage: str) -> None:
         prefetcher.advance(group)
         on_begin(group, case, stage)
 
-    driver.on_begin = advance
+    with Prefetcher(folder, groups, driver.settings, limits) as prefetcher:
+        driver.settings = replace(driver.settings, per_host=str(folder))
+        driver.on_begin = advance
+        prefetcher.advance(groups[0])
+        yield
 
 
 def _open_and_compile(driver: Driver, groups: Sequence[Group], watcher: Watcher) -> None:

@@ -473,7 +473,7 @@ def test_a_model_that_ships_is_of_published_rows(name):
     known = model.load(name)
     runs = [root / "results" / "published" / run for run in known.about["runs"]]
     if not all(run.is_dir() for run in runs):
-        pytest.skip("not run from a checkout")
+        pytest.skip("needs a checkout (git clone)")
     rows = pd.concat([rows_of_run(run) for run in runs], ignore_index=True)
     table = training.table(training.of_one_run(rows), exclude_slow=known.about["exclude_slow"])
     choices = pd.read_csv(model.folder() / f"{name}.csv")
@@ -499,5 +499,5 @@ def test_a_model_that_ships_is_of_published_rows(name):
 def test_the_page_is_of_the_model_that_ships(name):
     page = model.folder().parents[1] / "docs" / "advice.md"
     if not page.is_file():
-        pytest.skip("not run from a checkout")
+        pytest.skip("needs a checkout (git clone)")
     assert page.read_text(encoding="utf-8") == pages.page(name)

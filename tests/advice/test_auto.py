@@ -20,7 +20,7 @@ def chosen(fmt):
 
 def test_its_candidates_are_formats_of_the_model():
     left_out = set(model.load(auto.MODEL).labels) - {candidate.key for candidate in auto.CANDIDATES}
-    assert left_out == {"bro-ell", "coadell", "cusparse-csr-alg1"}
+    assert left_out == {"bro-ell", "coadell", "column-sweep", "cusparse-csr-alg1", "hyb"}
     assert len(auto.CANDIDATES) == len(model.load(auto.MODEL).labels) - len(left_out)
 
 
@@ -56,6 +56,23 @@ def test_it_is_never_predicted_slower_than_cusparse(spec):
 def test_it_tells_the_choice_of_its_choice():
     fmt = AUTO.from_csr(Csr.of(generate("poisson2d:32")), spmvs=1_000_000)
     assert fmt.detail["chosen"] == "irregular: sell-local" and "pieces" in fmt.detail
+
+
+@pytest.mark.parametrize(
+    ("spec", "computed"), [("rmat:11:8", set()), ("pde:12", {"ell-dia"}), ("fem:6:3", {"bsr", "ell-dia"})]
+)
+def test_footprints_that_decide_nothing_are_not_computed(spec, computed, monkeypatch):
+    asked = set()
+    for key in ("ell-dia", "bsr"):
+        cls = formats.get(key)
+
+        def estimate(a, _of=cls.estimate, _key=key, **params):
+            asked.add(_key)
+            return _of(a, **params)
+
+        monkeypatch.setattr(cls, "estimate", estimate)
+    AUTO.from_csr(Csr.of(generate(spec)))
+    assert asked == computed
 
 
 def test_the_number_of_products_decides():

@@ -20,6 +20,7 @@ from spmvbench.matrices import Matrix, synthetic
 from spmvbench.measure.cases import Case
 from spmvbench.paths import configs
 from spmvbench.rows import store
+from tests.kept import contents, keep
 
 PUBLISHED = configs().parent / "results/published"
 RUNS = sorted(path.parent.name for path in PUBLISHED.glob("*/run.json"))
@@ -48,7 +49,7 @@ def test_published_runs_pass(name, verdicts):
 
 
 @pytest.mark.slow
-def test_matrices_of_published_runs_are_made_again(kept, contents):
+def test_matrices_of_published_runs_are_made_again():
     """The smallest of every generator, and all small ones; larger ones take minutes with the same code.
 
     Once for the same generators, checks and runs.
@@ -70,7 +71,7 @@ def test_matrices_of_published_runs_are_made_again(kept, contents):
 
     total = len(chosen)
     assert total > generator.nunique() > 20
-    assert kept("published-matrices", texts, make) == [
+    assert keep("published-matrices", texts, make) == [
         [check.PASSED, f"{total} of {total} matrices made again: their rows match"]
     ]
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
+from functools import cache
 
 import numpy as np
 import pytest
 
 from spmvbench import formats, testing
 from spmvbench.devices import open_device
+from spmvbench.formats import survey
 from spmvbench.measure.program import program_hash
+from spmvbench.reports import published
+from spmvbench.reports.figures import ehyb, fastload, tilespmspv, tilespmv
 
 DEVICE = open_device("emulated")
 HARD = testing.hard_matrices()
@@ -23,6 +27,7 @@ def digest(array):
     return str(array.dtype), array.shape, hashlib.sha256(np.ascontiguousarray(array)).hexdigest()
 
 
+@cache
 def program(spec):
     """What a format stores and runs on every hard matrix: names, parts, and what is empty do not count."""
     ((cls, _),) = formats.parse(spec)
@@ -58,6 +63,42 @@ def test_no_two_names_are_one_program_unless_they_say_so():
     for names in filter(lambda names: len(names) > 1, same.values()):
         programs = {formats.get(key).alias_of or key for key in names}
         assert len(programs) == 1, f"{sorted(names)} store and launch the same: all but one have to say alias_of"
+
+
+def paper_tables():
+    """The names of each table of a paper, with the formats that run each."""
+    yield {name.title: name.keys for name in survey.names() if name.in_table2 and name.keys}
+    yield {name: keys[:1] for name, keys in published.paper("survey").formats.items()}
+    yield {key: (key,) for key in (*tilespmv.METHODS, *tilespmv.RIVALS)}
+    yield {key: (key,) for key in (*ehyb.EHYB, *ehyb.RIVALS)}
+    yield {key: (key,) for key in (*tilespmspv.compared_formats(),)}
+    yield {"FastLoad": fastload.FASTLOAD[1:]} | {name: keys[:1] for name, keys in fastload.RIVALS.items()}
+
+
+def shared_by_names(table, identify):
+    """Names of a table that share everything that runs them, as far as the emulated device has it."""
+    same = defaultdict(list)
+    for name, keys in table.items():
+        runs = frozenset(identify(key) for key in keys if "emulated" in formats.get(key).devices)
+        if runs:
+            same[runs].append(name)
+    return [names for names in same.values() if len(names) > 1]
+
+
+@pytest.mark.parametrize("table", list(paper_tables()))
+def test_no_two_names_of_a_paper_are_declared_as_one_format(table):
+    assert shared_by_names(table, lambda key: formats.get(key).alias_of or key) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", list(paper_tables()))
+def test_no_two_names_of_a_paper_share_all_programs(table):
+    assert shared_by_names(table, lambda key: program(AT_ANY_SIZE.get(key, key))) == []
+
+
+def test_names_that_share_everything_are_found():
+    table = {"A": ("ell",), "B": ("hyb-max",), "C": ("hyb",)}
+    assert shared_by_names(table, lambda key: formats.get(key).alias_of or key) == [["A", "B"]]
 
 
 def test_a_different_program_is_distinguished():

@@ -21,6 +21,7 @@ from spmvbench.devices.emulated import Emulated
 from spmvbench.formats import Csr, Launch, Skip
 from spmvbench.formats.base import Format, byte_text, single_steps
 from spmvbench.formats.conversion import converting_for
+from tests.kept import contents, formats_text, keep
 
 KEYS = formats.keys()
 EMULATED = [key for key in KEYS if "emulated" in formats.get(key).devices]
@@ -70,9 +71,11 @@ def representatives() -> set[str]:
     return found
 
 
+# What decides what the formats of this process launch, of which every process would make the same lists.
+DECIDING = (formats_text(), contents([Path(__file__), Path(testing.__file__)]), *KEYS)
 # Formats that share their kernels with one of these are in the slow tier where the kernels are what is checked, and
 # meet the telling shapes there, not all.
-REPRESENTATIVES = representatives()
+REPRESENTATIVES = set(keep("representatives", DECIDING, lambda: sorted(representatives())))
 
 
 def representatives_first(keys: list) -> list:
@@ -191,9 +194,8 @@ class Together(Emulated):
 
 
 @pytest.fixture(scope="session")
-def emulated(kept, contents, formats_text):
-    texts = (formats_text, contents([Path(__file__), Path(testing.__file__)]))
-    return Together(cache(lambda key: kept("instantiated", (*texts, key), lambda: sorted(instantiated(key)))))
+def emulated():
+    return Together(cache(lambda key: keep("instantiated", (*DECIDING, key), lambda: sorted(instantiated(key)))))
 
 
 @pytest.mark.parametrize("spec", VARIANTS)

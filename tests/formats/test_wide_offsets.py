@@ -35,7 +35,7 @@ def behind(array, before=BEFORE):
     try:
         memory = mmap.mmap(-1, (before + array.size) * array.itemsize, flags=flags)
     except OSError as error:
-        pytest.skip(f"the host maps no {before * array.itemsize:,} bytes: {error}")
+        pytest.skip(f"needs {before * array.itemsize:,} bytes of address space: {error}")
     found = np.frombuffer(memory, array.dtype)
     found[before:] = array.ravel()
     return found

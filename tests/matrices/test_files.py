@@ -308,7 +308,7 @@ def test_another_user_s_cache_and_a_link_are_no_cache(write, monkeypatch, home, 
     try:
         os.chown(kept, 12345, 12345)
     except PermissionError:
-        pytest.skip("only root may give files away")
+        pytest.skip("needs root, who may give files away")
     assert (files.read(path) != first).nnz == 0 and len(calls) == 2
     assert kept.stat().st_uid == os.geteuid()
 

@@ -278,7 +278,7 @@ def test_the_bound_of_a_solver_counts_its_vector_operations():
     assert solver["bound_gflops"] == pytest.approx(7 * product["bound_gflops"])
 
 
-@pytest.mark.parametrize("device", ["emulated", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("device", ["emulated", pytest.param("cuda:0", marks=[pytest.mark.gpu, pytest.mark.timing])])
 def test_solvers_run_on_every_device(device, tmp_path):
     text = "csr-scalar,csr5,ehyb,dasp" + (",cusparse-csr-alg2" if device != "emulated" else "")
     rows = spmvbench.run(

@@ -429,5 +429,5 @@ def test_hang_glider_is_verified_in_single_precision(key, mirror, monkeypatch):
     try:
         a = Csr.of(load("VDOL/hangGlider_2")).astype(np.float32)
     except SpmvbenchError as error:
-        pytest.skip(f"VDOL/hangGlider_2 is not in the mirror: {error}")
+        pytest.skip(f"needs VDOL/hangGlider_2 in the mirror (SPMVBENCH_MIRROR): {error}")
     assert testing.check_product(key, a, open_device("cuda:0")) <= 1

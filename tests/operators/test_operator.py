@@ -327,7 +327,7 @@ def test_other_libraries_come_and_go_by_dlpack(op, a, monkeypatch):
 
 
 def test_it_works_as_a_petsc_shell(a, device):
-    petsc = pytest.importorskip("petsc4py.PETSc", reason="petsc4py is not installed")
+    petsc = pytest.importorskip("petsc4py.PETSc", reason="needs petsc4py (pip install petsc4py)")
     op = operator(a, format="csr-scalar", device=device)
 
     class Shell:

@@ -1,6 +1,7 @@
 """Operators on a GPU: the current stream, graphs, memory, CuPy's solvers, and the cost of a call beside CuPy's."""
 
 import gc
+import re
 import time
 
 import numpy as np
@@ -54,6 +55,18 @@ def test_products_again_and_again(cupy, a, pair, label):
     agree(op @ cupy.stack((x, y), axis=1), a @ np.stack((x.get(), y.get()), axis=1))
 
 
+@pytest.mark.parametrize("spmvs", [1, 1_000_000])
+def test_one_copy_or_two_by_times(cupy, a, pair, spmvs):
+    x, _ = pair
+    op = operator(a, spmvs=spmvs, format="csr-lanes")
+    choice = op.T.choice
+    told = r"us a product from the arrays of A, .* us in|products take .* by the prediction"
+    assert re.search(told, choice.reason) and choice.reason.startswith("one copy" if choice.shared else "a second copy")
+    agree(op.T @ x, a.T @ x.get())
+    assert operator(a, format="csr-lanes", max_bytes=op.nbytes + 64, spmvs=10**9).T.choice.shared
+
+
+@pytest.mark.timing  # what others allocate on the GPU would count
 @pytest.mark.parametrize("label", FORMATS)
 def test_nothing_is_allocated(cupy, a, pair, label):
     op = operator(a, format=label)
@@ -166,7 +179,7 @@ def test_cupys_matrices_and_interfaces(cupy, a, pair):
 
 
 def test_pytorch(cupy, a, pair):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    torch = pytest.importorskip("torch", reason="needs PyTorch (pip install torch)")
     op = operator(a)
     x = torch.from_dlpack(pair[0])
     y = op @ x

@@ -144,6 +144,14 @@ def test_timed_on_a_device(a, device):
     assert 0 < transposing.timed(Transposed.of(op.format), device) < np.inf
 
 
+def test_a_solver_on_shared_arrays(device):
+    graph = abs(spmvbench.load("rmat:6:5"))
+    x, info, _ = spmvbench.solve.pagerank(operator(graph, format="csr-scalar", device=device).T, tol=1e-12)
+    expected, _, _ = spmvbench.solve.pagerank(operator(graph.T.tocsr(), format="csr-scalar", device=device), tol=1e-12)
+    assert info == 0
+    np.testing.assert_allclose(x, expected, rtol=1e-10)
+
+
 def test_shared_arrays_are_given_back(a, device):
     op = operator(a, format="csr-scalar", device=device)
     held = weakref.ref(op.format)

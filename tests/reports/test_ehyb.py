@@ -27,7 +27,7 @@ def figure_of(name):
 def test_family_is_drawn_whole(unrendered, ehyb_rows, environment, tmp_path):
     report = page.write(ehyb_rows, environment, tmp_path, names=["ehyb"], images=[])
     assert [drawn.name for drawn in report.drawn] == [
-        f"ehyb-{name}" for name in ("lines", "bars", "speedups", "preprocessing")
+        f"ehyb-{name}" for name in ("matrices", "lines", "bars", "speedups", "preprocessing")
     ]
     assert report.left_out == {}
 
@@ -41,7 +41,7 @@ def test_run_without_ehyb_or_its_matrices_leaves_all_out_for_one_reason(rows, me
     for said, held in reasons.items():
         report = page.write(held, environment, tmp_path, names=["ehyb"])
         ((reason, names),) = report.left_out.items()
-        assert reason.startswith(said) and len(names) == 4
+        assert reason.startswith(said) and len(names) == 5
 
 
 def test_matrices_rise_by_nonzeros_and_are_those_that_ehyb_holds(measured, options):

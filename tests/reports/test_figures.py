@@ -72,6 +72,9 @@ def rows_of(figure, families):
         rows = keyed(rows.assign(op="cg@100", t_kernels=json.dumps({"spmv": 3e-4, "vectors": 1e-4})))
     if figure.name.startswith("orders"):
         rows = keyed(pd.concat([rows, rows.assign(order="rcm", t_order=0.1, t_median=rows["t_median"] / 2)]))
+    if figure.name == "values":
+        narrow = rows.assign(dtype=rows["dtype"].map({"f64": "f32/f64", "f32": "bf16/f32"}), rounding_error=1e-4)
+        rows = keyed(pd.concat([rows, narrow.dropna(subset="dtype").assign(t_median=rows["t_median"] / 1.5)]))
     if figure.name == "transposed":
         rows = keyed(pd.concat([rows, rows.assign(op="spmv-t@1"), rows.assign(op="spmv-t@2")]))
     return rows

@@ -12,7 +12,8 @@ from spmvbench.reports.figures import survey
 
 K40M = published.get("survey-k40m")
 NAMES = (
-    "lessons", "gflops", "bytes", "conversion", "row-lengths", "patterns", "profile", "roofline", "published",
+    "matrices", "lessons", "gflops", "bytes", "conversion", "row-lengths", "patterns", "profile", "roofline",
+    "published",
 )  # fmt: skip
 
 

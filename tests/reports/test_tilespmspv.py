@@ -32,7 +32,7 @@ def test_family_is_drawn_whole_and_nothing_else_is_drawn_of_other_operations(
     unrendered, sparse_rows, environment, tmp_path
 ):
     report = page.write(sparse_rows, environment, tmp_path, names=["tilespmspv", "gflops"], images=[])
-    names = ["densities", "searches", "representative", "kernels", "levels", "preprocessing", "enterprise"]
+    names = ["matrices", "densities", "searches", "representative", "kernels", "levels", "preprocessing", "enterprise"]
     assert [drawn.name for drawn in report.drawn] == ["gflops", *(f"tilespmspv-{name}" for name in names)]
     assert report.left_out == {}
     csv = (tmp_path / "figures" / "gflops.csv").read_text()

@@ -41,7 +41,7 @@ def without(rows, *formats):
 @pytest.mark.slow
 def test_family_is_drawn_whole(unrendered, tile_rows, environment, tmp_path):
     report = page.write(tile_rows, environment, tmp_path, names=["tilespmv"], images=[])
-    names = ["methods", "shares", "rivals", "representative", "space", "preprocessing"]
+    names = ["matrices", "methods", "shares", "rivals", "representative", "space", "preprocessing"]
     assert [drawn.name for drawn in report.drawn] == [f"tilespmv-{name}" for name in names]
     assert report.left_out == {}
     for drawn in report.drawn:
@@ -52,7 +52,7 @@ def test_run_without_tiles_leaves_all_out_for_one_reason(rows, environment, tmp_
     report = page.write(rows, environment, tmp_path, names=["tilespmv"])
     ((reason, names),) = report.left_out.items()
     assert reason == "no verified row of tile-csr, tile, tile-deferred-coo"
-    assert len(names) == 6
+    assert len(names) == 7
 
 
 def test_each_method_is_compared_with_the_one_before(tiled, options):

@@ -119,7 +119,7 @@ def test_a_build_is_a_folder_a_revision_or_a_run(tmp_path):
     with pytest.raises(UsageError, match="records no revision"), ab.build_folder("run", tmp_path):
         pass
     if not (ab.HERE / ".git").exists():
-        pytest.skip("not run from a clone")
+        pytest.skip("needs a checkout (git clone)")
     said = []
     store.append_session(tmp_path / "run", {"started": "2", "git": "HEAD-dirty"})
     with ab.build_folder("run", tmp_path, said.append) as folder:

@@ -405,7 +405,7 @@ def test_a_job_array_measures_every_case_once_and_a_requeued_task_continues(star
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
+@pytest.mark.skipif(not shutil.which("openssl"), reason="needs OpenSSL (apt-get install openssl)")
 def test_the_job_with_a_scheduler_and_workers_ends_with_all_rows(start, held, slurm, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -9,7 +9,7 @@ from spmvbench.formats.conversion import EMULATED
 from spmvbench.matrices import sources
 from spmvbench.measure import matrix_cache
 from spmvbench.measure.cases import Settings
-from spmvbench.runner import plan, prefetch
+from spmvbench.runner import driver, plan, prefetch, session
 
 
 def test_a_process_prefetches_and_errors_are_silent(tmp_path):
@@ -78,3 +78,32 @@ def test_processes_end_with_the_invocation(work, groups):
         running = list(ahead.running)
     assert all(process.poll() is not None for process in running)
     assert not ahead.folder.exists()
+
+
+def test_a_session_works_ahead_and_leaves_nothing(tmp_path, monkeypatch):
+    """As on a GPU, with the measuring process of the emulated device."""
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(prefetch, "MIN_ENTRIES", 0)
+    monkeypatch.setattr(prefetch.os, "cpu_count", lambda: 8)
+    matrices = [sources.obtain(spec) for spec in ("tridiag:9", "tridiag:8", "tridiag:7")]
+    chosen = formats.parse(f"{CUT},csr-scalar")
+    groups = plan.grouped(plan.cross(matrices, chosen, ("f64",), ("hot",), "emulated", 0))
+    rows, known, compiled = [], set(), []
+
+    def keep(row):
+        rows.append(row)
+        known.update(path.name for path in (tmp_path / "home" / "per-host").glob("*/*") if path.is_dir())
+        return True
+
+    monkeypatch.setattr(session, "precompile", lambda *args: compiled.append(args[0]))
+    with open(tmp_path / "log", "wb") as log:
+        measuring = driver.Driver(Settings("emulated"), log, keep)
+        with session._work_ahead(measuring, groups, EMULATED):
+            session._open_and_compile(measuring, groups, session.Watcher())
+            assert measuring.drive(groups) == []
+        measuring.close()
+    assert compiled == [groups] and measuring.seconds["precompiling"] >= 0
+    assert [row["status"] for row in rows] == ["ok"] * 6
+    assert [row["label"] for row in rows[:2]] == ["csr-scalar", CUT]  # in preparation, as far as the worker knows: last
+    assert len(known) == 3  # every matrix was read into the cache
+    assert not list((tmp_path / "home" / "per-host").glob("*"))

@@ -540,6 +540,7 @@ def test_rows_that_cannot_be_stored_are_errors_and_the_run_continues(run, tmp_pa
 
 
 @pytest.mark.gpu
+@pytest.mark.timing  # bounds measured beside other work are too low, and rows then implausible
 def test_failed_formats_on_a_gpu_have_rows_and_the_run_continues(run, tmp_path):
     args = ("poisson2d:12", "--device", "cuda:0", "--mode", "hot", "--run", "r", "--max-bytes", "1TB")
     assert run(*args, "--formats", "bad-hang", "--timeout", "20").returncode == 1

@@ -21,9 +21,21 @@ constexpr int MOST_MEMBERS = 24;
 template <typename T>
 struct Members;
 
+// A number in a class of its own (f16) names the type of its bits.
+template <typename T>
+constexpr bool is_number(typename T::Number*) {
+  return true;
+}
+template <typename T>
+constexpr bool is_number(...) {
+  return false;
+}
+
 template <typename T>
 constexpr char kind_of() {
-  if constexpr (__is_class(T)) {
+  if constexpr (is_number<T>(nullptr)) {
+    return 'f';
+  } else if constexpr (__is_class(T)) {
     return 's';
   } else if constexpr (T(2) == T(1)) {
     return 'b';

@@ -40,14 +40,15 @@ class Look(NamedTuple):
         if not a.nnz:
             return cls(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
         limits, value, index, run = device_limits(a), a.dtype.itemsize, a.col_idx.itemsize, runner(a)
+        vector = a.vector_dtype.itemsize
         share = max(a.nnz // limits.multiprocessors, 1)
         sectors, slots, longest, counts = by_arrays(a, share) if run is None else by_kernels(a, share, run)
         sample, entries = SAMPLES * share, a.nnz * (value + index)
-        hubs = int(SHARE * (limits.shared_bytes // value))
+        hubs = int(SHARE * (limits.shared_bytes // vector))
         return cls(
             sectors * SECTOR_BYTES / (sample * (value + index)),
             limits.multiprocessors * limits.shared_bytes / entries,
-            a.cols * (index + 2 * value) / entries,
+            a.cols * (index + 2 * vector) / entries,
             int(a.xp.sort(counts)[-hubs:].sum()) / sample,
             longest / share,
             slots / a.nnz,
@@ -58,7 +59,7 @@ def by_arrays(a: Csr, share: int) -> tuple[int, int, int, Array]:
     """Sectors of x, slots, longest row; entries of the sample in its columns, in order, empty ones or none between."""
     begin = np.arange(SAMPLES)[:, None] * (a.nnz - share) // (SAMPLES - 1)
     columns = a.col_idx[begin + np.arange(share)]
-    sectors = distinct_groups(columns, a.cols, SECTOR_BYTES // a.dtype.itemsize)
+    sectors = distinct_groups(columns, a.cols, SECTOR_BYTES // a.vector_dtype.itemsize)
     lengths = np.zeros(round_up(a.rows, SLICE), dtype=np.int64)
     lengths[: a.rows] = a.row_lengths
     slots = SLICE * int(lengths.reshape(-1, SLICE).max(axis=1).sum())
@@ -68,7 +69,7 @@ def by_arrays(a: Csr, share: int) -> tuple[int, int, int, Array]:
 
 def by_kernels(a: Csr, share: int, run: Run) -> tuple[int, int, int, Array]:
     """As `by_arrays`. run: runs a launch on the arrays of `a`."""
-    xp, width = a.xp, SECTOR_BYTES // a.dtype.itemsize
+    xp, width = a.xp, SECTOR_BYTES // a.vector_dtype.itemsize
     words = cdiv(cdiv(a.cols, width), 32)
     seen, counts = xp.zeros(SAMPLES * words, dtype=np.uint32), xp.zeros(a.cols, dtype=np.int32)
     found = xp.zeros(3, dtype=np.uint64)

@@ -34,7 +34,6 @@ BITS = (4, 8, 12, 16)  # of a column that is counted from the slice's first
 QUARTER = constant(SOURCE, "QUARTER")  # words of a slice are counted in: a byte of each thread
 # Of a packed column 8 bits are stored as such; PACKED plus the bytes of a thread's other bits is in place of the bits.
 PACKED, LOW_BITS, MOST_BYTES = constant(SOURCE, "PACKED"), 8, 8
-CHUNK = constant(SOURCE, "CHUNK")
 ALIGNED = 4  # of a window's first column: 16 bytes
 WIDTH_UNIT = constant(SOURCE, "WIDTH_UNIT")  # a slice's width is stored times this, its bits below
 LONG, LONG_MEANS = 512, 16  # entries, and mean rows, both of which a row that is stored apart exceeds
@@ -49,7 +48,6 @@ class Layout(NamedTuple):
     position: Array  # (slices + 1,), int64: positions before each slice
     word: Array  # (slices + 1,), int64: bytes of a thread before each slice
     low: Array  # (slices,), int64: first column; 0 where columns are whole
-    end: Array  # (slices,), int64: column after the last; 0 where columns are whole
     bits: Array  # (slices,), int64: of a column, or PACKED and bytes
     chunks: Array  # (chunks, 4), int32: first slice, end, first column of the window, its columns
 
@@ -69,18 +67,9 @@ class Layout(NamedTuple):
         by_rule = next((size for size in (1, 2, 4) if per_warp * size >= 2), 8)
         return min(team or by_rule, threads // WARP)
 
-    def columns_soon(self, slices: int) -> Array:
-        """Of each chunk the columns of its window that its first `slices` slices need, about: (chunks,), int32."""
-        xp, (begin, end, first, columns) = array_module(self.bits), self.chunks.T
-        if not len(self.chunks):
-            return xp.zeros(0, dtype=np.int32)
-        at = begin[:, None] + xp.arange(slices)
-        last = xp.where(at < end[:, None], self.end[xp.minimum(at, len(self.bits) - 1)], 0).max(axis=1)
-        return xp.minimum(round_up(xp.maximum(last - first, 0), ALIGNED), columns).astype(np.int32)
-
     def nbytes(self, itemsize: int) -> int:
         """Of the arrays of the format."""
-        tables = 16 * len(self.bits) + 4 * CHUNK * len(self.chunks) + self.perm.nbytes
+        tables = 16 * len(self.bits) + self.chunks.nbytes + self.perm.nbytes
         return self.slots * itemsize + 4 * self.words + tables
 
 
@@ -122,7 +111,6 @@ def layout_of(a: Csr, window: int, chunks: int, sigma: int, *, packed: bool) -> 
         offsets(width).astype(np.int64),
         offsets(held).astype(np.int64),
         low,
-        narrow_high + 1,
         bits,
         xp.asarray(_chunks(*sizes, window, chunks)),
     )
@@ -158,11 +146,12 @@ class SellWindow(Format):
     columns span more than a window, or than 16 bits, has columns in 32 bits and takes x from global memory: any matrix
     fits. Eight positions of a row share whole words, and their values are loaded in vectors of 16 bytes.
 
-    On band:1048576:24:2000 (H200, hot) it reached 857 GFLOPS in double and 1,465 in single precision, 0.91 and 0.86 of
-    the bound of its bytes; the fastest formats without a window 773 and 1,138. Multiprocessors are idle for an eighth
-    of that time, because some finish their chunks early. Smaller chunks for these at the end cost more than they saved
-    (842 and 1,420), and so did equal shares of a chunk for its warps (677 and 1,312). Slices that any warp might take
-    once its chunk is done, with x from global memory, cost more, too: 3 % of all slices a tenth of the speed.
+    On band:1048576:24:2000 (H200, hot) it reached 855 GFLOPS in double and 1,484 in single precision, 0.91 and 0.86 of
+    the bound of its bytes; the fastest formats without a window 776 and 1,138. A warp that is done takes the next slice
+    of its chunk; with a fixed share for each warp it was 848 and 1,453. What did not help: smaller chunks at the end
+    (842 and 1,420 where equal ones had 857 and 1,465), first slices that wait only for their own columns (845 and 1,457
+    of 848 and 1,453), and slices that any warp may take once its chunk is done, with x from global memory: 3 % of all
+    slices cost a tenth of the speed.
 
     With `packed`, 8 bits of a column are stored as such, the others by a one for each entry among a thread's upper
     bits (Elias-Fano codes). That is 9.8 bits a column on that matrix with all tables, where columns have about 9 bits
@@ -180,18 +169,16 @@ class SellWindow(Format):
 
     window = Parameter(0, "KiB of x in shared memory; 0: two blocks share a multiprocessor", low=0, high=227)
     blocks = Parameter(2, "thread blocks for each multiprocessor at least", low=1, high=64)
-    threads = Parameter(512, "threads of a block", choices=(128, 256, 384, 512, 1024))
+    threads = Parameter(512, "threads of a block", choices=(128, 256, 384, 448, 512, 1024))
     team = Parameter(0, "warps that share a slice; 0: by the slices for each warp", choices=(0, 1, 2, 4, 8))
     long = Parameter(
         0, "entries of a row, beyond which it is stored apart; 0: 512, or 16 times the mean if that is more", low=0
     )
     flight = Parameter(2, "groups of eight positions that a warp loads at a time", choices=(1, 2, 3))
-    queued = Parameter(False, "a warp takes the next slice of its chunk once it is done, else every so many")
-    early = Parameter(False, "the first slices wait only for the columns that they need")
     packed = Parameter(False, "store 8 bits of a column, the others as differences in unary, if that is shorter")
     sigma = SellLocal.sigma
 
-    chunks: Array  # (chunks, 5), int32: first slice, end, first column of the window, its columns, those needed first
+    chunks: Array  # (chunks, 4), int32: first slice, end, first column of the window, its columns
     slices: Array  # (slices, 4), int32: first position, first byte of a thread, column in the window, width and bits
     words: Array  # (words,), uint32: columns in bits, word by word for the 32 threads of a slice
     values: Array  # (slots,); 0 in padding
@@ -217,18 +204,14 @@ class SellWindow(Format):
         return layout_of(a, columns, blocks * limits.multiprocessors, sigma, packed=packed)
 
     @classmethod
-    def estimate(
-        cls, a: Csr, *, team: int, threads: int, long: int, flight: int, queued: bool, early: bool, **params: Any
-    ) -> int:
+    def estimate(cls, a: Csr, *, team: int, threads: int, long: int, flight: int, **params: Any) -> int:
         a, apart = cls._apart(a, long)
         at = cls._layout(a, threads=threads, **params)
         rest = 0 if apart is None else CsrPieces.estimate(apart, **CsrPieces.resolve({}))
         return at.nbytes(a.dtype.itemsize) + rest
 
     @classmethod
-    def convert(
-        cls, a: Csr, *, team: int, threads: int, long: int, flight: int, queued: bool, early: bool, **params: Any
-    ) -> dict[str, Any]:
+    def convert(cls, a: Csr, *, team: int, threads: int, long: int, flight: int, **params: Any) -> dict[str, Any]:
         a, apart = cls._apart(a, long)
         xp, at = a.xp, cls._layout(a, threads=threads, **params)
         width = xp.diff(at.position)
@@ -263,9 +246,8 @@ class SellWindow(Format):
             word, bit = _upper_bits(upper, at.bits[of] - PACKED, place[entry] % WARP, one)
             xp.add.at(words, word, xp.left_shift(np.uint32(1), bit.astype(np.uint32)))
         warps = at.warps(team, threads)
-        soon = at.columns_soon(threads // WARP // warps) if early else at.chunks[:, 3]
         return {
-            "chunks": xp.concatenate((at.chunks, soon[:, None]), axis=1),
+            "chunks": at.chunks,
             "slices": slices,
             "words": words,
             "values": values,
@@ -327,9 +309,8 @@ class SellWindow(Format):
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         chunks, item = len(self.chunks), x.dtype.itemsize
-        flags = cbool(self.queued and self.warps == 1), cbool(self.packed)
-        shape = f"{self.threads}, {self.warps}, {cbool(len(self.perm) > 0)}, {self.flight}"
-        kernel = f"sell_window_spmv<{ctype(x)}, {shape}, {', '.join(flags)}>"
+        shape = f"{self.threads}, {self.warps}, {cbool(len(self.perm) > 0)}, {self.flight}, {cbool(self.packed)}"
+        kernel = f"sell_window_spmv<{ctype(x)}, {shape}>"
         matrix = self.chunks, self.slices, self.words, self.values, self.perm
         args = (np.int32(self.shape[0]), np.int32(self.shape[1]), *matrix, x, y)
         spmv = Launch(SOURCE, kernel, chunks, self.threads, args, round_up(self.columns * item, 16))

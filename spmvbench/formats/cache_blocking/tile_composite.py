@@ -25,6 +25,7 @@ from spmvbench.formats.arrays import (
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import seconds
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.precision import stored_in
 
 WARP = constant("include/spmv.cuh", "WARP")
 NARROW = 2**16  # columns of a tile that 16 bits name
@@ -196,12 +197,12 @@ class TileComposite(Format):
         if a.xp is np or not a.nnz or (width and capacity):
             width = width or WIDTHS[1]
             return cls.stored(a, Layout.of(a, width, equal(capacity or LEAST))) | {"width_in_use": width, "times": ()}
-        x, y = a.xp.zeros(a.cols, a.dtype), a.xp.empty(a.rows, a.dtype)
+        x, y = a.xp.zeros(a.cols, a.vector_dtype), a.xp.empty(a.rows, a.vector_dtype)
 
         def timed(width: int, found: dict[str, Any]) -> list[float]:
             """Of the product's launches: setting y to zero, the gather, and each tile."""
             fmt = cls.holding(a.shape, found | {"width_in_use": width, "times": ()})
-            return [seconds([launch]) for launch in fmt.launches(x, y)]
+            return [seconds([launch]) for launch in stored_in(a).launches(fmt.launches(x, y))]
 
         best: tuple[float, int, tuple[int, ...]] | None = None
         for tried in (width,) if width else WIDTHS:

@@ -255,7 +255,7 @@ class BroCoo(Format):
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
         intervals, fixup, value = len(self.base), 1024, ctype(self.values)
         carry_row = self.xp.empty(intervals, dtype=np.int32)
-        carry_sum = self.xp.empty(intervals, dtype=self.values.dtype)
+        carry_sum = self.xp.empty(intervals, dtype=y.dtype)
         streams = (self.base, self.widths, self.word_ptr, self.words, self.col_idx, self.values)
         args = (np.int32(intervals), np.int32(self.steps), *streams, x, y, carry_row, carry_sum)
         carries = (np.int32(intervals), np.int32(cdiv(intervals, fixup)), carry_row, carry_sum, y)

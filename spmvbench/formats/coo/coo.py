@@ -105,7 +105,7 @@ class CooFlat(Coo):
         interval = round_up(cdiv(len(self.values), self.most_warps), 32 * entries)
         warps = cdiv(len(self.values), max(interval, 1))
         carry_row = self.xp.empty(warps, dtype=np.int32)
-        carry_sum = self.xp.empty(warps, dtype=self.values.dtype)
+        carry_sum = self.xp.empty(warps, dtype=y.dtype)
         value = ctype(self.values)
         flat = f"coo_flat<{value}, {ctype(nnz)}, {entries}, {cbool(self._in_lines)}>"
         matrix = (nnz, np.int32(interval), self.row_idx, self.col_idx, self.values, x, y, carry_row, carry_sum)

@@ -288,7 +288,7 @@ class Csr5(Format):
         descriptor = (self.tile_ptr, self.tile_desc, self.empty_ptr, self.empty_offset)
         entries = (self.col_idx, self.values, x, y)
         carry_row = self.xp.empty(tiles, dtype=np.int32)
-        calibrator = self.xp.empty(tiles, dtype=self.values.dtype)
+        calibrator = self.xp.empty(tiles, dtype=y.dtype)
         tail = self.row_ptr.dtype.type(int(tiles) * OMEGA * sigma)
         calibrate = (tiles, rows, carry_row, calibrator, y)
         return [

@@ -79,14 +79,14 @@ class MergeCsr(Merged):
         items, block, tiles = self.sizes_in_use()
         tile_row = self.xp.empty(tiles + 1, dtype=np.int32)
         carry_row = self.xp.empty(tiles, dtype=np.int32)
-        carry_sum = self.xp.empty(tiles, dtype=self.values.dtype)
+        carry_sum = self.xp.empty(tiles, dtype=y.dtype)
         search = (rows, nnz, np.int32(items * block), np.int32(tiles), self.row_ptr, tile_row)
         matrix = (rows, nnz, tile_row, self.row_ptr, self.col_idx, self.values, x, y, carry_row, carry_sum)
         carries = (np.int32(tiles), rows, carry_row, carry_sum, y)
         sums = f"merge_tiles<{value}, {index}, {block}, {items}, {cbool(self.staged)}>"
         return [
             Launch("csr/merge.cu", f"merge_search<{index}>", *per_thread(tiles + 1), search),
-            Launch("csr/merge.cu", sums, tiles, block, matrix, items * block * self.values.itemsize),
+            Launch("csr/merge.cu", sums, tiles, block, matrix, items * block * y.itemsize),
             Launch("csr/merge.cu", f"carry_add<{value}>", *per_thread(tiles), carries),
         ]
 
@@ -141,5 +141,5 @@ class CsrMergeTiles(Merged):
         sums = f"merge_pairs<{value}, {index}, {block}, {items}>"
         return after_zeros(
             Launch("csr/merge.cu", f"zero_cut_rows<{value}, int>", zero_grid, 256, cuts),
-            Launch("csr/merge.cu", sums, tiles, block, matrix, (items * block + 2) * self.values.itemsize),
+            Launch("csr/merge.cu", sums, tiles, block, matrix, (items * block + 2) * y.itemsize),
         )

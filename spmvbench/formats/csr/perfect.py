@@ -27,7 +27,7 @@ class PerfectCsr(CsrArrays):
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         rows, nnz = self.shape[0], self.row_ptr.dtype.type(len(self.values))
-        products = self.xp.empty(len(self.values), dtype=self.values.dtype)
+        products = self.xp.empty(len(self.values), dtype=y.dtype)
         types = f"{ctype(products)}, {ctype(self.row_ptr)}"
         multiply = (nnz, self.col_idx, self.values, x, products)
         add = (np.int32(rows), self.row_ptr, products, y)

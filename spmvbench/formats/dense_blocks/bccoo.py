@@ -12,6 +12,7 @@ from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype
 from spmvbench.formats.conversion import Run, runner, seconds
 from spmvbench.formats.dense_blocks.blocks import MarkedTiles, Shape, SortedTiles, best_shape, shapes, tiles_of
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.precision import stored_in
 
 NO_SHORT_COLUMN = constant("dense_blocks/bccoo.cu", "NO_SHORT_COLUMN")
 FULL_COLUMN = constant("include/bccoo.cuh", "FULL_COLUMN")
@@ -259,7 +260,7 @@ class Bccoo(Format):
     def tuned(cls, a: Csr, tiles: SortedTiles | MarkedTiles, **params: Any) -> dict[str, Any]:
         """The fields that `assigned` gives for the plan with the shortest product."""
         began, cols = time.perf_counter(), tiles.a.cols
-        x, y = a.xp.zeros(cols, a.dtype), a.xp.empty(a.rows, a.dtype)
+        x, y = a.xp.zeros(cols, a.vector_dtype), a.xp.empty(a.rows, a.vector_dtype)
         counted = {shape: tiles.counts(*shape) for shape in cls.choices(params["h"], params["w"])}
         size = {shape: cls.read_bytes(a, counts, *shape, params["delta"]) for shape, counts in counted.items()}
         best, shortest = None, np.inf
@@ -267,7 +268,8 @@ class Bccoo(Format):
             for steps in (params["steps"],) if params["steps"] else (8, 16, 32):
                 for group in (params["group"],) if params["group"] else (128, 256):
                     found = cls.assigned(tiles, Plan(*shape, steps, group), counted[shape], a.nnz, **params)
-                    taken = seconds(cls.holding(a.shape, found, **params).launches(x, y))
+                    launches = cls.holding(a.shape, found, **params).launches(x, y)
+                    taken = seconds(stored_in(a).launches(launches))
                     if taken < shortest:
                         best, shortest = found, taken
         assert best is not None

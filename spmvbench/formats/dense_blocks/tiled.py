@@ -42,7 +42,7 @@ class Tiled(Format):
     """
 
     keeps_zeros = False
-    load: ClassVar[int] = 4  # bytes of a block row's values that are together in a slice, at least a value
+    load: ClassVar[int] = 1  # bytes of a block row's values that are together in a slice, at least a value
 
     block_col: Array  # (steps, height), int32: column of a tile, in tiles; -1 after the last of a block row
     values: Array  # (steps, r * c * height): the values of a step's tiles; zeros where a tile has no entry

@@ -164,8 +164,9 @@ def free_bits(values: Array) -> int:
     pattern = values.view(f"u{values.itemsize}")
     kind = pattern.dtype.type
     lowest = pattern & (~pattern + kind(1))  # the lowest bit that is set, 0 in a zero
-    lowest[lowest == 0] = kind(1 << MOST_BITS)
-    return min(int(lowest.min()).bit_length() - 1, MOST_BITS) if len(values) else MOST_BITS
+    most = min(MOST_BITS, 8 * values.itemsize - 1)
+    lowest[lowest == 0] = kind(1 << most)
+    return min(int(lowest.min()).bit_length() - 1, most) if len(values) else most
 
 
 class Deltas(NamedTuple):

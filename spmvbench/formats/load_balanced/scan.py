@@ -52,7 +52,7 @@ class CooScan(Coo):
         interval = round_up(cdiv(len(self.values), self.blocks), THREADS * self.items)
         blocks = cdiv(len(self.values), max(interval, 1))
         carry_row = self.xp.empty(blocks, dtype=np.int32)
-        carry_sum = self.xp.empty(blocks, dtype=self.values.dtype)
+        carry_sum = self.xp.empty(blocks, dtype=y.dtype)
         matrix = (nnz, np.int64(interval), self.row_idx, self.col_idx, self.values, x, y, carry_row, carry_sum)
         carries = (np.int32(blocks), np.int32(cdiv(blocks, FIXUP)), carry_row, carry_sum, y)
         kernel = f"coo_scan<{value}, {ctype(nnz)}, {THREADS}, {self.items}, {cbool(add)}>"
@@ -147,7 +147,7 @@ class MgpuCsrPlus(Format):
     def launches(self, x: Array, y: Array) -> list[Launch]:
         tiles, rows, value = len(self.limits) - 1, np.int32(self.shape[0]), ctype(self.values)
         carry_row = self.xp.empty(tiles, dtype=np.int32)
-        carry_sum = self.xp.empty(tiles, dtype=self.values.dtype)
+        carry_sum = self.xp.empty(tiles, dtype=y.dtype)
         tables = (self.limits, self.codes, self.row_id)
         matrix = (rows, np.int64(len(self.values)), *tables, self.col_idx, self.values, x, y, carry_row, carry_sum)
         named = len(self.row_ptr) - 1 < self.shape[0]

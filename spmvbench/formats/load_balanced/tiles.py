@@ -55,7 +55,7 @@ class Tiled(CsrArrays):
     def _launch(self, kernel: str, grid: int, block: int, items: int, *args: Any, row_ends: int = 0) -> Launch:
         """A launch of a kernel, named without types; shared memory holds `items` products per thread, and row ends."""
         name, _, options = kernel.partition("<")
-        shared = block * items * self.values.dtype.itemsize + 4 * row_ends
+        shared = block * items * args[-1].dtype.itemsize + 4 * row_ends  # products are of the type of y
         return Launch(SOURCE, f"{name}<{self._types}, {options}", grid, block, args, shared)
 
     def _zero_cuts(self, row: Array, y: Array) -> Launch:

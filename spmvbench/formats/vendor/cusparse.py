@@ -178,10 +178,22 @@ class Vendor(Format):
     def _launches(self, x: Array, y: Array, operation: int) -> Sequence[Step]:
         if not len(x) or not len(y) or not len(self.arrays()["values"]):
             return [zero_fill(y)]  # the library refuses empty operands
+        product = self._product(x, y, operation)
+        return [Call(self.key, product, (*self.arrays().values(), x, y, product.buffer))]
+
+    def _product(self, x: Array, y: Array, operation: int) -> _Product:
+        """The library's product. Of mixed types it has values in single and vectors in double precision."""
+        stored, mixed = self.arrays()["values"].dtype, self.arrays()["values"].dtype != x.dtype
+        if mixed and (stored == np.float16 or self.product is not _Product):
+            raise Skip("the library takes values of this type with vectors of the same type only")
         matrix = c_void_p()
         self._descriptor(matrix)
-        product = self.product(matrix, self.algorithm, x, y, operation)
-        return [Call(self.key, product, (*self.arrays().values(), x, y, product.buffer))]
+        try:
+            return self.product(matrix, self.algorithm, x, y, operation)
+        except RuntimeError as error:
+            if mixed:  # which storages and algorithms take mixed types depends on the version
+                raise Skip(f"the installed cuSPARSE, {_version()}, refuses {stored} with {x.dtype}: {error}") from error
+            raise
 
     def _sizes(self) -> tuple[c_int64, c_int64, c_int64]:
         values = self.arrays()["values"]

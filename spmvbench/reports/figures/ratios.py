@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.coverage import FAILED
 from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
 from spmvbench.analysis.ratios import ratios
+from spmvbench.matrices.sets import short_name
 from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options
 
@@ -63,7 +64,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     setting = table.loc[table["ratio"].notna(), "setting"].iloc[0]
     table = table[table["setting"] == setting]
     matrices = sorted(table["matrix"].unique())
-    names = [matrix.rpartition("/")[2] for matrix in matrices]
+    names = [short_name(matrix) for matrix in matrices]
     left, above = (_LETTER * max(map(len, texts)) for texts in (table["label"], names))
     labels = table.drop_duplicates("label")
     room = int(style.width() // (left + _CELL * len(matrices)))

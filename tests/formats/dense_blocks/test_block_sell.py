@@ -54,7 +54,9 @@ def test_tiles_by_arrays_in_pieces(shape, monkeypatch):
         check_store(blocks.SortedTiles(Csr.of(HARD[name])), HARD[name], *shape)
 
 
-@pytest.mark.parametrize(("sides", "wide"), [((0, 0), False), ((0, 0), True), ((3, 0), False), ((16, 16), False)])
+@pytest.mark.parametrize(
+    ("sides", "wide"), [((0, 0), False), ((0, 0), True), ((3, 0), False), ((16, 16), False), ((32, 32), False)]
+)
 def test_tiles_by_kernels(sides, wide, emulated):
     for name in ("power law", "empty rows and columns", "3x3 blocks", "one full row", "1xN", "Nx1", "no entries"):
         a = Csr.of(HARD[name])

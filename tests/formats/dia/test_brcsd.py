@@ -14,6 +14,7 @@ def part(spec, **params):
 
 def test_a_full_diagonal_is_dia_and_broken_ones_are_row_blocks():
     assert part("tridiag:4096").key == "dia"
+    assert part("poisson2d:256").key == "dia"  # row blocks would be a little smaller
     a = generate("tridiag:4096", 1).tolil()
     a[0, 4000] = 1.0  # DIA would store a diagonal for it
     names = formats.get("brcsd").from_csr(a.tocsr()).parts

@@ -16,7 +16,7 @@ name = "survey-matrices"
 title = "Survey, Table 3: the matrices"
 caption = paper_matrices.CAPTION
 papers = "Filippone et al. 2017, Table 3"
-order = 100
+order = 102
 performance = False
 
 

@@ -12,6 +12,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from spmvbench.matrices.sets import short_name
 from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.survey import described
@@ -69,7 +70,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         for ax, part in zip(pair, known[known["matrix"] == matrix].itertuples(), strict=False):
             cells = part.density.reshape(part.down, part.across)
             style.density(ax, cells, norm, (part.first_row, part.first_col), (part.rows, part.cols))
-            ax.set_title(matrix.rpartition("/")[2] if part.part == "whole" else "enlarged", fontsize=9)
+            ax.set_title(short_name(matrix) if part.part == "whole" else "enlarged", fontsize=9)
             for axis in (ax.xaxis, ax.yaxis):
                 axis.set_major_locator(MaxNLocator(3, integer=True))
                 axis.set_major_formatter(style.COUNTS)

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.roofline import ceilings, intensity_bounds, points
+from spmvbench.matrices.sets import short_name
 from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.roofline import measured_bandwidth, roof
@@ -109,7 +110,7 @@ def _name(ax: Axes, marked: pd.DataFrame, taken: pd.Series, last: float) -> None
             return
         place = int(np.argmin(np.abs(np.array(free[: max(len(free) - left, 1)]) - own)))
         ax.annotate(
-            f"{row.matrix.rpartition('/')[2]}, {row.name}: {number(row.gflops)}",
+            f"{short_name(row.matrix)}, {row.name}: {number(row.gflops)}",
             (row.intensity, row.gflops), (across, free[place]), textcoords="axes fraction", fontsize=7.5, va="center",
             bbox={"color": "white", "alpha": 0.85, "pad": 1},
             arrowprops={"arrowstyle": "-", "color": "#555555", "linewidth": 0.7, "relpos": (0, 0.5)}, zorder=6,

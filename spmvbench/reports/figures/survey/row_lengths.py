@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from spmvbench.matrices.sets import short_name
 from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.survey import described
@@ -44,7 +45,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     figure, axes = style.grid(len(matrices), min(4, len(matrices)), height=2.3)
     for ax, matrix in zip(axes, matrices, strict=True):
         part = known[known["matrix"] == matrix]
-        ax.set_title(f"{matrix.rpartition('/')[2]}, CV {part['row_len_cv'].iloc[0]:.2g}", fontsize=9)
+        ax.set_title(f"{short_name(matrix)}, CV {part['row_len_cv'].iloc[0]:.2g}", fontsize=9)
         ax.set(xlabel="entries of a row", ylabel="rows")
         if part["length"].max() > LONG:
             ax.scatter(part["length"], part["rows"], s=7, color=style.COLOR, linewidths=0)

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from spmvbench.matrices.sets import short_name
 from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options
 from spmvbench.reports.figures.tilespmspv import SEARCH, SEARCHES, marks_in, searched
@@ -69,7 +70,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
                     of_kernel["level"], of_kernel["seconds"], color=mark.color, linestyle="",
                     marker=KERNELS.get(kernel, "D"), markersize=4.5 if len(part) <= FEW else 2,
                 )  # fmt: skip
-        ax.set(title=matrix.rpartition("/")[2], xlabel="level", ylabel="time of the level", yscale="log")
+        ax.set(title=short_name(matrix), xlabel="level", ylabel="time of the level", yscale="log")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         style.time_ticks(ax.yaxis)
     lines = [Line2D([], [], color=mark.color, linestyle=mark.line, label=label) for label, mark in shown.items()]

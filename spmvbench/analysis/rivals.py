@@ -1,0 +1,32 @@
+"""GFLOPS of formats beside those that the authors' programs have on the same matrices and GPU."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from spmvbench.analysis.cases import hot, of_one_operation, verified
+
+BEST = "best of all"  # in place of a program: the fastest of all programs, beside the fastest format
+COLUMNS = ["setting", "program", "title", "matrix", "label", "ours", "theirs", "ratio"]
+
+
+def beside(rows: pd.DataFrame, programs: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
+    """One row for each setting, program and matrix with a figure of both.
+
+    rows: as `latest_cases`, of the GPU that `measured` is of. programs: program, title and the label that has the same
+    storage and kernel. measured: program, matrix (a name without its group), dtype and gflops; hot, y = A x.
+
+    Columns: setting; program; title; matrix; label; ours, theirs: GFLOPS; ratio: ours / theirs. The program BEST is the
+    fastest of all in `measured`; beside it is the fastest format that stores every value.
+    """
+    rows = verified(hot(of_one_operation(rows)))
+    ours = rows[["setting", "dtype", "name", "label", "gflops", "compresses_values"]]
+    ours = ours.rename(columns={"name": "matrix", "gflops": "ours"})
+    theirs = measured.rename(columns={"gflops": "theirs"})
+    same = theirs.merge(programs, on="program").merge(ours, on=["label", "dtype", "matrix"])
+    whole = ours[~ours["compresses_values"].fillna(False).astype(bool)]
+    fastest = whole.sort_values("ours").drop_duplicates(["setting", "matrix"], keep="last")
+    top = theirs.groupby(["matrix", "dtype"], as_index=False)["theirs"].max()
+    best = fastest.merge(top, on=["dtype", "matrix"]).assign(program=BEST, title=BEST.capitalize())
+    found = pd.concat([best, same], ignore_index=True)
+    return found.assign(ratio=found["ours"] / found["theirs"])[COLUMNS]

@@ -1,0 +1,62 @@
+"""Values narrower than the vectors: speed-up against the error of rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.cases import hot
+from spmvbench.analysis.values import gains, gains_by_format
+from spmvbench.reports import style, tables
+from spmvbench.reports.figures import LeftOut, Options
+from spmvbench.reports.tables import Table
+
+name = "values"
+title = "Values narrower than vectors"
+caption = (
+    "Time of a format with values of the type of x and y over its time with narrower values, on the same matrix, "
+    "against the error of rounding them: the largest relative error of a row in the 1-norm. A point is a format on a "
+    "matrix. The line is a speed-up of 1. Results are verified against the rounded matrix, so this error is no part of "
+    "a verdict."
+)
+papers = ""
+order = 89
+performance = True
+EVERY_OPERATION = True
+
+_EXACT = 1e-18  # where values that are exact in the narrower type are drawn
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """As `analysis.values.gains`, of hot settings if there are any. Raises LeftOut."""
+    found = gains(hot(rows))
+    if found.empty:
+        raise LeftOut("no format is verified with values narrower than the vectors (run --values f32 --vectors f64)")
+    return found
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """One panel per setting, one mark per type of the values."""
+    settings = list(dict.fromkeys(table["setting"]))
+    figure, axes = style.grid(len(settings), min(2, len(settings)))
+    names = sorted(set(table["values"]))
+    marks = style.marks(names)
+    for ax, setting in zip(axes, settings, strict=True):
+        for kind, part in table[table["setting"] == setting].groupby("values"):
+            error = np.maximum(part["rounding_error"].fillna(0), _EXACT)
+            mark = marks[kind]
+            ax.plot(error, part["speedup"], mark.marker, color=mark.color, markersize=3, label=kind, alpha=0.7)
+        ax.axhline(1, color="black", linewidth=1)
+        ax.set(title=str(setting), xscale="log", xlabel="rounding error of the matrix", ylabel="speed-up")
+    style.legend(figure, marks, 0)
+    return figure
+
+
+def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+    """One table for each setting."""
+    found = gains_by_format(table)
+    return [tables.values(str(setting), part) for setting, part in found.groupby("setting", sort=False)]

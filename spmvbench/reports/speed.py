@@ -1,0 +1,141 @@
+"""The table of docs/speed.md: the best public program, the best format, a target and a bound for each matrix and type.
+
+``python -m spmvbench.reports.speed RUN... --page docs/speed.md`` makes it from the rows of runs and writes it into the
+page, between two comments.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from spmvbench import paths
+from spmvbench.errors import UsageError
+from spmvbench.rows import store
+
+BEGIN, END = "<!-- table: written by spmvbench.reports.speed -->", "<!-- end of the table -->"
+AIMS = {"f64": 1.5, "f32": 1.75}  # times the best public program
+BOUND_SHARE = 0.95  # of the bound, that counts as much as the aim
+PARTLY_TIMED = "-once"  # suffix of programs that are timed as their authors do, who leave work out
+COLUMNS = (
+    "matrix", "dtype", "public", "program", "gflops", "label", "ratio", "target", "bound", "share", "compressed",
+)  # fmt: skip
+
+HEAD = (
+    "matrix", "type", "best public program", "its GFLOPS", "best format", "GFLOPS", "ratio", "target", "bound",
+    "of bound", "values compressed",
+)  # fmt: skip
+NUMBERS = {"its GFLOPS", *HEAD[5:]}
+
+
+def folder() -> Path:
+    """The folder of the public programs' times and of the targets."""
+    return paths.configs() / "published" / "speed"
+
+
+def public() -> pd.DataFrame:
+    """The best public program for each matrix and type: index matrix and dtype, columns program and public (GFLOPS).
+
+    Only programs whose y was verified in that case, and that do all of the work in every product.
+    """
+    rows = pd.read_csv(folder() / "public.csv").rename(columns={"type": "dtype", "gflops": "public"})
+    rows = rows[(rows["verdict"] == "ok") & ~rows["program"].str.endswith(PARTLY_TIMED)]
+    best = rows.loc[rows.groupby(["matrix", "dtype"])["public"].idxmax()]
+    return best.set_index(["matrix", "dtype"])[["program", "public"]]
+
+
+def targets() -> pd.Series:
+    """The targets in GFLOPS by matrix and dtype, in the order of the table."""
+    rows = pd.read_csv(folder() / "targets.csv").melt("matrix", ["f64", "f32"], "dtype", "target")
+    return rows.set_index(["matrix", "dtype"])["target"]
+
+
+def table(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row for each matrix and type, columns COLUMNS; NaN where nothing was measured.
+
+    rows: of runs. Verified hot rows of y = A x count, in the matrix's own order, without vendors' libraries. gflops,
+    label, bound: of the fastest format that stores every value; share: gflops over bound. compressed: GFLOPS of the
+    fastest that stores fewer.
+    """
+    rows = rows[
+        (rows["status"] == "ok")
+        & (rows["op"] == "spmv")
+        & (rows["mode"] == "hot")
+        & rows["order"].isin(["", "none"])
+        & ~rows["experiment"].astype(bool)
+        & ~rows["format"].str.startswith("cusparse")
+    ].rename(columns={"name": "matrix", "bound_gflops": "bound"})
+    fewer = rows["compresses_values"].fillna(False).astype(bool)
+    key = ["matrix", "dtype"]
+    best = _fastest(rows[~fewer], key)[["gflops", "label", "bound"]]
+    compressed = _fastest(rows[fewer], key)["gflops"].rename("compressed")
+    found = pd.concat([targets(), public(), best, compressed], axis=1).reindex(targets().index)
+    found["ratio"] = found["gflops"] / found["public"]
+    found["share"] = found["gflops"] / found["bound"]
+    return found.reset_index()[list(COLUMNS)]
+
+
+def _fastest(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+    return rows.loc[rows.groupby(key, observed=True)["gflops"].idxmax()].set_index(key)
+
+
+def markdown(found: pd.DataFrame) -> str:
+    """The table for the page; ratios and shares that reach their aim are bold."""
+    lines = [f"| {' | '.join(HEAD)} |", f"| {' | '.join('---:' if name in NUMBERS else '---' for name in HEAD)} |"]
+    for row in found.to_dict("records"):
+        cells = [
+            row["matrix"].partition(":1048576:24")[0],
+            row["dtype"],
+            row["program"],
+            _number(row["public"]),
+            f"`{row['label']}`" if isinstance(row["label"], str) else "",
+            _number(row["gflops"]),
+            _aimed(row["ratio"], AIMS[row["dtype"]]),
+            _number(row["target"]),
+            _number(row["bound"]),
+            _aimed(row["share"], BOUND_SHARE),
+            _number(row["compressed"]),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _number(value: float, digits: int = 0) -> str:
+    return "" if np.isnan(value) else f"{value:.{digits}f}"
+
+
+def _aimed(value: float, aim: float) -> str:
+    text = _number(value, 2)
+    return f"**{text}**" if value >= aim else text
+
+
+def updated(page: str, found: pd.DataFrame) -> str:
+    """The text of the page with the table in it. Raises UsageError for a page without the two comments."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise UsageError(f"the page has no place for the table: write {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{markdown(found)}\n\n{END}{after}"
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Print the table, or write it into a page."""
+    parser = argparse.ArgumentParser(prog="python -m spmvbench.reports.speed", description=__doc__)
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run, by its name in results/ or its folder")
+    parser.add_argument("--page", type=Path, help="the page that holds the table, such as docs/speed.md")
+    options = parser.parse_args(given)
+    found = table(pd.concat([store.load(run) for run in options.runs], ignore_index=True))
+    if options.page is None:
+        print(markdown(found))
+        return
+    text = updated(options.page.read_text(encoding="utf-8"), found)
+    with paths.written_whole(options.page) as file:
+        file.write(text.encode())
+
+
+if __name__ == "__main__":
+    main()
