@@ -38,6 +38,7 @@ PAPER = {"one-column": 3.5, "two-column": 7.16}
 POINTS = 8  # of text in a paper's figure; what is smaller on the page stays so
 _PANEL = 3.0  # least inches of a panel in a paper
 _ENTRY = 1.7  # inches of a legend's entry in a paper
+_NAME = 1.1  # inches of a matrix's name below an axis
 _paper: ContextVar[float | None] = ContextVar("width of a paper's figures", default=None)
 GREY, INK = "#b4b4b4", "#222222"
 COUNTS = EngFormatter(sep="")  # 10k, 1M, 1G
@@ -164,7 +165,7 @@ def names_below(axes: Axes, names: Sequence[str]) -> None:
         short = [short_name(name) for name in names]
         axes.set_xticks(range(len(names)), short, rotation=45, ha="right", rotation_mode="anchor", fontsize=7)
     else:
-        places = np.linspace(0, len(names) - 1, 6).round().astype(int)
+        places = np.linspace(0, len(names) - 1, min(6, int(width() / _NAME))).round().astype(int)
         axes.set_xticks(places, [short_name(names[place]) for place in places], fontsize=7)
 
 

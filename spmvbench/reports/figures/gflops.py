@@ -39,9 +39,10 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         part = table[table["setting"] == setting]
         style.scatter(ax, part, "nnz", "gflops", options.marks)
         style.trend(ax, part, "nnz", "gflops", options.marks)
-        for text, rate in roofs(str(setting), environment).items():
+        for place, (text, rate) in enumerate(roofs(str(setting), environment).items()):
+            side = "top" if place else "bottom"  # the second is the lower one
             ax.axhline(rate, color=style.INK, linestyle=":", linewidth=1)
-            ax.text(0.01, rate, f"{text}: {rate:,.0f}", transform=ax.get_yaxis_transform(), va="bottom", fontsize=7)
+            ax.text(0.01, rate, f"{text}: {rate:,.0f}", transform=ax.get_yaxis_transform(), va=side, fontsize=7)
         ax.set(title=setting, xscale="log", yscale="log", xlabel="nonzeros", ylabel=rate_unit(str(setting)))
         style.count_ticks(ax.xaxis)
         style.plain_ticks(ax.yaxis)
