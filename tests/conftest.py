@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.kept import compiled
+from tests.reports import chromium
 
 # Tests start Python hundreds of times: what it compiles is kept, even where the environment says not to. Half of the
 # time of many a process would go into compiling the same modules again.
@@ -134,3 +135,13 @@ def command(capsys, monkeypatch):
         return Result(stopped.value.code, out, err)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """One Chromium for all tests of pages."""
+    if chromium.PROGRAM is None:
+        pytest.skip("needs Chromium (apt-get install chromium)")
+    running = chromium.Browser(tmp_path_factory.mktemp("browser"))
+    yield running
+    running.close()

@@ -1,6 +1,7 @@
 """The documentation builds without a warning, and its notebooks run."""
 
 import ast
+import contextlib
 import importlib.util
 import json
 import os
@@ -15,25 +16,33 @@ import spmvbench
 from spmvbench import formats
 from spmvbench.cli.format_pages import page_of
 from spmvbench.rows.schema import COLUMNS
+from tests.reports.conftest import served
 
 ROOT = Path(spmvbench.__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "mkdocs.yml").is_file(), reason="needs a checkout (git clone)")
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def built(tmp_path_factory):
+    """The folder of the site, with links to reports as `make site` has them."""
     if any(importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "mkdocstrings")):
         pytest.skip("needs MkDocs (pip install -e '.[docs]')")
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
         cwd=ROOT,
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1", "REPORTS": "results"},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(built):
+    """The text of each page."""
+    return {path.relative_to(built).as_posix(): path.read_text(encoding="utf-8") for path in built.rglob("*.html")}
 
 
 @pytest.mark.slow  # they wait for the site
@@ -59,6 +68,35 @@ def test_generated_pages_hold_everything(site):
     for name in ("run", "load_run", "plot", "report", "multiply", "load"):
         assert re.search(rf'id="spmvbench\.[\w.]+\.{name}"', site["python.html"]), name
     assert "Two commands" in site["index.html"], "README.md is the first page"
+
+
+@pytest.mark.slow  # they wait for the site
+def test_published_runs_are_links_to_their_reports(site):
+    assert '<a href="results/h200-all/report/index.html">h200-all</a>' in site["index.html"]
+    assert '<a href="results/h200-survey/report/index.html">' in site["reproduce.html"]
+    linked = {run for text in site.values() for run in re.findall(r'href="(?:\.\./)?results/([\w-]+)/report', text)}
+    assert len(linked) > 5
+    assert all((ROOT / "results" / "published" / run / "README.md").is_file() for run in linked)
+
+
+@pytest.mark.slow  # they wait for the site
+@pytest.mark.parametrize("place", ["disk", "HTTP"])
+def test_the_search_works(built, browser, place):
+    with contextlib.nullcontext(built.as_uri()) if place == "disk" else served(built) as address:
+        page = browser.open(f"{address}/index.html")
+        page.run("""
+          const input = document.querySelector("[data-md-component=search-query]");
+          input.focus();
+          input.value = "mean slowdown";
+          input.dispatchEvent(new Event("keyup", { bubbles: true }));
+          await new Promise((done) => {
+            const look = () => (document.querySelector(".md-search-result__item a") ? done() : setTimeout(look, 50));
+            look();
+          });
+        """)
+        found = page.run("return [...document.querySelectorAll('.md-search-result__item a')].map((a) => a.href);")
+        page.close()
+    assert any("glossary.html" in link for link in found)
 
 
 def run_notebook(name):

@@ -38,6 +38,7 @@ PAPER = {"one-column": 3.5, "two-column": 7.16}
 POINTS = 8  # of text in a paper's figure; what is smaller on the page stays so
 _PANEL = 3.0  # least inches of a panel in a paper
 _ENTRY = 1.7  # inches of a legend's entry in a paper
+_NAME = 1.1  # inches of a matrix's name below an axis
 _paper: ContextVar[float | None] = ContextVar("width of a paper's figures", default=None)
 GREY, INK = "#b4b4b4", "#222222"
 COUNTS = EngFormatter(sep="")  # 10k, 1M, 1G
@@ -164,7 +165,7 @@ def names_below(axes: Axes, names: Sequence[str]) -> None:
         short = [short_name(name) for name in names]
         axes.set_xticks(range(len(names)), short, rotation=45, ha="right", rotation_mode="anchor", fontsize=7)
     else:
-        places = np.linspace(0, len(names) - 1, 6).round().astype(int)
+        places = np.linspace(0, len(names) - 1, min(6, int(width() / _NAME))).round().astype(int)
         axes.set_xticks(places, [short_name(names[place]) for place in places], fontsize=7)
 
 
@@ -515,7 +516,7 @@ def ranges(
             if note is not None:
                 right_note(ax, y, note(rows))
         if any(text.get_text() for text in ax.texts):
-            right_note(ax, -0.95, note_title)
+            right_title(ax, note_title)
         ax.set(title=str(name), xlabel=xlabel, xscale="log", yticks=range(len(order)), yticklabels=order)
         ax.set_ylim(len(order) - 0.4, -0.6)
         ax.grid(axis="y", visible=False)
@@ -527,6 +528,11 @@ def ranges(
 def right_note(axes: Axes, y: float, text: str) -> None:
     """Writes a text to the right of a panel, at height y."""
     axes.text(1.02, y, text, transform=axes.get_yaxis_transform(), va="center", fontsize=7, color=INK)
+
+
+def right_title(axes: Axes, text: str) -> None:
+    """Writes what the notes to the right of a panel are, above them."""
+    axes.annotate(text, (1.02, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", fontsize=7)
 
 
 def keep_apart(axes: Axes, most: int = 4) -> None:

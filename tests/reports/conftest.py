@@ -16,7 +16,6 @@ from spmvbench.formats.arrays import Csr
 from spmvbench.matrices import features, synthetic
 from spmvbench.reports import published, style
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
-from tests.reports import chromium
 
 # key: (bytes of an index by entry, share of the bandwidth reached, bytes of padding grow with the row variation)
 FORMATS = {
@@ -374,16 +373,6 @@ def ehyb_rows():
     table.loc[ours, "detail"] = [json.dumps({"partition_s": 400 * t}) for t in table.loc[ours, "t_median"]]
     table.loc[ours, "t_convert_device"] = 50 * table.loc[ours, "t_median"]
     return table
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    """One Chromium for all tests of pages."""
-    if chromium.PROGRAM is None:
-        pytest.skip("needs Chromium (apt-get install chromium)")
-    running = chromium.Browser(tmp_path_factory.mktemp("browser"))
-    yield running
-    running.close()
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

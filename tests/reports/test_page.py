@@ -22,6 +22,7 @@ from spmvbench.errors import UsageError
 from spmvbench.reports import figures, links, page, tables
 
 NAMES = ["profile", "bytes"]
+DOCUMENTED = Path(__file__).resolve().parents[2] / "docs" / "results.md"
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +137,7 @@ def test_pages_can_share_what_they_draw_with(rows, environment, tmp_path):
     for link in re.findall(r'(?:href|src)="(\.\./shared/[^"]*)"', text):
         assert (tmp_path / "a" / link).is_file()
     assert text.count('"../shared/') == 3 and 'href="../index.html"' in text and 'href="../papers.html"' in text
-    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+    data = data_of(text)
     places = dict(zip(data["formats"]["name"], data["pages"]["format"], strict=True))
     assert places["csr5"] == "../formats/csr5.html"
     assert set(data["pages"]["matrix"]) == {f"../{links.matrix(name)}" for name in data["matrices"]["name"]}
@@ -379,3 +380,15 @@ def test_formats_measured_on_two_equal_gpus_have_one_row(rows):
     both = rows.assign(device=["cuda:0", "cuda:1"] * (len(rows) // 2) + ["cuda:0"] * (len(rows) % 2))
     for table in tables.formats(latest_cases(both), speed=True):
         assert len(table.rows) == 10
+
+
+@pytest.mark.skipif(not DOCUMENTED.is_file(), reason="not run from a checkout")
+def test_every_control_is_documented(text):
+    """By its words in the page: labels, buttons and lists, and those that the script adds."""
+    shown = text[text.index("<body>") : text.index('id="data"')]
+    found = re.findall(r"<label>([^<]+?) ?<(?:input|select)", shown) + re.findall(r"<button[^>]*>([^<]+)<", shown)
+    found += [*re.findall(r'<span class="range"[^>]*>([^<]+?) <input', shown), "Contents", "Selected cases as CSV"]
+    assert {"Rows of", "Row CV", "only listed", "Reset", "Format", "Filter"} <= set(found)
+    section = DOCUMENTED.read_text(encoding="utf-8").partition("## The page")[2].partition("\n## ")[0]
+    controls = "\n".join(re.findall(r"^\| (.*?) \|", section, re.MULTILINE))
+    assert [words for words in found if words not in controls] == []

@@ -26,7 +26,7 @@ caption = (
 )
 papers = (
     "Liu & Vinter 2015; Merrill & Garland 2016; Niu et al. 2021; Chen 2022; Ji et al. 2022; Lu & Liu 2023; Hu et al. "
-    "2024; Zhang et al."
+    "2024; Zhang et al. 2026"
 )
 order = 65
 performance = True

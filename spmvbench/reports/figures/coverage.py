@@ -70,7 +70,8 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
             if (dtype, label) in cases.index:
                 of = counts.loc[(dtype, label)]
                 style.right_note(ax, y, f"{of.get('ok', 0):,} of {of.sum():,}")
-        style.right_note(ax, -0.95, "ok")
+        if len(partly):
+            style.right_title(ax, "ok")
         ax.set(title=dtype, xlim=(0, 1), xlabel="share of cases", yticks=range(len(lines)), yticklabels=lines)
         ax.set_ylim(len(lines) - 0.4, -0.6)
         ax.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")

@@ -39,9 +39,13 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         part = table[table["setting"] == setting]
         style.scatter(ax, part, "nnz", "gflops", options.marks)
         style.trend(ax, part, "nnz", "gflops", options.marks)
-        for text, rate in roofs(str(setting), environment).items():
+        for place, (text, rate) in enumerate(roofs(str(setting), environment).items()):
+            side, away = ("top", -2) if place else ("bottom", 1)  # the second is the lower one
             ax.axhline(rate, color=style.INK, linestyle=":", linewidth=1)
-            ax.text(0.01, rate, f"{text}: {rate:,.0f}", transform=ax.get_yaxis_transform(), va="bottom", fontsize=7)
+            ax.annotate(
+                f"{text}: {rate:,.0f}", (0.01, rate), xycoords=ax.get_yaxis_transform(), va=side, fontsize=7,
+                xytext=(0, away), textcoords="offset points",
+            )  # fmt: skip
         ax.set(title=setting, xscale="log", yscale="log", xlabel="nonzeros", ylabel=rate_unit(str(setting)))
         style.count_ticks(ax.xaxis)
         style.plain_ticks(ax.yaxis)

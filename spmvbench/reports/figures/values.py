@@ -52,6 +52,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
             ax.plot(error, part["speedup"], mark.marker, color=mark.color, markersize=3, label=kind, alpha=0.7)
         ax.axhline(1, color="black", linewidth=1)
         ax.set(title=str(setting), xscale="log", xlabel="rounding error of the matrix", ylabel="speed-up")
+        ax.xaxis.set_major_formatter(lambda error, _: f"{error:.0e}")
     style.legend(figure, marks, 0)
     return figure
 
