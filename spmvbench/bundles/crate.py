@@ -65,7 +65,7 @@ def described(folder: Path) -> dict[str, Any]:
         "@id": "./",
         "@type": "Dataset",
         "name": "Published runs of spmvbench",
-        "description": "Times of storage formats for sparse matrix-vector multiplication on GPUs; one row for each case.",
+        "description": "Times of storage formats for sparse matrix-vector multiplication on GPUs; one row per case.",
         "datePublished": max(dates, default=""),
         "license": {"@id": LICENSE},
         "hasPart": [{"@id": f"{run.name}/"} for run in runs],
