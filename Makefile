@@ -12,7 +12,7 @@ CPP_FILES = find kernels spmvbench tests docs/example -name '*.cu' -o -name '*.c
 # Python compiles what it imports, when it does; compiling all that was installed takes half of the installation's time.
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help demo test test-all audit gpu docs site picture clean
+.PHONY: help demo test test-all audit gpu measure docs site picture clean
 
 help:
 	@echo "make demo    install into $(VENV), run a small set of matrices, write tables and figures to results/demo"
@@ -20,6 +20,7 @@ help:
 	@echo "make audit   look up known vulnerabilities of what is installed in $(VENV), with pip-audit and a service of the network"
 	@echo "make test-all  the same, once what its tests can do with is installed: Chromium, Clang, LLVM, Poppler (apt-get)"
 	@echo "make gpu     install into $(VENV), run the tests that need a GPU"
+	@echo "make measure CARD=h200  install into $(VENV), measure all published runs on this machine's H200, for SECONDS=540; again: go on"
 	@echo "make docs    rewrite the pages of formats in docs/formats, and build the documentation into site/"
 	@echo "make site    the same, and the reports of the runs in results/published, into site/results"
 	@echo "make picture draw README.md's picture anew from the rows in results/published"
@@ -64,6 +65,18 @@ test-all:
 gpu: $(VENV)/.demo $(VENV)/.dev
 	$(BIN)/python -m pytest -m 'gpu and not timing' -n 8 --durations 5 $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m 'gpu and timing' -n 0 --durations 5 $(PYTEST_ARGS)
+
+# One piece of SECONDS at a time; 0: all is measured, 3: the same command continues. make reports either as its own 2,
+# so the command prints what is left. MEASURE='python3 -m ...' where packages are there without an environment.
+CARD ?=
+SECONDS ?= 540
+RESULTS ?= results
+DEVICE ?= cuda:0
+STEPS ?= configs/measure.toml
+MEASURE ?= $(BIN)/python -m spmvbench.runner.published
+measure: $(if $(findstring $(BIN),$(MEASURE)),$(VENV)/.demo)
+	@[ -n "$(CARD)" ] || { echo "name the card: make measure CARD=h200" >&2; exit 2; }
+	$(MEASURE) '$(CARD)' --steps '$(STEPS)' --seconds $(SECONDS) --results '$(RESULTS)' --device $(DEVICE) $(MEASURE_ARGS)
 
 docs: $(VENV)/.dev
 	$(BIN)/spmvbench formats --update docs/formats

@@ -45,6 +45,19 @@ def site(built):
     return {path.relative_to(built).as_posix(): path.read_text(encoding="utf-8") for path in built.rglob("*.html")}
 
 
+def test_every_page_is_in_the_navigation_and_linked_from_the_first():
+    """Once in the navigation; those of docs/ that are no format's also in README.md, the first page."""
+    listed = re.findall(r"([\w/]+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(listed) == len(set(listed)), "no page twice"
+    files = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    files = {name for name in files if not name.startswith("example/")}
+    # Names in capitals are files of the repository's root, which become pages with names of their own.
+    made = re.findall(r'"([a-z_]+)\.md"', (ROOT / "docs" / "site.py").read_text(encoding="utf-8"))
+    assert {*files, *made} == set(listed)
+    first = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in sorted(files) if "/" not in name and f"(docs/{name}.md" not in first] == []
+
+
 @pytest.mark.slow  # they wait for the site
 def test_every_page_is_there_and_leads_to_all_others(site):
     pages = re.findall(r"([\w/]+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)

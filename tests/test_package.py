@@ -1,5 +1,6 @@
 """A wheel holds everything, and runs where no checkout is near."""
 
+import importlib.util
 import os
 import re
 import shutil
@@ -111,6 +112,42 @@ def test_version_comes_from_tags_or_does_without(tmp_path):
     assert hatch(tmp_path / "unpacked" / "spmvbench-1.2.3", "version") == "1.2.3"
     git("commit", "--quiet", "--allow-empty", "--message=two")
     assert hatch(clone, "version").startswith("1.2.4.dev1+g")
+
+
+@pytest.mark.slow
+def test_sdist_and_wheel_of_it_are_built_and_checked(tmp_path):
+    """As the workflow of a release does: the wheel is built from the sdist, so that the sdist is complete."""
+    if importlib.util.find_spec("build") is None:
+        pytest.skip("needs build (pip install build)")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path, ROOT]
+    subprocess.run(command, check=True, capture_output=True)
+    (sdist,), (wheel,) = tmp_path.glob("*.tar.gz"), tmp_path.glob("*.whl")
+    with tarfile.open(sdist) as tar:
+        names = {name.partition("/")[2] for name in tar.getnames()}
+    assert {"README.md", "LICENSE", "CITATION.cff", "mkdocs.yml", "configs/measure.toml"} <= names
+    assert not [name for name in names if name.startswith("results/")]
+    assert "spmvbench/configs/measure.toml" in zipfile.ZipFile(wheel).namelist()
+    if importlib.util.find_spec("twine") is not None:
+        subprocess.run([sys.executable, "-m", "twine", "check", "--strict", sdist, wheel], check=True)
+
+
+def test_the_release_workflow_runs_commands_that_exist():
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    assert 'tags: ["v*"]' in text
+    for words in ("python -m build\n", "twine check --strict dist/*", "make test"):
+        assert words in text
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(r"^test:", makefile, re.MULTILINE)
+
+
+def test_the_concept_doi_is_a_placeholder_and_says_so():
+    """Until an archive assigns one: no field that programs read as a DOI may have an invented one."""
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert not re.search(r"^doi:", text, re.MULTILINE)
+    value = re.search(r"^  - type: (\w+)\n    value: (\S+)\n    description: (.+)$", text, re.MULTILINE)
+    assert value is not None
+    kind, number, about = value.groups()
+    assert (kind, "PLACEHOLDER" in number, about.startswith("Placeholder")) == ("other", True, True)
 
 
 def test_package_knows_its_version():

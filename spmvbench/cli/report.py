@@ -154,8 +154,8 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
     "--beside",
     metavar="RUN",
     shell_complete=completion.runs,
-    help="Add the rows of another run of the same matrices, such as h200-all of results/published, with its name in "
-    "their labels. Both must be of one GPU model.",
+    help="Another run of the same matrices, such as h200-all of results/published. Of the same GPU model: add its "
+    "rows, with its name in their labels. Of another: compare the two cards.",
 )
 @click.option(
     "--baseline", metavar="FORMAT", help="Format that speed-up and break-even are relative to. Default: plain CSR."
@@ -273,6 +273,7 @@ def _write(
     from spmvbench.reports import figures as known
     from spmvbench.reports import page, style
     from spmvbench.reports import published as papers
+    from spmvbench.rows import store
     from spmvbench.site import runs as site_runs
     from spmvbench.site import writing
 
@@ -288,8 +289,18 @@ def _write(
             if rows.empty:
                 raise UsageError(f"no row has {column} {' or '.join(chosen)}: there is {', '.join(present)}")
     rows = _once(rows)
-    if beside is not None:
-        rows = _with_rows_of(rows, beside, folders[0].parent)
+    other = None if beside is None else _other_run(beside, folders[0].parent)
+    second_card = None
+    if other is not None:
+        from spmvbench.reports import cards
+
+        second = rows_of(other)
+        if cards.differ(rows, second):
+            if site is not None:
+                raise UsageError("--beside a run of another card writes files beside the page: use --out, not --site")
+            second_card = second
+        else:
+            rows = duels.beside(rows, second, other.name)
     rows = _narrowed(rows, formats, matrix, group, min_nnz)
     pair = None if duel is None else _pair(rows, duel)
     shared, home = ("", "") if site is None else writing.shared(site, out)
@@ -321,6 +332,11 @@ def _write(
             watch=watch,
         )
         more = [] if pair is None else duels.write(rows, *pair, out, images)
+        carried = None
+        if second_card is not None and other is not None:
+            ratio = cards.bandwidth_ratio(environment, store.environment(other))
+            carried, files = cards.write(rows, second_card, ratio, out, images)
+            more += files
     width = max((len(drawn.name) for drawn in report.drawn), default=0)
     for drawn in report.drawn if site is None else ():
         click.echo(f"  {drawn.name:{width}}  {', '.join(path.name for path in drawn.files)}")
@@ -336,20 +352,32 @@ def _write(
         click.echo(f"  {path.name}")
     if pair is not None:
         _echo_duel(rows, *pair)
+    if carried is not None and second_card is not None:
+        _echo_cards(carried, cards.names(rows)[0], cards.names(second_card)[0], ratio)
     click.echo(f"Report: {report.page}")
     return report.page
 
 
-def _with_rows_of(rows: pd.DataFrame, run: str, results: Path) -> pd.DataFrame:
-    """The rows with those of another run, by its folder, or its name beside these rows or among the published runs."""
-    from spmvbench.reports import duel
+def _other_run(run: str, results: Path) -> Path:
+    """The folder of another run, by its folder, or its name beside these rows or among the published runs."""
     from spmvbench.rows import store
 
     try:
-        folder = store.folder(run, results)
+        return store.folder(run, results)
     except UsageError:
-        folder = store.folder(run, PUBLISHED)
-    return duel.beside(rows, store.load(folder), folder.name)
+        return store.folder(run, PUBLISHED)
+
+
+def _echo_cards(over: pd.DataFrame, here: str, there: str, bandwidths: float) -> None:
+    """Print what carries over to another card, a line for each matrix."""
+    known = "" if bandwidths != bandwidths else f"; ratio of their bandwidths {bandwidths:.2f}"
+    click.echo(f"Time on {there} over time on {here}{known}")
+    for row in over.itertuples():
+        ranks = "" if row.rank_correlation != row.rank_correlation else f", ranks correlate {row.rank_correlation:.3f}"
+        click.echo(
+            f"  {row.matrix}, {row.setting}: {row.formats} formats, {row.low:.2f} to {row.high:.2f}, median "
+            f"{row.middle:.2f}{ranks}; {row.best} loses {100 * row.lost:.1f} %"
+        )
 
 
 def _pair(rows: pd.DataFrame, text: str) -> tuple[str, str]:

@@ -1,0 +1,57 @@
+"""Times of one card over those of another: by matrix and format, and what carries over from card to card."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from spmvbench.analysis.cases import verified
+
+CASE = ["setting", "matrix", "label"]
+
+
+def ratios(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
+    """The time on another card over that of these rows, for every case verified on both.
+
+    rows, others: as `latest_cases`; a case has the same content of its matrix (matrix_sha256) in both. Columns setting,
+    matrix, nnz, label, t_here, t_there (seconds) and ratio (t_there over t_here; above 1: this card is faster), ordered
+    by setting, matrix and label.
+    """
+    here, there = (verified(part) for part in (rows, others))
+    here, there = (part[part["t_median"] > 0] for part in (here, there))
+    key = ["matrix_sha256", "dtype", "mode", "op", "order", "label"]
+    times = there.drop_duplicates(key, keep="last").set_index(key)["t_median"].rename("t_there")
+    both = here.join(times, on=key, how="inner").rename(columns={"t_median": "t_here"})
+    both = both.assign(ratio=both["t_there"] / both["t_here"]).sort_values(CASE, ignore_index=True)
+    return both[["setting", "matrix", "nnz", "label", "t_here", "t_there", "ratio"]]
+
+
+def carried_over(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for each setting and matrix of `ratios`: what of the ranking and of the speed carries over.
+
+    Columns setting, matrix, formats, rank_correlation (Spearman's of the times; NaN for fewer than three formats), low,
+    middle, high (smallest, median and largest ratio), best (the fastest format here) and lost (time there of `best`
+    over the best time there, minus 1).
+    """
+    found = []
+    for (setting, matrix), part in table.groupby(["setting", "matrix"], observed=True):
+        here, there = part["t_here"].to_numpy(), part["t_there"].to_numpy()
+        ranks = (part["t_here"].rank(), part["t_there"].rank())
+        best = int(np.argmin(here))
+        found.append(
+            {
+                "setting": setting,
+                "matrix": matrix,
+                "formats": len(part),
+                "rank_correlation": float(np.corrcoef(*ranks)[0, 1]) if len(part) > 2 else math.nan,
+                "low": float(part["ratio"].min()),
+                "middle": float(part["ratio"].median()),
+                "high": float(part["ratio"].max()),
+                "best": part["label"].iloc[best],
+                "lost": float(there[best] / there.min() - 1),
+            }
+        )
+    columns = ["setting", "matrix", "formats", "rank_correlation", "low", "middle", "high", "best", "lost"]
+    return pd.DataFrame(found, columns=columns)

@@ -1,0 +1,135 @@
+"""Description of published runs as an RO-Crate: ro-crate-metadata.json, from the files of the runs themselves.
+
+``python -m spmvbench.bundles.crate results/published`` writes it into that folder: before a release, and after a run
+was added. Follows the RO-Crate 1.1 specification (https://w3id.org/ro/crate/1.1).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from spmvbench import paths
+from spmvbench.errors import UsageError
+from spmvbench.rows import store
+
+NAME = "ro-crate-metadata.json"
+CONTEXT = SPECIFICATION = "https://w3id.org/ro/crate/1.1"
+TYPES = {
+    ".parquet": "application/vnd.apache.parquet",
+    ".json": "application/json",
+    ".md": "text/markdown",
+    ".toml": "application/toml",
+    ".svg": "image/svg+xml",
+}
+LICENSE = "https://spdx.org/licenses/BSD-3-Clause"
+SOFTWARE = "#spmvbench"
+
+
+def described(folder: Path) -> dict[str, Any]:
+    """The crate of all runs in a folder: a data set for each run, its files with sizes and SHA-256, and its devices.
+
+    Raises UsageError if the folder has no run, SpmvbenchError if a run cannot be read.
+    """
+    runs = sorted(path.parent for path in folder.glob(f"*/{store.ROWS}"))
+    if not runs:
+        raise UsageError(f"{folder} holds no run")
+    graph: list[dict[str, Any]] = []
+    devices: set[str] = set()
+    dates: list[str] = []
+    for run in runs:
+        sessions = store.environment(run)["sessions"]
+        here = sorted({str(one["properties"]["device_name"]) for one in sessions if "properties" in one})
+        devices |= set(here)
+        dates += [str(one["started"])[:10] for one in sessions]
+        files = [path for path in sorted(run.iterdir()) if path.is_file() and path.suffix in TYPES]
+        title, about = _titled(run)
+        graph.append(
+            {
+                "@id": f"{run.name}/",
+                "@type": "Dataset",
+                "name": title,
+                "description": about,
+                "dateCreated": min((str(one["started"])[:10] for one in sessions), default=""),
+                "license": {"@id": LICENSE},
+                "instrument": [{"@id": _anchor(device)} for device in here],
+                "softwareVersion": sorted({str(one["git"]) for one in sessions if one.get("git")}),
+                "hasPart": [{"@id": f"{run.name}/{path.name}"} for path in files],
+            }
+        )
+        graph += [_file(run, path) for path in files]
+    root = {
+        "@id": "./",
+        "@type": "Dataset",
+        "name": "Published runs of spmvbench",
+        "description": "Times of storage formats for sparse matrix-vector multiplication on GPUs; one row per case.",
+        "datePublished": max(dates, default=""),
+        "license": {"@id": LICENSE},
+        "hasPart": [{"@id": f"{run.name}/"} for run in runs],
+        "isBasedOn": {"@id": SOFTWARE},
+    }
+    descriptor = {
+        "@id": NAME,
+        "@type": "CreativeWork",
+        "conformsTo": {"@id": SPECIFICATION},
+        "about": {"@id": "./"},
+    }
+    software = {
+        "@id": SOFTWARE,
+        "@type": "SoftwareSourceCode",
+        "name": "spmvbench",
+        "programmingLanguage": ["Python", "CUDA C++"],
+        "license": {"@id": LICENSE},
+    }
+    license_ = {"@id": LICENSE, "@type": "CreativeWork", "name": "BSD-3-Clause"}
+    made = [{"@id": _anchor(device), "@type": "Thing", "name": device} for device in sorted(devices)]
+    return {"@context": f"{CONTEXT}/context", "@graph": [descriptor, root, software, license_, *made, *graph]}
+
+
+def text(folder: Path) -> str:
+    """The crate as the file has it."""
+    return json.dumps(described(folder), indent=1, ensure_ascii=False) + "\n"
+
+
+def _titled(run: Path) -> tuple[str, str]:
+    """The heading of a run's README and its first paragraph of words; the run's name and nothing without one."""
+    try:
+        words = (run / "README.md").read_text(encoding="utf-8")
+    except OSError:
+        return run.name, ""
+    parts = [" ".join(part.split()) for part in words.split("\n\n")]
+    about = next((part for part in parts if not part.startswith(("#", "```"))), "")
+    return parts[0].lstrip("# "), about
+
+
+def _file(run: Path, path: Path) -> dict[str, Any]:
+    content = path.read_bytes()
+    return {
+        "@id": f"{run.name}/{path.name}",
+        "@type": "File",
+        "name": path.name,
+        "encodingFormat": TYPES[path.suffix],
+        "contentSize": str(len(content)),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+
+
+def _anchor(device: str) -> str:
+    return "#" + "-".join(device.lower().split())
+
+
+def main() -> None:
+    """Write the crate of the folder that is named."""
+    if len(sys.argv) != 2:
+        raise UsageError("name the folder of the runs: python -m spmvbench.bundles.crate results/published")
+    folder = Path(sys.argv[1])
+    with paths.written_whole(folder / NAME) as file:
+        file.write(text(folder).encode())
+    print(f"{folder / NAME}: {len(described(folder)['@graph'])} entities")
+
+
+if __name__ == "__main__":
+    main()

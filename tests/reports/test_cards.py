@@ -1,0 +1,83 @@
+"""Two cards side by side: ratios by format and matrix, and what carries over."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from spmvbench.analysis import cards
+from spmvbench.analysis.cases import latest_cases
+from spmvbench.errors import UsageError
+from spmvbench.reports import cards as reports
+from spmvbench.rows import store
+from tests.reports.conftest import generated_rows
+
+FORMATS = {"csr-vector": (4.0, 0.7, 0.0), "csr5": (4.4, 0.78, 0.0), "ell": (4.0, 0.8, 0.1)}
+SLOWER = {"csr-vector": 1.2, "csr5": 1.3, "ell": 2.0}
+
+
+@pytest.fixture(scope="module")
+def few():
+    rows = generated_rows(4, FORMATS, seed=5)
+    return rows[(rows["mode"] == "hot") & (rows["dtype"] == "f64")]
+
+
+@pytest.fixture(scope="module")
+def there(few):
+    slower = few["t_median"] * few["label"].map(SLOWER)
+    return few.assign(t_median=slower, device_name="NVIDIA Other", run_id="other")
+
+
+def test_ratios_are_those_of_the_times(few, there):
+    table = cards.ratios(latest_cases(few), latest_cases(there))
+    good = few[few["status"] == "ok"]
+    assert len(table) == len(good)
+    assert np.allclose(table["ratio"], table["label"].map(SLOWER))
+    # A matrix of the same name with other content is another case.
+    other = there.assign(matrix_sha256="0" * 64)
+    assert cards.ratios(latest_cases(few), latest_cases(other)).empty
+
+
+def test_what_carries_over():
+    made = pd.DataFrame(
+        {
+            "setting": "f64 hot",
+            "matrix": "a",
+            "nnz": 1,
+            "label": list("pqr"),
+            "t_here": [1.0, 2, 3],
+            "t_there": [4.0, 2, 6],
+        }
+    )
+    (row,) = cards.carried_over(made.assign(ratio=made["t_there"] / made["t_here"])).to_dict("records")
+    assert row["rank_correlation"] == pytest.approx(0.5) and row["formats"] == 3
+    assert (row["low"], row["middle"], row["high"]) == (1, 2, 4)
+    assert row["best"] == "p" and row["lost"] == pytest.approx(1.0), "4 there, where q takes 2"
+    two = cards.carried_over(made.head(2).assign(ratio=1.0))
+    assert np.isnan(two["rank_correlation"]).all()
+
+
+def test_the_report_compares_two_cards(few, there, command, tmp_path):
+    for name, rows, bandwidth in (("mine", few, 4800.0), ("theirs", there, 3200.0)):
+        for row in rows.assign(run_id=name).to_dict("records"):
+            store.append(tmp_path / name, row)
+        session = {"started": "2026-03-01", "device": "cuda:0", "read_bandwidth_gbps": bandwidth}
+        store.append_session(tmp_path / name, session)
+    words = ["report", "mine", "--results", tmp_path, "--beside", "theirs", "--figures", "bytes"]
+    result = command(*words)
+    assert result.code == 0, result.err
+    assert "ratio of their bandwidths 1.50" in result.out and "formats, 1.20 to 2.00, median 1.30" in result.out
+    out = tmp_path / "mine" / "report"
+    table = pd.read_csv(out / "cards.csv")
+    assert set(table["there"]) == {"NVIDIA Other"} and np.allclose(table["ratio"], table["label"].map(SLOWER))
+    assert np.allclose(table["bandwidths"], 1.5)
+    assert (out / "cards.svg").stat().st_size > 3000 and "Rank correlation" in (out / "cards.tex").read_text()
+    assert "(theirs)" not in (out / "figures" / "bytes.csv").read_text(), "rows of another card enter no figure"
+    refused = command(*words, "--site", tmp_path)
+    assert refused.code == 2 and "--beside a run of another card" in refused.err
+
+
+def test_cards_without_a_case_in_common_are_refused(few, there, tmp_path):
+    with pytest.raises(UsageError, match="no case was verified on both"):
+        reports.write(few, there.assign(matrix_sha256="0" * 64), 1.5, tmp_path, ["svg"])
+    assert reports.differ(few, there) and not reports.differ(few, few)
+    assert np.isnan(reports.bandwidth_ratio({}, {"read_bandwidth_gbps": 1.0}))

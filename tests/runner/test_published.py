@@ -1,0 +1,126 @@
+"""`make measure`: the published runs in order, in pieces, with an exit code that says whether all is measured."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import spmvbench
+from spmvbench import paths
+from spmvbench.errors import UsageError
+from spmvbench.rows import store
+from spmvbench.runner import published
+
+ROOT = Path(spmvbench.__file__).parents[1]
+EMULATED = ["--device", "emulated"]
+FIRST = 'matrices = ["pde:4"]\nformats = ["csr-scalar", "ell"]\ndtype = ["f64", "f32"]\nmode = ["hot"]\n'
+SECOND = 'matrices = ["uniform:50:3"]\nformats = ["coo-atomic"]\nmode = ["hot"]\nenergy = 0.01\n'
+LIST = """
+[[step]]
+config = "first"
+dtype = "f64"
+[[step]]
+config = "second"
+[[step]]
+config = "first"
+"""
+
+
+@pytest.fixture
+def listed(tmp_path):
+    folder = tmp_path / "list"
+    folder.mkdir()
+    for name, text in (("first", FIRST), ("second", SECOND), ("measure", LIST)):
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+    return folder / "measure.toml"
+
+
+def test_every_step_of_the_published_list_is_a_configuration():
+    found = published.steps(paths.configs() / "measure.toml")
+    assert (found[0].name, found[0].options) == ("headline", ("--dtype", "f64", "--mode", "hot"))
+    assert {"headline", "applications", "irregular", "values", "transposed", "orders", "solvers", "suitesparse"} <= {
+        step.name for step in found
+    }
+    last = {step.name: step for step in found}
+    assert [step.name for step in last.values() if step.options] == [], "a narrowed run is completed by a later step"
+
+
+def test_each_configuration_of_the_published_list_makes_cases(command, tmp_path, request):
+    """Only those that need no real matrix."""
+    for name in {step.name for step in published.steps(paths.configs() / "measure.toml")}:
+        if name in ("orders", "suitesparse", "ehyb", "tilespmv", "tilespmspv", "fastload", "survey"):
+            continue
+        result = command("run", "--config", name, "--dry-run", "--results", tmp_path)
+        assert result.code == 0 and f"{tmp_path / name}: " in result.out, (name, result.err)
+
+
+def test_steps_are_measured_in_order_and_once(listed, tmp_path, capfd):
+    todo = published.steps(listed)
+    assert [str(step) for step in todo] == ["first f64", "second", "first"]
+    assert published.measure("toy", todo[:1], tmp_path, EMULATED, 600) == published.MEASURED
+    assert set(store.load(tmp_path / "toy-first")["dtype"]) == {"f64"}
+    assert published.measure("toy", todo, tmp_path, EMULATED, 600) == published.MEASURED
+    rows = store.load(tmp_path / "toy-first")
+    assert len(rows) == 4 and rows["case_id"].is_unique and (rows["status"] == "ok").all()
+    assert len(store.load(tmp_path / "toy-second")) == 1
+    assert "second: measured" in capfd.readouterr().out
+    # No time left: nothing is begun, and it says so.
+    assert published.measure("toy", todo, tmp_path, EMULATED, 0) == published.UNFINISHED
+    assert "first f64: stopped after 0 s; 3 of 3 steps are left" in capfd.readouterr().out
+
+
+def test_a_step_that_cannot_be_measured_does_not_end_the_others(listed, tmp_path, capfd):
+    (listed.parent / "first.toml").write_text('matrices = ["pde:nothing"]\nmode = ["hot"]\n', encoding="utf-8")
+    assert published.measure("toy", published.steps(listed)[1:], tmp_path, EMULATED, 600) == published.FAILED
+    out = capfd.readouterr().out
+    assert "second: measured" in out and "first: not measured" in out and "1 of 2 steps failed" in out
+
+
+def test_a_run_that_was_stopped_goes_on_with_whole_rows(tmp_path):
+    """Wherever the signal meets it: before the first row, between two, or after the last."""
+    formats = ["csr-scalar", "ell", "coo-atomic", "csr-vector", "sell", "hyb"]
+    text = f"matrices = ['pde:6', 'pde:4']\nformats = {formats}\nmode = ['hot']\n"
+    (tmp_path / "many.toml").write_text(text, encoding="utf-8")
+    step = published.Step(str(tmp_path / "many.toml"), "many")
+    assert published.measure("toy", [step], tmp_path, EMULATED, 3, grace=1.5) in (
+        published.UNFINISHED,
+        published.MEASURED,
+    )
+    assert published.measure("toy", [step], tmp_path, EMULATED, 600) == published.MEASURED
+    rows = store.load(tmp_path / "toy-many")
+    assert len(rows) == 12 and rows["case_id"].is_unique and (rows["status"] == "ok").all()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "names no step"),
+        ('[[step]]\nconfig = "nothing"', "'nothing', which does not exist"),
+        ('[[step]]\nconfig = "demo"\nbudget = 1', "unknown key budget"),
+        ("[[step", "cannot read"),
+    ],
+)
+def test_a_wrong_list_is_refused(tmp_path, text, said):
+    (tmp_path / "list.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=said):
+        published.steps(tmp_path / "list.toml")
+
+
+def test_the_card_must_be_the_device(listed, tmp_path, capsys):
+    words = ["--steps", str(listed), "--results", str(tmp_path), "--device", "emulated"]
+    assert published.main(["h200", *words]) == published.WRONG
+    assert "not h200: name it as CARD" in capsys.readouterr().err
+    assert published.main(["../h200", *words]) == published.WRONG
+
+
+@pytest.mark.skipif(not (ROOT / "Makefile").is_file(), reason="needs a checkout (git clone)")
+def test_make_measures_and_goes_on(listed, tmp_path):
+    make = ["make", "--silent", "measure", f"MEASURE={sys.executable} -m spmvbench.runner.published"]
+    make += [f"STEPS={listed}", f"RESULTS={tmp_path}", "DEVICE=emulated"]
+    refused = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2 and "name the card" in refused.stderr
+    for _ in range(2):
+        done = subprocess.run([*make, "CARD=emulated"], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert len(store.load(tmp_path / "emulated-first")) == 4
