@@ -56,6 +56,7 @@ def relinked(text: str, place: str, page: str) -> str:
         if not (ROOT / linked).exists():
             raise PluginError(f"a link leads nowhere: {target} in {place}")
         inside = linked.startswith("docs/") and not linked.startswith("docs/example") and (ROOT / linked).is_file()
+        inside = inside and not linked.endswith(".py")  # exclude_docs of mkdocs.yml
         if linked in pages or inside:
             goal = pages.get(linked, linked.removeprefix("docs/"))
             return f"{sign}[{words}]({posixpath.relpath(goal, posixpath.dirname(page) or '.')}{hash_}{anchor})"
@@ -65,7 +66,7 @@ def relinked(text: str, place: str, page: str) -> str:
             return f'<a href="{posixpath.relpath(goal, posixpath.dirname(page) or ".")}">{words}</a>'
         return words if words in (path, linked, f"`{linked}`") else f"{words} (`{linked}`)"
 
-    return re.sub(r"(!?)\[([^\]\n]*)\]\(([^)\s]+)\)", changed, text)
+    return re.sub(r"(!?)\[([^\]\n]*(?:\n[^\]\n]+)?)\]\(([^)\s]+)\)", changed, text)
 
 
 def sections(page: str) -> str:

@@ -84,6 +84,17 @@ def test_generated_pages_hold_everything(site):
 
 
 @pytest.mark.slow  # they wait for the site
+def test_every_link_leads_to_a_file(site, built):
+    checked = 0
+    for name, text in site.items():
+        for link in re.findall(r'<a [^>]*href="([^"#]+)', text):
+            if name != "404.html" and "://" not in link and not re.match(r"mailto:|(\.\./)?results/", link):
+                assert (built / name).parent.joinpath(link).is_file(), (name, link)
+                checked += 1
+    assert checked > 1000
+
+
+@pytest.mark.slow  # they wait for the site
 def test_published_runs_are_links_to_their_reports(site):
     assert '<a href="results/h200-all/report/index.html">h200-all</a>' in site["index.html"]
     assert '<a href="results/h200-survey/report/index.html">' in site["reproduce.html"]

@@ -127,7 +127,7 @@ def test_chosen_figures_stand_in_the_order_of_the_page():
 def test_figure_draws_its_table(figure, about, options, environment):
     about = about.assign(program=about["label"].str[:3])  # some names of each family are one program
     table = figure.data(about, options)
-    assert len(table) and set(table.get("label", [])) - {""} <= set(about["label"])
+    assert len(table) and set(table.get("label", [])) - {"", "all formats"} <= set(about["label"])
     assert "Broken/archive" not in set(table.get("matrix", []))
     assert hasattr(figure, "draw") or hasattr(figure, "show")
     if hasattr(figure, "draw"):
