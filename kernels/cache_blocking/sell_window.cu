@@ -210,7 +210,12 @@ __device__ __forceinline__ void stage(V* window, int first, int columns, int col
   constexpr int VECTOR = 16 / sizeof(V), SIZE = sizeof(V);
   if (reinterpret_cast<unsigned long long>(x) % 16 == 0) {  // a window's first column is a multiple of four
     for (int i = threadIdx.x * VECTOR; i < columns; i += THREADS * VECTOR) {
-      copy_async<16>(window + i, x + first + i, min(16, (cols - first - i) * SIZE));
+      if (first + i + VECTOR <= cols) {
+        copy_async<16>(window + i, x + first + i);
+      } else {  // beyond x
+#pragma unroll
+        for (int u = 0; u < VECTOR; ++u) window[i + u] = first + i + u < cols ? x[first + i + u] : V(0);
+      }
     }
   } else {
     for (int i = threadIdx.x; i < columns; i += THREADS) copy_async<SIZE>(window + i, x + first + i);
