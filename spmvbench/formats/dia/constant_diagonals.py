@@ -36,7 +36,7 @@ class FewDiagonals(Adding):
     project_kernel = True
 
     rows = Parameter(4, "rows of a thread", choices=(1, 2, 4, 8))
-    threads = Parameter(256, "threads of a block", choices=(128, 256, 512))
+    threads = Parameter(128, "threads of a block", choices=(128, 256, 512))
 
     mask: Array  # bit d is set if there is an entry on diagonal d
     offset: Array  # (diagonals,), int32: col - row, ascending
