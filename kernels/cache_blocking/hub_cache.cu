@@ -22,7 +22,6 @@ __device__ __forceinline__ V load_x(Hubs<V> hubs, int place) {
 template <typename V>
 __global__ void prepare(int n, const int* __restrict__ order, const V* __restrict__ x, V* __restrict__ ordered,
                         int rows, V* __restrict__ y) {
-  let_next_start();
   const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
   for (long long i = global_thread(); i < n; i += stride) ordered[i] = __ldg(x + load_stream(order + i));
   for (long long i = global_thread(); i < rows; i += stride) y[i] = V(0);
@@ -30,33 +29,15 @@ __global__ void prepare(int n, const int* __restrict__ order, const V* __restric
 
 // Blocks that stay, so that each fills its cache once; their warps take tiles in turn. y is zero. No second block has
 // room next to one's cache: without the 1 the compiler leaves registers for it, and gathers wait for each other.
-// EARLY: the cache is filled from x as it comes, while `prepare` still runs.
-template <typename V, typename I, int SIGMA, int BATCH, bool EARLY, typename S = V>
+template <typename V, typename I, int SIGMA, int BATCH, typename S = V>
 __global__ void __launch_bounds__(THREADS, 1)
     hub_cache(int rows, int cached, int tiles, int first_row, const I* __restrict__ row_ptr,
               const unsigned* __restrict__ tile_ptr, const unsigned* __restrict__ tile_desc,
               const int* __restrict__ empty_ptr, const int* __restrict__ empty_offset, const int* __restrict__ col_idx,
-              const S* __restrict__ values, const int* __restrict__ order, const V* __restrict__ unordered, const V* x,
-              V* __restrict__ y) {
-  constexpr int FILL = 8;  // values of a thread, in flight
+              const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* const cache = reinterpret_cast<V*>(dynamic_shared);
-  if constexpr (EARLY) {
-    for (int begin = threadIdx.x; begin < cached; begin += FILL * THREADS) {
-      V value[FILL];
-#pragma unroll
-      for (int u = 0; u < FILL; ++u) {
-        value[u] = __ldg(unordered + __ldg(order + min(begin + u * THREADS, cached - 1)));
-      }
-#pragma unroll
-      for (int u = 0; u < FILL; ++u) {
-        if (begin + u * THREADS < cached) cache[begin + u * THREADS] = value[u];
-      }
-    }
-    x = after_previous(x);
-  } else {
-    for (int i = threadIdx.x; i < cached; i += blockDim.x) cache[i] = __ldg(x + i);
-  }
+  for (int i = threadIdx.x; i < cached; i += blockDim.x) cache[i] = __ldg(x + i);
   __syncthreads();
 
   const Tiles<V, int, const S*> a{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};

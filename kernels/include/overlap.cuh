@@ -17,14 +17,3 @@ __device__ __forceinline__ void wait_for_previous() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-
-// Waits, and returns the pointer to what the first kernel has written: loads through it are not moved before the wait,
-// as loads of memory that is read only may be.
-template <typename T>
-__device__ __forceinline__ T* after_previous(T* written) {
-  wait_for_previous();
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("" : "+l"(written)::"memory");
-#endif
-  return written;
-}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv
-from spmvbench.formats.base import Launch, Parameter, after_zeros, cbool, ctype, register
+from spmvbench.formats.base import Launch, Parameter, ctype, register
 from spmvbench.formats.cache_blocking.hub import Csr5Hub
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.kernels import constant
@@ -32,17 +32,16 @@ class HubCache(Csr5Hub):
 
     hubs = Parameter(0, "most columns that are cached; 0: as many as fill 70 % of the shared memory", low=0)
     sigma = Csr5Hub.sigma.defaulting(6)
-    early = Parameter(False, "fill the cache from x as it comes, while the kernel that orders x still runs")
 
     cached: int  # hubs
     blocks: int  # one per multiprocessor
 
     @classmethod
-    def estimate(cls, a: Csr, *, hubs: int, early: bool, **params: Any) -> int:
+    def estimate(cls, a: Csr, *, hubs: int, **params: Any) -> int:
         return super().estimate(a, **params)
 
     @classmethod
-    def convert(cls, a: Csr, *, hubs: int, early: bool, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *, hubs: int, **params: Any) -> dict[str, Any]:
         found, limits = super().convert(a, **params), device_limits(a)
         most = limits.shared_bytes // a.vector_dtype.itemsize
         cached = min(min(hubs, most) or int(SHARE * most), len(found["order"]))
@@ -53,12 +52,13 @@ class HubCache(Csr5Hub):
         ordered = self.xp.empty(len(self.order), dtype=x.dtype)
         types, warps, matrix = self.csr5.shares
         prepare = (n, self.order, x, ordered, rows, y)
-        args = (rows, np.int32(self.cached), *matrix, self.order, x, ordered, y)
+        args = (rows, np.int32(self.cached), *matrix, ordered, y)
         grid, window = min(self.blocks, cdiv(warps * 32, THREADS)), self.cached * x.dtype.itemsize
         threads, source = 4 * 256, "cache_blocking/hub_cache.cu"
-        first = Launch(source, f"prepare<{value}>", cdiv(max(int(n), int(rows)), threads), 256, prepare)
-        product = Launch(source, f"hub_cache<{value}, {types}, {cbool(self.early)}>", grid, THREADS, args, window)
-        return after_zeros(first, product) if self.early else [first, product]
+        return [
+            Launch(source, f"prepare<{value}>", cdiv(max(int(n), int(rows)), threads), 256, prepare),
+            Launch(source, f"hub_cache<{value}, {types}>", grid, THREADS, args, window),
+        ]
 
     @property
     def detail(self) -> dict[str, Any]:

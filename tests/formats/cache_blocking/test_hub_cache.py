@@ -23,9 +23,7 @@ def test_no_more_is_cached_than_fits(params, cached):
     assert fmt.blocks == 3
 
 
-@pytest.mark.parametrize(
-    "spec", ["hub-cache[hubs=20]", "hub-cache[hubs=64,sigma=8]", "hub-cache[hubs=3000,early=true]"]
-)
+@pytest.mark.parametrize("spec", ["hub-cache[hubs=20]", "hub-cache[hubs=64,sigma=8]"])
 @pytest.mark.parametrize("name", ["power law", "one full row", "wide"])
 def test_few_hubs(spec, name, emulated):
     testing.check_product(spec, testing.hard_matrices()[name], emulated)
