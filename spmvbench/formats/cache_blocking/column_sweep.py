@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets, on_host, run_ptr, stable_order
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, on_host, stable_order
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, device_limits, runner
 from spmvbench.formats.kernels import constant
@@ -122,36 +122,6 @@ def chunks_of(a: Csr, blocks: int, most_rows: int) -> int:
     return int(cdiv(a.xp.bincount(key, minlength=1), CHUNK).sum())
 
 
-def spread_over_banks(found: dict[str, Array], entries: int) -> dict[str, Array]:
-    """The arrays with entries moved inside of windows of about so many, so that threads of a warp add to other banks.
-
-    Shared memory has 32 banks of 4 bytes. As many threads as have different banks, 32 in single and 16 in double
-    precision, take an entry of each bank in turn, first in the order of columns; padding stays last.
-    """
-    panel, places, values = found["panel"], found["places"], found["values"]
-    if not len(panel):
-        return found
-    xp, chunks, banks = array_module(places), len(panel), 128 // values.dtype.itemsize
-    begins = xp.ones(chunks, dtype=bool)  # of a stretch: what a block has of a panel
-    begins[1:] = panel[1:] != panel[:-1]
-    begins[found["chunk_start"][:-1][xp.diff(found["chunk_start"]) > 0]] = True
-    first = xp.flatnonzero(begins)
-    inside = xp.arange(chunks) - first[xp.cumsum(begins) - 1]
-    window = xp.repeat(xp.cumsum(inside % (entries // CHUNK) == 0) - 1, CHUNK)
-
-    row = places >> np.uint32(16)
-    bank = (row % np.uint32(banks)).astype(np.int64)
-    padding = row == PADDING
-    of_bank = window * (banks + 1) + xp.where(padding, banks, bank)
-    order = stable_order(of_bank, int(window[-1] + 1) * (banks + 1))
-    begin = run_ptr(of_bank[order])
-    rank = xp.empty(len(places), dtype=np.int64)
-    rank[order] = xp.arange(len(places)) - begin[expand(begin, len(places))]
-    turn = xp.where(padding, entries, rank)
-    order = stable_order((window * (entries + 1) + turn) * banks + bank, int(window[-1] + 1) * (entries + 1) * banks)
-    return found | {"places": places[order], "values": values[order]}
-
-
 @register
 class ColumnSweep(Format):
     """Rows in blocks with their part of y in shared memory; a block reads its entries column by column.
@@ -179,12 +149,6 @@ class ColumnSweep(Format):
     parts = Parameter(1, "thread blocks per row block, each for a range of its columns", low=1, high=64)
     chunks = Parameter(
         0, "chunks per warp in flight; 0: 2 in f64, 4 in f32, the fastest on an H200", choices=(0, 1, 2, 4, 8)
-    )
-
-    spread = Parameter(
-        0,
-        "entries in whose order threads of a warp add to different banks of shared memory; 0: columns alone decide",
-        choices=(0, 64, 128, 256, 512),
     )
 
     row_start: Array  # (blocks + 1,), uint32: row of each block's first entry; bit 31: it began in the block before
@@ -217,8 +181,6 @@ class ColumnSweep(Format):
         row_start = cut.row.astype(np.uint32) | xp.where(cut.entry > a.row_ptr[cut.row], CONTINUED, np.uint32(0))
         run = runner(a)
         found = sorted_entries(a, cut) if run is None else by_kernels(a, cut, run)
-        if params["spread"]:
-            found = spread_over_banks(found, params["spread"])
         ends = on_host(row_start)
         first, last = ends[:-1] & ~CONTINUED, (ends[1:] & ~CONTINUED) + (ends[1:] >= CONTINUED)
         most_rows = int((last.astype(np.int64) - first).max())

@@ -85,41 +85,9 @@ def test_kernels_sort_columns_of_many_bits(checking, same_arrays):
     same_arrays(found, column_sweep.sorted_entries(a, cut), "five passes")
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        "column-sweep[sms=3,shared_bytes=1024]",
-        "column-sweep[sms=7,parts=3,chunks=1]",
-        "column-sweep[sms=3,spread=128]",
-    ],
-)
+@pytest.mark.parametrize("spec", ["column-sweep[sms=3,shared_bytes=1024]", "column-sweep[sms=7,parts=3,chunks=1]"])
 @pytest.mark.parametrize("name", ["power law", "tall", "long rows among empty"])
 def test_many_blocks_and_parts_of_them(spec, name, emulated):
     a = testing.hard_matrices()[name]
     testing.check_conversion(spec, a)
     testing.check_product(spec, a, emulated)
-
-
-def collisions(fmt, threads, banks):
-    """Entries of the fullest bank in each group of `threads` threads, on average."""
-    row = (fmt.places >> 16).reshape(-1, threads).astype(np.int64)
-    counts = [np.bincount(part[part < column_sweep.PADDING] % banks, minlength=1).max() for part in row]
-    return float(np.mean(counts))
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_threads_of_a_warp_add_to_different_banks(dtype):
-    a = load("uniform:6000:12").astype(dtype)
-    plain = get("column-sweep").from_csr(a, sms=1)
-    threads = 128 // plain.values.dtype.itemsize
-    before = collisions(plain, threads, threads)
-    for entries in (64, 256, 512):
-        fmt = get("column-sweep").from_csr(a, sms=1, spread=entries)
-        assert fmt.nbytes == plain.nbytes
-        after = collisions(fmt, threads, threads)
-        assert after < before
-        before = after  # of more entries more can be chosen
-        whole = entries * (fmt.places.size // entries)
-        windows = [np.sort(of.places[:whole].reshape(-1, entries), axis=1) for of in (fmt, plain)]
-        np.testing.assert_array_equal(*windows)  # the matrix has one panel, cut into windows from its beginning on
-    assert before < 2
