@@ -51,6 +51,11 @@ def representatives_first(keys: list) -> list:
     return [pytest.param(key, marks=pytest.mark.slow) if slow else key for key, slow in zip(keys, more, strict=True)]
 
 
+def few_for_others(key: str, most: tuple[str, ...] = TELLING) -> dict[str, sparse.csr_array]:
+    """What a representative meets; formats that share its kernels meet few, once products have met all that tell."""
+    return telling(most if key in REPRESENTATIVES else FEW)
+
+
 def names(spec: str) -> tuple[str, ...]:
     """The hard matrices that the kernels of a format with these parameters meet."""
     if spec in REPRESENTATIVES:
@@ -101,12 +106,10 @@ def instantiated(key: str, slow: bool) -> set[tuple[str, str]]:
     """Source and expression of every kernel that the products of a format below launch, with or without slow tests."""
 
     def conversions() -> Iterator[tuple[str, Csr | sparse.csr_array]]:
-        representative = key in REPRESENTATIVES
         for spec in variants(key) if slow else [key]:
-            names = HARD if spec == key else TELLING if representative else FEW
-            yield from ((spec, HARD[name]) for name in names)
+            yield from ((spec, HARD[name]) for name in names(spec))
         if slow:
-            yield from ((key, HARD[name].astype(np.float32)) for name in (HARD if representative else TELLING))
+            yield from ((key, a.astype(np.float32)) for a in few_for_others(key, tuple(HARD)).values())
         yield key, with_long_pointers(HARD["power law"])
 
     return {
@@ -193,7 +196,8 @@ def test_more_rows_than_16_bits_count(key, emulated):
 @pytest.mark.slow
 @pytest.mark.parametrize("key", SINGLE)
 def test_products_are_right_in_single_precision(key, emulated):
-    testing.over(telling(names(key)), lambda a: testing.check_product(key, a.astype(np.float32), emulated))
+    met = few_for_others(key, tuple(HARD))
+    over_taken(met, lambda a: testing.check_product(key, a.astype(np.float32), emulated))
 
 
 @pytest.mark.parametrize("key", representatives_first(ADDING))
@@ -206,7 +210,7 @@ def test_accumulate_adds_to_what_y_holds(key, emulated):
         expected = np.arange(1.0, fmt.shape[0] + 1) + np.bincount(row, value, fmt.shape[0])
         np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12)
 
-    testing.over(telling(), check)
+    over_taken(few_for_others(key), check)
 
 
 @pytest.mark.parametrize("key", representatives_first(EMULATED))
@@ -221,8 +225,8 @@ def test_no_race_and_no_access_out_of_bounds(key, checking):
                 check_one_product(key, a, checking, share)
 
     most = 5000 if plain else 1200  # the checking build is slow, and size adds nothing here
-    every = HARD if plain and key in REPRESENTATIVES else telling()
-    testing.over({name: a for name, a in every.items() if max(a.nnz, *a.shape) < most}, check)
+    every = few_for_others(key, tuple(HARD) if plain else TELLING)
+    over_taken({name: a for name, a in every.items() if max(a.nnz, *a.shape) < most}, check)
 
 
 @pytest.mark.slow

@@ -134,6 +134,7 @@ def checked(key, name, device, matrices=NAMES):
 @pytest.mark.parametrize("key", CAN)
 @pytest.mark.parametrize("name", ["f32/f64", "bf16/f32"])
 def test_formats_multiply_narrower_values(key, name, device):
+    device.precompile(launched(key, {name: NAMES}))
     right, reasons = checked(key, name, device)
     assert right, reasons
 
