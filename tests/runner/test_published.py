@@ -1,13 +1,17 @@
 """`make measure`: the published runs in order, in pieces, with an exit code that says whether all is measured."""
 
+import io
 import subprocess
 import sys
+import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
 import spmvbench
 from spmvbench import paths
+from spmvbench.cli import main
 from spmvbench.errors import UsageError
 from spmvbench.rows import store
 from spmvbench.runner import published
@@ -36,6 +40,22 @@ def listed(tmp_path):
     return folder / "measure.toml"
 
 
+@pytest.fixture
+def run_here(monkeypatch):
+    """Runs are this process's: those that end by themselves need none of their own."""
+    run = published._run
+
+    def here(words, ask_at, kill_at, log):
+        if time.monotonic() >= ask_at:
+            return run(words, ask_at, kill_at, log)
+        silent = io.StringIO()
+        with redirect_stdout(silent), redirect_stderr(silent), pytest.raises(SystemExit) as stopped:
+            main(["run", *words])
+        return stopped.value.code
+
+    monkeypatch.setattr(published, "_run", here)
+
+
 def test_every_step_of_the_published_list_is_a_configuration():
     found = published.steps(paths.configs() / "measure.toml")
     assert (found[0].name, found[0].options) == ("headline", ("--dtype", "f64", "--mode", "hot"))
@@ -55,7 +75,7 @@ def test_each_configuration_of_the_published_list_makes_cases(command, tmp_path,
         assert result.code == 0 and f"{tmp_path / name}: " in result.out, (name, result.err)
 
 
-def test_steps_are_measured_in_order_and_once(listed, tmp_path, capfd):
+def test_steps_are_measured_in_order_and_once(listed, tmp_path, run_here, capsys):
     todo = published.steps(listed)
     assert [str(step) for step in todo] == ["first f64", "second", "first"]
     assert published.measure("toy", todo[:1], tmp_path, EMULATED, 600) == published.MEASURED
@@ -64,16 +84,16 @@ def test_steps_are_measured_in_order_and_once(listed, tmp_path, capfd):
     rows = store.load(tmp_path / "toy-first")
     assert len(rows) == 4 and rows["case_id"].is_unique and (rows["status"] == "ok").all()
     assert len(store.load(tmp_path / "toy-second")) == 1
-    assert "second: measured" in capfd.readouterr().out
+    assert "second: measured" in capsys.readouterr().out
     # No time left: nothing is begun, and it says so.
     assert published.measure("toy", todo, tmp_path, EMULATED, 0) == published.UNFINISHED
-    assert "first f64: stopped after 0 s; 3 of 3 steps are left" in capfd.readouterr().out
+    assert "first f64: stopped after 0 s; 3 of 3 steps are left" in capsys.readouterr().out
 
 
-def test_a_step_that_cannot_be_measured_does_not_end_the_others(listed, tmp_path, capfd):
+def test_a_step_that_cannot_be_measured_does_not_end_the_others(listed, tmp_path, run_here, capsys):
     (listed.parent / "first.toml").write_text('matrices = ["pde:nothing"]\nmode = ["hot"]\n', encoding="utf-8")
     assert published.measure("toy", published.steps(listed)[1:], tmp_path, EMULATED, 600) == published.FAILED
-    out = capfd.readouterr().out
+    out = capsys.readouterr().out
     assert "second: measured" in out and "first: not measured" in out and "1 of 2 steps failed" in out
 
 
