@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import psutil
@@ -16,13 +14,11 @@ from scipy import sparse
 
 from spmvbench import formats, testing
 from spmvbench.devices import multiply, open_device
-from spmvbench.devices.base import DeviceFault
-from spmvbench.devices.emulated import Emulated
 from spmvbench.formats import Csr, Launch, Skip
 from spmvbench.formats.base import Format, byte_text, single_steps
 from spmvbench.formats.conversion import converting_for
-from tests.formats.representatives import DECIDING, EMULATED, FEW, HARD, KEYS, REPRESENTATIVES, TALL, TELLING, launched
-from tests.kept import contents, keep
+from tests.formats.representatives import EMULATED, FEW, HARD, KEYS, REPRESENTATIVES, TALL, TELLING, launched
+from tests.formats.together import together
 
 SINGLE = [key for key in EMULATED if formats.get(key).keeps_values]  # where precision is of no matter, once is enough
 SEARCHES = [key for key in EMULATED if formats.get(key).op == "bfs"]
@@ -102,7 +98,7 @@ def with_long_pointers(matrix: sparse.csr_array) -> Csr:
     return Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
 
 
-def instantiated(key: str, slow: bool) -> set[tuple[str, str]]:
+def instantiated(key: str, slow: bool) -> Iterator[tuple[str, str]]:
     """Source and expression of every kernel that the products of a format below launch, with or without slow tests."""
 
     def conversions() -> Iterator[tuple[str, Csr | sparse.csr_array]]:
@@ -112,11 +108,9 @@ def instantiated(key: str, slow: bool) -> set[tuple[str, str]]:
             yield from ((key, a.astype(np.float32)) for a in few_for_others(key, tuple(HARD)).values())
         yield key, with_long_pointers(HARD["power law"])
 
-    return {
-        (launch.source, launch.kernel)
-        for spec, a in conversions()
-        for launch in launches_of(spec, a, add=spec == key and key in ADDING)
-    }
+    for spec, a in conversions():
+        for launch in launches_of(spec, a, add=spec == key and key in ADDING):
+            yield launch.source, launch.kernel
 
 
 def launches_of(spec: str, a: Csr | sparse.csr_array, *, add: bool = False) -> list[Launch]:
@@ -131,41 +125,9 @@ def launches_of(spec: str, a: Csr | sparse.csr_array, *, add: bool = False) -> l
     return list(single_steps(fmt.launches(x, y) + (fmt.accumulate(x, y) if add else [])))
 
 
-class Together(Emulated):
-    """Compiles with the first instantiation of a file that is missing all that the tests below ask for of that file.
-
-    One by one they would take more than twice the time. instantiated: gives the kernels of a key's tests. keys: those
-    with tests.
-    """
-
-    _seen = {"vector.cu"}  # every format's: finding out who launches what would take longer than compiling it
-
-    def __init__(self, instantiated: Callable[[str], list[list[str]]], keys: Iterable[str]):
-        super().__init__()
-        self._instantiated, self._keys = instantiated, sorted(keys)
-
-    def compile(self, launches):
-        for launch in single_steps(launches):
-            kernel = (launch.source, launch.kernel)
-            if launch.source not in self._seen and self.lacks([kernel]):
-                self._seen.add(launch.source)
-                users = [key for key in self._keys if launch.source in formats.sources(formats.get(key))]
-                with suppress(DeviceFault):  # where one does not compile, the others are compiled one by one
-                    self.precompile(
-                        (source, expression)
-                        for key in users
-                        for source, expression in self._instantiated(key)
-                        if source == launch.source
-                    )
-        return super().compile(launches)
-
-
 @pytest.fixture(scope="session")
 def emulated(request):
-    slow = any(item.path == Path(__file__) and item.get_closest_marker("slow") for item in request.session.items)
-    texts = (*DECIDING, contents([Path(__file__)]), f"{slow=}")
-    kernels = cache(lambda key: keep("instantiated", (*texts, key), lambda: sorted(instantiated(key, slow))))
-    return Together(kernels, EMULATED if slow else REPRESENTATIVES)
+    return together(request, __file__, instantiated, REPRESENTATIVES, EMULATED)
 
 
 @pytest.mark.parametrize("spec", VARIANTS)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench import devices, formats, testing
+from spmvbench import formats, testing
 from spmvbench.formats import Csr, Launch, Skip, single_steps
 from spmvbench.formats.kernels import declaration
 from spmvbench.formats.precision import PRECISIONS, Precision, rounding_error
 from tests.formats.representatives import FEW, REPRESENTATIVES
+from tests.formats.together import together
 
 HARD = testing.hard_matrices()
 MIXED = [name for name, found in PRECISIONS.items() if found.is_mixed]
@@ -27,9 +28,32 @@ CAN = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def device():
-    return devices.open_device("emulated")
+def met(key, slow):
+    """The matrices that a format meets, by precision.
+
+    All hard ones in the narrowest values, of which most are loaded at once; in others those that tell kernels apart.
+    Formats that share their kernels with another of these meet few: types of values are the kernels' matter.
+    """
+    if not slow:
+        return dict.fromkeys(("f32/f64", "bf16/f32"), NAMES)
+    return dict.fromkeys(MIXED, NAMES) | {"bf16/f32": tuple(HARD) if key in REPRESENTATIVES else FEW}
+
+
+def launched(key, slow):
+    """Source and expression of the kernels that a format launches in the tests below."""
+    cls = formats.get(key)
+    for name, matrices in met(key, slow).items():
+        precision = PRECISIONS[name]
+        for matrix in matrices:
+            with suppress(Skip):
+                a = precision.rounded(testing.suited(cls, HARD[matrix]))
+                launches = testing.convert(key, precision.stored(a)).launches(*testing.vectors(cls, a))
+                yield from ((one.source, one.kernel) for one in single_steps(precision.launches(launches)))
+
+
+@pytest.fixture(scope="session")
+def device(request):
+    return together(request, __file__, launched, CAN, EMULATED)
 
 
 def row(*values):
@@ -132,35 +156,16 @@ def checked(key, name, device, matrices=NAMES):
 
 
 @pytest.mark.parametrize("key", CAN)
-@pytest.mark.parametrize("name", ["f32/f64", "bf16/f32"])
+@pytest.mark.parametrize("name", met("csr5", slow=False))
 def test_formats_multiply_narrower_values(key, name, device):
-    device.precompile(launched(key, {name: NAMES}))
     right, reasons = checked(key, name, device)
     assert right, reasons
-
-
-def launched(key, met):
-    """Source and expression of the kernels that a format launches for matrices (names) by precision."""
-    cls = formats.get(key)
-    for name, matrices in met.items():
-        precision = PRECISIONS[name]
-        for matrix in matrices:
-            with suppress(Skip):
-                a = precision.rounded(testing.suited(cls, HARD[matrix]))
-                launches = testing.convert(key, precision.stored(a)).launches(*testing.vectors(cls, a))
-                yield from ((one.source, one.kernel) for one in single_steps(precision.launches(launches)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", EMULATED)
 def test_every_format_is_right_or_refuses(key, device):
-    """All hard matrices in the narrowest values, of which most are loaded at once; the others tell kernels apart.
-
-    Formats that share their kernels with another of these meet few: types of values are the kernels' matter.
-    """
-    met = dict.fromkeys(MIXED, NAMES) | {"bf16/f32": tuple(HARD) if key in REPRESENTATIVES else FEW}
-    device.precompile(launched(key, met))  # together they take a third of the time
-    found = [checked(key, name, device, matrices) for name, matrices in met.items()]
+    found = [checked(key, name, device, matrices) for name, matrices in met(key, slow=True).items()]
     if not any(right for right, _ in found):  # it may take stencils alone
         right, reasons = checked(key, "bf16/f32", device, HARD)
         if not right:

@@ -1,16 +1,19 @@
 """y = A^T x from the arrays of A: every format that offers it, against SciPy; the others say that they do not."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import spmvbench
-from spmvbench import devices, formats, testing
+from spmvbench import formats, testing
 from spmvbench.errors import UsageError
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Format, Skip
+from spmvbench.formats.base import Format, Skip, single_steps
 from spmvbench.measure import operations
 from spmvbench.runner import plan
+from tests.formats.together import together
 
 HARD = testing.hard_matrices()
 NAMES = ("1xN", "empty rows at both ends", "one full row", "power law", "uniform 8", "3x3 blocks", "stored zeros")
@@ -19,40 +22,51 @@ KEYS = [cls.key for cls in PLAIN if cls.transposes()]
 ON_HOST = [key for key in KEYS if "emulated" in formats.get(key).devices]
 
 
-@pytest.fixture(scope="module")
-def device():
-    return devices.open_device("emulated")
-
-
 def of_one_kind(keys):
-    """One key for each function that makes the launches; the others are slow tests."""
-    seen, params = set(), []
+    """These keys, each with whether another before has the same functions that make the launches: a slow test."""
+    seen, found = set(), []
     for key in keys:
         cls = formats.get(key)
         made_by = cls.transposed, cls.add_transposed
-        params.append(pytest.param(key, marks=[pytest.mark.slow] if made_by in seen else []))
+        found.append((key, made_by in seen))
         seen.add(made_by)
-    return params
+    return found
 
 
-@pytest.mark.parametrize("key", of_one_kind(ON_HOST))
-def test_transposed_products_are_exact(key, device):
-    checked = 0
+def transposed(key):
+    """The steps of y = A^T x for every matrix that a format takes, with the matrix, x and y."""
     for name in NAMES:
         for dtype in (np.float64, np.float32):
             a = Csr.of(HARD[name]).astype(dtype)
             pattern = Csr(a.shape, a.row_ptr, a.col_idx, (1 + a.col_idx % 3).astype(dtype))
             x = (1 + np.arange(a.rows) % 5).astype(dtype)
             y = np.full(a.cols, np.nan, dtype)
-            try:
-                fmt = testing.convert(key, pattern)
-                steps = list(fmt.transposed(x, y))
-            except Skip:
-                continue
-            device.compile(steps).run()
-            expected = sparse.csr_array((pattern.values, pattern.col_idx, pattern.row_ptr), shape=a.shape).T @ x
-            assert np.array_equal(y, expected), name
-            checked += 1
+            with suppress(Skip):
+                yield list(testing.convert(key, pattern).transposed(x, y)), pattern, x, y
+
+
+def launched(key, slow):
+    """Source and expression of the kernels that a format launches in the tests below."""
+    for steps, *_ in transposed(key):
+        yield from ((launch.source, launch.kernel) for launch in single_steps(steps))
+
+
+@pytest.fixture(scope="session")
+def device(request):
+    fast = [key for key, slow in of_one_kind(ON_HOST) if not slow]
+    return together(request, __file__, launched, fast, ON_HOST)
+
+
+@pytest.mark.parametrize(
+    "key", [pytest.param(key, marks=[pytest.mark.slow] * slow) for key, slow in of_one_kind(ON_HOST)]
+)
+def test_transposed_products_are_exact(key, device):
+    checked = 0
+    for steps, a, x, y in transposed(key):
+        device.compile(steps).run()
+        expected = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape).T @ x
+        assert np.array_equal(y, expected), a.shape
+        checked += 1
     assert checked >= 4
 
 
