@@ -81,8 +81,8 @@ ABOUT = {"runs": ["r"], "bounds": BOUNDS, "multiprocessors": 132}
 @pytest.fixture(scope="module", autouse=True)
 def few_trees():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "TREES", 20)
-        patch.setattr(training, "PAIR_TREES", 20)
+        patch.setattr(training, "TREES", 10)
+        patch.setattr(training, "PAIR_TREES", 10)
         yield
 
 
@@ -196,10 +196,10 @@ def test_the_bytes_of_a_format_decide_on_its_time(rows):
     assert np.isnan(slower(np.nan)).tolist() == [label == "ell" for label in labels]
 
 
-def test_single_precision_is_evaluated_and_not_learned(rows):
+def test_single_precision_is_evaluated_and_not_learned(rows, trained):
     single = rows[rows["kind"].isin(["pde", "rmat"])].assign(dtype="f32")
     both, evaluation = training.trained(pd.concat([rows, single], ignore_index=True), ABOUT)
-    alone, _ = training.trained(rows, ABOUT)
+    alone, _ = trained
     np.testing.assert_array_equal(both.own.value, alone.own.value)
     counts = evaluation.choices[evaluation.choices["spmvs"] == 1].groupby(["dtype", "chooser"]).size().unstack()
     assert set(counts.loc["f32"]) == {4} and set(counts.loc["f64"]) == {len(EVEN + SKEW)}
