@@ -223,7 +223,7 @@ def is_own(text: str) -> bool:
 
 def _entries(names: Sequence[str]) -> dict[str, Entry]:
     """The index entries of exact names. Fetched matrices need neither index nor network; the others one look at it."""
-    bare = {name: Entry(*name.split("/", 1)) for name in names if "/" in name}
+    bare = {name: Entry(*name.partition("/")[::2]) for name in names if "/" in name}
     found = {name: entry for name, entry in bare.items() if _fetched(entry)}
     if found:
         found |= {entry.id: entry for entry in suitesparse.index(network=False) if entry.id in found}
