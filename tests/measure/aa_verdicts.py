@@ -87,13 +87,15 @@ def compared(runs: Sequence[Path]) -> pd.DataFrame:
 def spreads(table: pd.DataFrame) -> list[str]:
     """Lines on the spread between invocations: on one card, between two cards, and of the formats with the largest."""
     table = table[table["verdict"].isin(compare.VERDICTS)]
+    if table.empty:
+        return []
     lines = [
         f"  {'on one card' if one_card else 'between two cards'}, {len(part)} cases: {spread(part)}"
         for one_card, part in table.groupby("one_card")
     ]
     by_format = table.assign(off=table["ratio"].sub(1).abs() * 100).groupby("label")["off"].quantile(0.95)
     largest = ", ".join(f"{label} {value:.1f} %" for label, value in by_format.nlargest(5).items())
-    return [*lines, f"  95th percentile by format, the largest: {largest}"] if lines else []
+    return [*lines, f"  95th percentile by format, the largest: {largest}"]
 
 
 def rest(cases: Sequence[Case], judged: pd.DataFrame) -> list[Case]:
