@@ -231,6 +231,12 @@ def test_the_table_of_sources_keeps_its_rows():
     assert f"csr5,{formats.source_hash(formats.get('csr5'))}," in text
 
 
+def test_a_format_of_another_room_is_of_this_installation():
+    digest = formats.source_hash(formats.get("auto"))
+    origins, files = pack._origins([("auto", digest)])
+    assert [origin["format"] for origin in origins] == ["auto"] and origins[0]["from"] != "bundle" and not files
+
+
 def test_all_files_of_an_external_format_are_included(tmp_path, monkeypatch):
     module = """
 from pathlib import Path
