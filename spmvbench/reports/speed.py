@@ -113,13 +113,18 @@ def _aimed(value: float, aim: float) -> str:
     return f"**{text}**" if value >= aim else text
 
 
+def placed(page: str, begin: str, end: str, text: str) -> str:
+    """A page with a text in place of what is between two lines. Raises UsageError if it does not have both lines."""
+    before, first, rest = page.partition(begin)
+    _, last, after = rest.partition(end)
+    if not first or not last:
+        raise UsageError(f"the page has no place for the text: write {begin} and {end}")
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
+
+
 def updated(page: str, found: pd.DataFrame) -> str:
     """The text of the page with the table in it. Raises UsageError for a page without the two comments."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise UsageError(f"the page has no place for the table: write {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{markdown(found)}\n\n{END}{after}"
+    return placed(page, BEGIN, END, markdown(found))
 
 
 def main(given: Sequence[str] | None = None) -> None:

@@ -67,7 +67,7 @@ def test_what_was_not_measured_stays_empty_and_aims_are_bold():
 
 
 def test_a_page_without_a_place_is_refused():
-    with pytest.raises(UsageError, match="no place for the table"):
+    with pytest.raises(UsageError, match="no place for the text"):
         speed.updated("# Speed\n", speed.table(pd.DataFrame([row("dia", 1.0)])))
 
 
