@@ -65,7 +65,8 @@ def test_the_sentences_follow_from_the_rows(some):
     assert text == (
         "In f64 hot, on 4 matrices: `cb` has 0.63 of the fastest format's rate on the 3 that it holds, 1.00 on blocks; "
         "it is the first of these on 2 and within 5 % of all on 2. `amb` has 0.49 of the fastest format's rate on the "
-        "4 that it holds, from 0.69 on diagonals to 0.35 on blocks; it is the first of these on 2 and within 5 % of all on 1. "
+        "4 that it holds, from 0.69 on diagonals to 0.35 on blocks; it is the first of these on 2 and within 5 % of "
+        "all on 1. "
         "No verified rows: `mbsr`."
     )
     assert report.paragraph(some, ["mbsr"]) == report.NOTHING
