@@ -53,6 +53,15 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_runtest_setup(item):
+    """Arrays of tests are small: CuPy need not compile CUB into the sums of each type, which takes seconds for each."""
+    if item.get_closest_marker("gpu"):
+        with suppress(ImportError, AttributeError):
+            from cupy import _core
+
+            _core.set_reduction_accelerators([])
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item):
     """A failed test's time counts no more (pytest-timeout lets a debugger have it): what cleans up has some, too.

@@ -181,10 +181,8 @@ def test_invalid_rows_fail_the_check(run, altered, verdicts):
         rows.loc[3, "t_kernels"] = "[1]"
 
     altered(run, change)
-    found = verdicts(run)
-    assert any(
-        "left out 1 of 113 rows" in finding.text for finding in found["schema"] if finding.verdict == check.FAILED
-    )
+    failed = [finding.text for finding in verdicts(run)["schema"] if finding.verdict == check.FAILED]
+    assert any(f"left out 1 of {len(store.load(run)) + 1} rows" in text for text in failed)
 
 
 def test_a_run_with_only_invalid_rows_fails_the_check(run, altered, failed):
@@ -231,6 +229,12 @@ def test_the_table_of_sources_keeps_its_rows():
     assert len(lines) > len(sources.released())
     assert all(f"{key},{digest},{revision}" in lines for (key, digest), revision in sources.released().items())
     assert f"csr5,{formats.source_hash(formats.get('csr5'))}," in text
+
+
+def test_a_format_of_another_room_is_of_this_installation():
+    digest = formats.source_hash(formats.get("auto"))
+    origins, files = pack._origins([("auto", digest)])
+    assert [origin["format"] for origin in origins] == ["auto"] and origins[0]["from"] != "bundle" and not files
 
 
 def test_all_files_of_an_external_format_are_included(tmp_path, monkeypatch):
