@@ -20,6 +20,7 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backend_bases import get_registered_canvas_class
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
@@ -232,8 +233,28 @@ def rendered(figure: Figure, image: str) -> bytes:
             if isinstance(text, mtext.Text) and float(text.get_fontsize()) > POINTS and text.get_text() != EMULATED:
                 text.set_fontsize(POINTS)
     file = io.BytesIO()
-    figure.savefig(file, format=image, metadata=nothing[image])
+    with _laid_out(figure, image) as canvas:
+        getattr(canvas, f"print_{image}")(file, metadata=nothing[image])
     return _shorter(file.getvalue().decode()).encode() if image == "svg" else file.getvalue()
+
+
+@contextmanager
+def _laid_out(figure: Figure, image: str) -> Iterator[Any]:
+    """A figure laid out on the canvas of a kind of image. `savefig` draws all of it once more, only to lay it out."""
+    engine, canvas, dpi = figure.get_layout_engine(), figure.canvas, figure.dpi
+    found = get_registered_canvas_class(image)(figure)  # widths of texts are those of the kind
+    resolution = figure.dpi = mpl.rcParams["savefig.dpi"]
+    try:
+        if engine is not None:
+            engine.execute(figure)
+            figure.set_layout_engine("none")
+            figure.dpi = resolution  # also of images in vector graphics, for whose own it was changed
+        yield found
+    finally:
+        if engine is not None:
+            figure.set_layout_engine(engine)
+        figure.set_canvas(canvas)
+        figure.dpi = dpi
 
 
 def titled(artist: Artist, text: str) -> None:
