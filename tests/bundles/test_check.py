@@ -15,7 +15,7 @@ import scipy
 from spmvbench.bundles import check, derived, matrices, pack
 from spmvbench.bundles.findings import check_rows
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.formats import dependencies
+from spmvbench.formats import imports
 from spmvbench.matrices import Matrix, synthetic
 from spmvbench.measure.cases import Case
 from spmvbench.paths import configs
@@ -62,7 +62,7 @@ def test_matrices_of_published_runs_are_made_again():
     sessions = [session for run in runs for session in run.sessions]
     bundle = check.Bundle(PUBLISHED, None, chosen, sessions)
     texts = [synthetic.generator_hash(kind) for kind in sorted(synthetic.KINDS)]
-    texts.append(contents(dependencies.imported([Path(matrices.__file__)])))
+    texts.append(contents(imports.imported([Path(matrices.__file__)])))
     texts += [contents([PUBLISHED / name / file]) for name in RUNS for file in (store.ROWS, store.ENVIRONMENT)]
     texts += [np.__version__, scipy.__version__]
 
