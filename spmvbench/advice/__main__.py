@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.advice import training
-from spmvbench.advice.model import ABOVE, LARGE, SPMVS, UP_TO, Model, folder, load
+from spmvbench.advice.model import ABOVE, LARGE, UP_TO, Model, folder, load
 from spmvbench.advice.model import MEASURED as FEW
 from spmvbench.analysis.cases import hot, latest_cases, natural_products, verified
-from spmvbench.analysis.products import ADVISED, CUPY, HOST_CALLED, MEASURED, SINGLE, products
+from spmvbench.analysis.products import ADVISED, CUPY, HOST_CALLED, MEASURED, products
 from spmvbench.analysis.ranking import VENDORS
 from spmvbench.matrices.features import SAMPLE
+from spmvbench.reports import time_to_n
 
 ROOT = Path(__file__).resolve().parents[2]
 CUPY_CALL = 48e-6  # seconds, the shortest of docs/operator.md
@@ -300,12 +301,6 @@ def _products(choices: pd.DataFrame, run: str = "h200-applications") -> str:
         if CUPY in set(found["chooser"])
         else f"CuPy's default is missing, because the run has no rows of `{HOST_CALLED}`."
     )
-    found = found[found["chooser"].isin([ADVISED, MEASURED, SINGLE, CUPY]) & found["spmvs"].isin(SPMVS)]
-    lines = ["| Choice | For every N | " + " | ".join(f"{n:,}" for n in SPMVS) + " |"]
-    lines += ["| --- " * (2 + len(SPMVS)) + "|"]
-    for chooser, part in found.groupby("chooser", sort=False):
-        cells = (f"{100 * x.within:.0f} %, {x.speedup:.2f}" for x in part.itertuples())
-        lines.append(f"| {chooser} | {100 * part['always'].iloc[0]:.0f} % | " + " | ".join(cells) + " |")
     return f"""## Time to N products
 
 The time of conversion and N SpMVs on the {found["matrices"].iloc[0]} matrices of [{run}](../results/published/{run}),
@@ -314,7 +309,7 @@ time is at most 1.05 times that of cuSPARSE, and the geometric mean of cuSPARSE'
 share on which this is so for every N. "{ADVISED}" and "{MEASURED}" are what `advise` and `advise --measure` say in
 the evaluation, families left out. The time of choosing and of measuring is not counted:
 
-{chr(10).join(lines)}
+{time_to_n.markdown(found)}
 
 The aim is 95 % of the matrices for any N, and a factor of 1.5 from N = 10,000 on.
 

@@ -416,12 +416,14 @@ class Cuda(Device):
         if self._nvml is not None:
             import pynvml
 
+            limit = _asked("nvmlDeviceGetEnforcedPowerLimit", self._nvml)
+            ecc = _asked("nvmlDeviceGetEccMode", self._nvml)
             nvml_facts = {
                 "driver": pynvml.nvmlSystemGetDriverVersion(),
-                "max_sm_clock_mhz": pynvml.nvmlDeviceGetMaxClockInfo(self._nvml, pynvml.NVML_CLOCK_SM),
-                "max_memory_clock_mhz": pynvml.nvmlDeviceGetMaxClockInfo(self._nvml, pynvml.NVML_CLOCK_MEM),
-                "power_limit_w": pynvml.nvmlDeviceGetEnforcedPowerLimit(self._nvml) / 1000,
-                "ecc": _ecc(self._nvml),
+                "max_sm_clock_mhz": _asked("nvmlDeviceGetMaxClockInfo", self._nvml, pynvml.NVML_CLOCK_SM),
+                "max_memory_clock_mhz": _asked("nvmlDeviceGetMaxClockInfo", self._nvml, pynvml.NVML_CLOCK_MEM),
+                "power_limit_w": None if limit is None else limit / 1000,
+                "ecc": None if ecc is None else bool(ecc[0]),
             }
         return {
             "device": self.name,
@@ -456,10 +458,10 @@ class Cuda(Device):
             return False
         import pynvml
 
-        reasons = pynvml.nvmlDeviceGetCurrentClocksEventReasons(self._nvml)
+        reasons = _asked("nvmlDeviceGetCurrentClocksEventReasons", self._nvml) or 0
         if reasons & THROTTLE_REASONS:
             return True
-        highest = pynvml.nvmlDeviceGetMaxClockInfo(self._nvml, pynvml.NVML_CLOCK_SM)
+        highest = _asked("nvmlDeviceGetMaxClockInfo", self._nvml, pynvml.NVML_CLOCK_SM) or float("nan")
         return bool(reasons & POWER_CAP_REASON) and self.sm_clock_mhz() < POWER_CAP_CLOCK_SHARE * highest
 
     def sm_clock_mhz(self) -> float:
@@ -467,17 +469,13 @@ class Cuda(Device):
             return float("nan")
         import pynvml
 
-        return float(pynvml.nvmlDeviceGetClockInfo(self._nvml, pynvml.NVML_CLOCK_SM))
+        clock = _asked("nvmlDeviceGetClockInfo", self._nvml, pynvml.NVML_CLOCK_SM)
+        return float("nan") if clock is None else float(clock)
 
     def energy(self) -> float:
-        if self._nvml is None:
-            return float("nan")
-        import pynvml
-
-        try:
-            return 1e-3 * float(pynvml.nvmlDeviceGetTotalEnergyConsumption(self._nvml))
-        except pynvml.NVMLError:  # before Volta, and in some virtual machines
-            return float("nan")
+        # GPUs before Volta count no energy, and neither do some virtual machines.
+        used = None if self._nvml is None else _asked("nvmlDeviceGetTotalEnergyConsumption", self._nvml)
+        return float("nan") if used is None else 1e-3 * float(used)
 
     def to_device(self, array: np.ndarray) -> Array:
         with _faults():
@@ -530,12 +528,12 @@ def _cusparse_version() -> int | None:
         return None
 
 
-def _ecc(handle: Any) -> bool | None:
-    """Whether the memory corrects errors; None if it cannot."""
+def _asked(function: str, handle: Any, *args: Any) -> Any:
+    """What a function of NVML says of a GPU; None if this GPU, driver or virtual machine does not say it."""
     import pynvml
 
     try:
-        return bool(pynvml.nvmlDeviceGetEccMode(handle)[0])
+        return getattr(pynvml, function)(handle, *args)
     except pynvml.NVMLError:
         return None
 

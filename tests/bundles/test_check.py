@@ -128,11 +128,14 @@ def test_a_run_without_rows_fails(measured, altered, invoke):
 def test_missing_columns_of_an_old_version_are_open(run, verdicts, failed):
     assert failed(run) == set()
     text = "\n".join(opened(verdicts(run)))
+    statuses = store.load(run)["status"]
+    ok, every = (statuses == "ok").sum(), len(statuses)
+    assert every > ok > 100
     for words in (
         "run.json held nothing of bounds, cusparse, ecc, gpu",
-        "work follows from the entries: cannot be verified of 111 of 111 rows",
-        "the bounds follow from the device's measurements: cannot be verified of 111 of 111 rows",
-        "each row has a unique sequence number: cannot be verified of 113 of 113 rows",
+        f"work follows from the entries: cannot be verified of {ok} of {ok} rows",
+        f"the bounds follow from the device's measurements: cannot be verified of {ok} of {ok} rows",
+        f"each row has a unique sequence number: cannot be verified of {every} of {every} rows",
     ):
         assert words in text
 
