@@ -41,7 +41,7 @@ def test_it_chooses_as_the_advice_does(spec):
         ]
 
 
-@pytest.mark.parametrize("spec", ["poisson2d:32", "dense:40:40", "rmat:11:8"])
+@pytest.mark.parametrize("spec", ["poisson2d:32", "dense:80:80", "rmat:11:8"])
 def test_it_is_never_predicted_slower_than_cusparse(spec):
     a = Csr.of(generate(spec))
     found = {}
@@ -54,7 +54,7 @@ def test_it_is_never_predicted_slower_than_cusparse(spec):
 
 
 def test_it_tells_the_choice_of_its_choice():
-    a = Csr.of(generate("dense:40:40"))
+    a = Csr.of(generate("dense:80:80"))
     inner = formats.get("irregular").from_csr(a).detail["chosen"]
     assert AUTO.from_csr(a, spmvs=1_000_000).detail["chosen"] == f"irregular: {inner}"
 
