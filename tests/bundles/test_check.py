@@ -20,6 +20,7 @@ from spmvbench.matrices import Matrix, synthetic
 from spmvbench.measure.cases import Case
 from spmvbench.paths import configs
 from spmvbench.rows import store
+from tests.bundles.conftest import SEARCHED
 from tests.kept import contents, keep
 
 PUBLISHED = configs().parent / "results/published"
@@ -497,9 +498,9 @@ def test_a_search_in_a_matrix_that_is_no_graph_is_detected(measured, altered, ve
 
 
 def test_real_matrices_are_read_from_a_mirror(mirror, tmp_path):
-    rows = store.load(PUBLISHED / "h200-tilespmspv")
+    rows = store.load(SEARCHED)
     rows = rows[rows["name"] == "wiki-Vote"]
-    sessions = store.environment(PUBLISHED / "h200-tilespmspv")["sessions"]
+    sessions = store.environment(SEARCHED)["sessions"]
     (finding,) = matrices.matrices(check.Bundle(tmp_path, None, rows, sessions), math.inf, lambda text: None)
     assert (finding.verdict, finding.text) == (check.PASSED, "1 of 1 matrices made again: their rows match")
     rows = rows.assign(work=rows["work"] + (rows["op"] == "bfs@1") * 2)
