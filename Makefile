@@ -12,7 +12,7 @@ CPP_FILES = find kernels spmvbench tests docs/example -name '*.cu' -o -name '*.c
 # Python compiles what it imports, when it does; compiling all that was installed takes half of the installation's time.
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help demo test test-all audit gpu measure docs site picture clean
+.PHONY: help demo test test-all audit gpu measure docs site tables clean
 
 help:
 	@echo "make demo    install into $(VENV), run a small set of matrices, write tables and figures to results/demo"
@@ -23,7 +23,7 @@ help:
 	@echo "make measure CARD=h200  install into $(VENV), measure all published runs on this machine's H200, for SECONDS=540; again: go on"
 	@echo "make docs    rewrite the pages of formats in docs/formats, and build the documentation into site/"
 	@echo "make site    the same, and the reports of the runs in results/published, into site/results"
-	@echo "make picture draw README.md's picture anew from the rows in results/published"
+	@echo "make tables  write the tables and pictures of README.md and docs/ anew from the rows in results/published"
 	@echo "make clean   remove $(VENV) and the demo's results"
 	@echo "PYTHON=python3.12 chooses the interpreter, VENV=DIR the environment, PYTEST_ARGS='-k nvrtc' the tests, DEMO_FORMATS=all all formats."
 
@@ -92,12 +92,18 @@ site: docs
 	  | sed 's|results/published|site/results|g; $$!s|$$| --no-index|; $$s|$$|$(if $(REPOSITORY), --repository $(REPOSITORY))|' \
 	  | sh -e
 
-picture: $(VENV)/.dev
-	$(BIN)/spmvbench report results/published/h200-all --dtype f64 --figures ratios --out $(VENV)/ratios
-	cp $(VENV)/ratios/figures/ratios.svg docs/figures/h200-ratios.svg
-	$(BIN)/spmvbench report results/published/h200-applications --dtype f64 --group synthetic --figures products \
-	  --out $(VENV)/products
-	cp $(VENV)/products/figures/products.svg docs/figures/h200-products.svg
+# Each page has the command of its table; README.md has the tables of others. What a page shows of rows is in no other place.
+PUBLISHED = results/published
+tables: $(VENV)/.dev
+	$(BIN)/python -m spmvbench.reports.speed $(PUBLISHED)/h200-all $(PUBLISHED)/h200-irregular --page README.md
+	$(BIN)/python -m spmvbench.reports.time_to_n $(PUBLISHED)/h200-applications --page README.md
+	sed -nE 's,^python -m spmvbench[.](reports|site)[.].* --page docs/.*,$(BIN)/&,p' docs/*.md | sh -ex
+	$(BIN)/spmvbench report $(PUBLISHED)/h200-all --dtype f64 --figures ratios,bounds --out $(VENV)/pictures
+	cp $(VENV)/pictures/figures/ratios.svg docs/figures/h200-ratios.svg
+	cp $(VENV)/pictures/figures/bounds.svg docs/figures/h200-bounds.svg
+	$(BIN)/spmvbench report $(PUBLISHED)/h200-applications --dtype f64 --group synthetic --figures products \
+	  --out $(VENV)/pictures
+	cp $(VENV)/pictures/figures/products.svg docs/figures/h200-products.svg
 
 clean:
 	rm -rf $(VENV) results/demo

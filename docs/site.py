@@ -76,7 +76,7 @@ def sections(page: str) -> str:
     from spmvbench.formats.descriptions import describe
 
     lines: list[str] = []
-    for key in formats.keys():  # noqa: SIM118 - a function of the module
+    for key in formats.shipped():
         cls = formats.get(key)
         if f"formats/{page_of(cls.family)}" != page:
             continue

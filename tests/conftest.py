@@ -146,6 +146,31 @@ def command(capsys, monkeypatch):
     return run
 
 
+@pytest.fixture
+def formats_of(monkeypatch):
+    """Has SPMVBENCH_FORMATS name files, which are read anew; formats and modules are afterwards as before."""
+    from spmvbench import formats
+
+    formats.keys()
+    registry = dict(formats.base.REGISTRY)
+
+    def forget():
+        formats.base.REGISTRY.clear()
+        formats.base.REGISTRY.update(registry)
+        for module in [name for name in sys.modules if name.startswith("spmvbench_format_")]:
+            del sys.modules[module]
+        formats._discover.cache_clear()
+        formats.source_hash.cache_clear()
+
+    def name(*files):
+        forget()
+        monkeypatch.setenv("SPMVBENCH_FORMATS", os.pathsep.join(map(str, files)))
+
+    yield name
+    monkeypatch.undo()
+    forget()
+
+
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     """One Chromium for all tests of pages."""

@@ -84,6 +84,21 @@ def test_generated_pages_hold_everything(site):
 
 
 @pytest.mark.slow  # they wait for the site
+def test_the_first_page_has_both_tables_and_one_picture(site):
+    """Those that commands have written into README.md from rows, as tables of the site."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| ((?:pde:100|denserow:1000000) \| f\d\d .*|advised.*) \|$", readme, re.MULTILINE)
+    assert len(lines) == 6
+    page = re.sub(r"<(?:/?strong|/?code|td[^>]*)>", "", site["index.html"])
+    for line in lines:
+        shown = [cell.strip(" *`") for cell in line.split("|")]
+        assert re.search(r"\s*</td>\s*".join(map(re.escape, shown)), page), line
+    article = re.search(r"<article.*</article>", site["index.html"], re.DOTALL)[0]
+    assert len(re.findall(r"<img ", article)) == 1 and 'src="figures/h200-ratios.svg"' in article
+    assert site["index.html"].count('data-md-component="search-query"') == 1
+
+
+@pytest.mark.slow  # they wait for the site
 def test_every_link_leads_to_a_file(site, built):
     checked = 0
     for name, text in site.items():
@@ -96,7 +111,8 @@ def test_every_link_leads_to_a_file(site, built):
 
 @pytest.mark.slow  # they wait for the site
 def test_published_runs_are_links_to_their_reports(site):
-    assert '<a href="results/h200-all/report/index.html">h200-all</a>' in site["index.html"]
+    assert '<a href="results/h200-all/report/index.html">h200-all</a>' in site["results.html"]
+    assert '<a href="results/index.html">results/published</a>' in site["index.html"]
     assert '<a href="results/h200-survey/report/index.html">' in site["reproduce.html"]
     linked = {run for text in site.values() for run in re.findall(r'href="(?:\.\./)?results/([\w-]+)/report', text)}
     assert len(linked) > 5

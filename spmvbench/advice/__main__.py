@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.advice import training
-from spmvbench.advice.model import LARGE, SPMVS, Model, folder, load
+from spmvbench.advice.model import LARGE, Model, folder, load
 from spmvbench.advice.model import MEASURED as FEW
 from spmvbench.analysis.cases import hot, latest_cases, natural_products, verified
-from spmvbench.analysis.products import ADVISED, MEASURED, SINGLE, products
+from spmvbench.analysis.products import ADVISED, MEASURED, products
 from spmvbench.analysis.ranking import VENDORS
 from spmvbench.matrices.features import SAMPLE
+from spmvbench.reports import time_to_n
 
 ROOT = Path(__file__).resolve().parents[2]
 CUPY_CALL = 48e-6  # seconds, the shortest of docs/operator.md
@@ -260,12 +261,6 @@ def _products(choices: pd.DataFrame, run: str = "h200-applications") -> str:
     rows, _ = training.rows_of([ROOT / "results" / "published" / run])
     rows = hot(natural_products(latest_cases(rows)))
     found = products(rows, choices.rename(columns={"format": "label"}))
-    found = found[found["chooser"].isin([ADVISED, MEASURED, SINGLE]) & found["spmvs"].isin(SPMVS)]
-    lines = ["| Choice | For every N | " + " | ".join(f"{n:,}" for n in SPMVS) + " |"]
-    lines += ["| --- " * (2 + len(SPMVS)) + "|"]
-    for chooser, part in found.groupby("chooser", sort=False):
-        cells = (f"{100 * x.within:.0f} %, {x.speedup:.2f}" for x in part.itertuples())
-        lines.append(f"| {chooser} | {100 * part['always'].iloc[0]:.0f} % | " + " | ".join(cells) + " |")
     return f"""## Time to N products
 
 The time of conversion and N SpMVs on the {found["matrices"].iloc[0]} matrices of [{run}](../results/published/{run}),
@@ -274,7 +269,7 @@ time is at most 1.05 times that of cuSPARSE, and the geometric mean of cuSPARSE'
 share on which this is so for every N. "{ADVISED}" and "{MEASURED}" are the choices of the evaluation, families left
 out. The time of choosing and of measuring is not counted:
 
-{chr(10).join(lines)}
+{time_to_n.markdown(found)}
 
 The aim is 95 % of the matrices for any N, and a factor of 1.5 from N = 10,000 on. CuPy's default is missing, because no
 row times it: `csr @ x` calls cuSPARSE anew through the host, which took 48 to 119 microseconds on an H200

@@ -68,7 +68,7 @@ def _origins(measured: Iterable[Any]) -> tuple[list[dict[str, str]], dict[str, b
     """Where the sources of the formats come from, and the files to include, by name."""
     origins, included = list[dict[str, str]](), dict[str, bytes]()
     here = {key: formats.get(key) for key in sorted(formats.keys())}
-    outside = {key: cls for key, cls in here.items() if not sources.shipped(cls)}
+    outside = {key: here[key] for key in here.keys() - set(formats.shipped())}
     for key, source_hash in measured:
         origin = sources.known(key, source_hash)
         if not origin:

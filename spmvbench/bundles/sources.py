@@ -31,17 +31,12 @@ def released() -> dict[tuple[str, str], str]:
         return {}
 
 
-def shipped(cls: type[formats.Format]) -> bool:
-    """Whether a format belongs to this package, not to SPMVBENCH_FORMATS."""
-    return cls.__module__.startswith(f"{formats.__name__}.")
-
-
 @cache
 def installed() -> dict[str, str]:
     """The source hash of every format of this installation by key, without those of SPMVBENCH_FORMATS, and of every
     solver by name.
     """
-    found = {cls.key: formats.source_hash(cls) for cls in map(formats.get, formats.keys()) if shipped(cls)}
+    found = {key: formats.source_hash(formats.get(key)) for key in formats.shipped()}
     return found | {name: operations.get(operations.instances(name)[0]).source_hash for name in _solvers()}
 
 

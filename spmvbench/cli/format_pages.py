@@ -138,15 +138,16 @@ def grades() -> str:
 
 
 def pages() -> dict[str, str]:
-    """The Markdown text of every page by file name, made from the registered formats."""
+    """The Markdown text of every page by file name, made from this package's formats."""
     from spmvbench import formats
     from spmvbench.formats import recent
     from spmvbench.formats.descriptions import by_family, summary
 
-    classes = by_family(formats.keys())
+    classes = by_family(formats.shipped())
+    families = sorted({cls.family for cls in classes})
     lines = []
     made = {}
-    for family in formats.families():
+    for family in families:
         members = [cls for cls in classes if cls.family == family]
         keys = ", ".join(f"`{cls.key}`" for cls in members)
         lines.append(f"| [{family}]({page_of(family)}) | {len(members)} | {keys} |")
@@ -162,7 +163,7 @@ def pages() -> dict[str, str]:
     recent_built, recent_every = recent.count()
     index = HEAD.format(
         count=len(classes),
-        families=len(formats.families()),
+        families=len(families),
         all=every,
         built=built,
         shares=formats.survey.shares(),

@@ -20,6 +20,7 @@ import numpy as np
 from spmvbench import paths
 from spmvbench.devices import driver, loops, nvrtc, overlap
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program, pseudonym
+from spmvbench.devices.host_driven import HostDriven, OwnResult
 from spmvbench.formats.arrays import LINE_BYTES, Array, address, cdiv
 from spmvbench.formats.base import AnyStep, Call, Launch, Loop, Step, Struct, single_steps
 from spmvbench.formats.conversion import cuda_limits
@@ -120,12 +121,15 @@ class CudaProgram(Program):
         steps = [step for step in overlapping(launches, possible=device.overlaps) if _has_work(step)]
         kernels = [step for step in single_steps(steps) if isinstance(step, Launch) and _has_work(step)]
         loops_back = any(isinstance(step, Loop) for step in steps)
+        called = [step.name for step in single_steps(steps) if isinstance(step, Call) and step.y is not None]
         functions = device.functions([*kernels, REPEAT] if loops_back else kernels)
         self.compile_seconds = time.perf_counter() - began
         self.code_hash = device.code_hash(kernels)
 
         def bind(step: Launch | Call) -> Callable[[int], None]:
-            return step.function if isinstance(step, Call) else _bind(functions[step.source, step.kernel], step)
+            if isinstance(step, Launch):
+                return _bind(functions[step.source, step.kernel], step)
+            return step.function if step.y is None else OwnResult(step, _copy)
 
         self._steps: list[Callable[[int], None]] = []
         for step in steps:
@@ -134,7 +138,10 @@ class CudaProgram(Program):
                 self._steps.append(_BoundLoop(device, step, inside))
             else:
                 self._steps.append(bind(step))
-        self.host_driven = loops_back and not device.graphs_loop
+        if called:
+            self.host_driven = f"the host, product by product: no graph captures {called[0]}"
+        elif loops_back and not device.graphs_loop:
+            self.host_driven = "the host, between levels: its graphs have no loops before CUDA 12.4"
         self._keep = steps  # the arrays after the bound pointers
         self._stream = device.stream.ptr
 
@@ -212,15 +219,11 @@ class _BoundLoop:
         loops.record(stream, body_stream, body)
 
 
-class HostDriven:
-    """Searches that the host drives, iteration by iteration, if the driver's graphs have no loops."""
+def _copy(found: Array, y: Array, stream: int) -> None:
+    """Enqueue a copy of one array to another of the same size."""
+    from cupy.cuda import runtime
 
-    def __init__(self, program: CudaProgram, repeats: int):
-        self._program, self._repeats = program, repeats
-
-    def __call__(self) -> None:
-        for _ in range(self._repeats):
-            self._program.run()
+    runtime.memcpyAsync(address(y), address(found), y.nbytes, runtime.memcpyDeviceToDevice, stream)
 
 
 def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
@@ -339,7 +342,7 @@ class Cuda(Device):
         """A replay of a CUDA graph, or the host's own loop where graphs have none: `elapsed` times it by the host."""
         assert isinstance(program, CudaProgram)
         if program.host_driven:
-            return HostDriven(program, repeats)
+            return HostDriven(program.steps, self.stream.ptr, repeats, lambda: self.stream)
         with _faults():
             self.stream.begin_capture()
             try:
@@ -357,7 +360,7 @@ class Cuda(Device):
     def elapsed(self, work: Callable[[], None], *, flush: bool = False) -> float:
         """Seconds between two events around `work`, all of it enqueued before the first event is reached.
 
-        What the host drives iteration by iteration is timed by the host's clock, its waiting included.
+        What the host drives, by iteration or by product, is timed by the host's clock, its waiting included.
         With `flush`, a write over as many bytes as L2 holds goes before (as NVBench does between cold samples).
         Raises DeviceFault if the work fails, or where the host cannot enqueue it in about two seconds.
         """
@@ -368,9 +371,11 @@ class Cuda(Device):
             if isinstance(work, HostDriven):  # the host waits for the device, which cannot be held back then
                 self.stream.synchronize()
                 began = time.perf_counter()
-                work()
+                work.start()
                 self.stream.synchronize()
-                return time.perf_counter() - began
+                seconds = time.perf_counter() - began
+                work.finish()
+                return seconds
             self._release[:] = 0
             self._hold.run()
             try:
@@ -411,12 +416,14 @@ class Cuda(Device):
         if self._nvml is not None:
             import pynvml
 
+            limit = _asked("nvmlDeviceGetEnforcedPowerLimit", self._nvml)
+            ecc = _asked("nvmlDeviceGetEccMode", self._nvml)
             nvml_facts = {
                 "driver": pynvml.nvmlSystemGetDriverVersion(),
-                "max_sm_clock_mhz": pynvml.nvmlDeviceGetMaxClockInfo(self._nvml, pynvml.NVML_CLOCK_SM),
-                "max_memory_clock_mhz": pynvml.nvmlDeviceGetMaxClockInfo(self._nvml, pynvml.NVML_CLOCK_MEM),
-                "power_limit_w": pynvml.nvmlDeviceGetEnforcedPowerLimit(self._nvml) / 1000,
-                "ecc": _ecc(self._nvml),
+                "max_sm_clock_mhz": _asked("nvmlDeviceGetMaxClockInfo", self._nvml, pynvml.NVML_CLOCK_SM),
+                "max_memory_clock_mhz": _asked("nvmlDeviceGetMaxClockInfo", self._nvml, pynvml.NVML_CLOCK_MEM),
+                "power_limit_w": None if limit is None else limit / 1000,
+                "ecc": None if ecc is None else bool(ecc[0]),
             }
         return {
             "device": self.name,
@@ -451,10 +458,10 @@ class Cuda(Device):
             return False
         import pynvml
 
-        reasons = pynvml.nvmlDeviceGetCurrentClocksEventReasons(self._nvml)
+        reasons = _asked("nvmlDeviceGetCurrentClocksEventReasons", self._nvml) or 0
         if reasons & THROTTLE_REASONS:
             return True
-        highest = pynvml.nvmlDeviceGetMaxClockInfo(self._nvml, pynvml.NVML_CLOCK_SM)
+        highest = _asked("nvmlDeviceGetMaxClockInfo", self._nvml, pynvml.NVML_CLOCK_SM) or float("nan")
         return bool(reasons & POWER_CAP_REASON) and self.sm_clock_mhz() < POWER_CAP_CLOCK_SHARE * highest
 
     def sm_clock_mhz(self) -> float:
@@ -462,17 +469,13 @@ class Cuda(Device):
             return float("nan")
         import pynvml
 
-        return float(pynvml.nvmlDeviceGetClockInfo(self._nvml, pynvml.NVML_CLOCK_SM))
+        clock = _asked("nvmlDeviceGetClockInfo", self._nvml, pynvml.NVML_CLOCK_SM)
+        return float("nan") if clock is None else float(clock)
 
     def energy(self) -> float:
-        if self._nvml is None:
-            return float("nan")
-        import pynvml
-
-        try:
-            return 1e-3 * float(pynvml.nvmlDeviceGetTotalEnergyConsumption(self._nvml))
-        except pynvml.NVMLError:  # before Volta, and in some virtual machines
-            return float("nan")
+        # GPUs before Volta count no energy, and neither do some virtual machines.
+        used = None if self._nvml is None else _asked("nvmlDeviceGetTotalEnergyConsumption", self._nvml)
+        return float("nan") if used is None else 1e-3 * float(used)
 
     def to_device(self, array: np.ndarray) -> Array:
         with _faults():
@@ -525,12 +528,12 @@ def _cusparse_version() -> int | None:
         return None
 
 
-def _ecc(handle: Any) -> bool | None:
-    """Whether the memory corrects errors; None if it cannot."""
+def _asked(function: str, handle: Any, *args: Any) -> Any:
+    """What a function of NVML says of a GPU; None if this GPU, driver or virtual machine does not say it."""
     import pynvml
 
     try:
-        return bool(pynvml.nvmlDeviceGetEccMode(handle)[0])
+        return getattr(pynvml, function)(handle, *args)
     except pynvml.NVMLError:
         return None
 

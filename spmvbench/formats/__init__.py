@@ -53,6 +53,7 @@ __all__ = [
     "meanings",
     "parse",
     "register",
+    "shipped",
     "single_steps",
     "source_hash",
     "sources",
@@ -115,6 +116,12 @@ def keys() -> list[str]:
     """The key of every format, sorted."""
     _discover()
     return sorted(REGISTRY)
+
+
+def shipped() -> list[str]:
+    """The keys of this package's formats, sorted: without those that SPMVBENCH_FORMATS or a program has registered."""
+    package = __name__.partition(".")[0]
+    return [key for key in keys() if get(key).__module__.partition(".")[0] == package]
 
 
 def get(key: str) -> type[Format]:

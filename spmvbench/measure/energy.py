@@ -33,10 +33,16 @@ class Energy:
     high: float = math.nan
 
 
+def longest(seconds: float) -> float:
+    """Limit in seconds on `measured`, beyond the reading in progress; 0 if nothing is measured."""
+    return seconds + MAX_WAIT if seconds else 0.0
+
+
 def measured(series: Series, device: Device, seconds: float, clock: Callable[[], float] = time.perf_counter) -> Energy:
     """Energy of one SpMV of a hot series, over at least `seconds` of work and MIN_UPDATES updates of the counter.
 
-    NaN if the device has no counter, or if it had fewer updates MAX_WAIT seconds later.
+    NaN if the device has no counter, if it had fewer updates MAX_WAIT seconds later, or if a reading fails or is less
+    than the one before: the driver was loaded again.
     """
     if math.isnan(last := device.energy()):
         return Energy()
@@ -50,11 +56,14 @@ def measured(series: Series, device: Device, seconds: float, clock: Callable[[],
     updates: list[tuple[float, int]] = []  # joules, and SpMVs until then
     done, began = 0, clock()
     while len(updates) < MIN_UPDATES or clock() - began < seconds:
-        if clock() - began > seconds + MAX_WAIT:
+        if clock() - began > longest(seconds):
             return Energy()
         device.elapsed(work)
         done += samples * series.repeats
-        if (now := device.energy()) != last:
+        now = device.energy()
+        if not now >= last:
+            return Energy()
+        if now > last:
             updates.append((now, done))
             last = now
     pieces = [(after - before) / (until - since) for (before, since), (after, until) in itertools.pairwise(updates)]

@@ -102,7 +102,8 @@ class Context:
     """Data that the formats of a group share: the device, the matrix with its references, x and y on the device.
 
     x: by operation; all operations write the same y. read_again: makes `references` anew after a format has changed
-    them. waited: seconds that stages have waited for other processes.
+    them. waited: seconds that stages have waited for other processes. counts_energy: False once the device's counter of
+    joules has failed for a format: it is not waited for again.
     """
 
     link: Link
@@ -115,6 +116,7 @@ class Context:
     fetched: bounds.Fetched
     read_again: Callable[[], References]
     waited: float = 0.0
+    counts_energy: bool = True
 
     def __post_init__(self) -> None:
         self.guards = Guards(self.device)
@@ -434,7 +436,7 @@ def bind(context: Context, task: Task, fmt: Format, op: str, *, warm: bool) -> B
     program = device.compile(launches)
     detail = context.references.checks[op].facts | fmt.detail
     if program.host_driven:
-        detail |= {"driven_by": "the host, between levels: its graphs have no loops before CUDA 12.4"}
+        detail |= {"driven_by": program.host_driven}
     found = footprint(fmt, launches, x, y)
     same = program_hash(fmt, launches, device, x, y, program.code_hash)
     setup += fmt.setup_seconds
@@ -623,10 +625,12 @@ def finish(
 
 def measure_energy(context: Context, task: Task, op: str, series: timing.Series) -> energy.Energy:
     """Energy of one SpMV, if the settings ask for it. Leaves y undefined."""
-    if not context.settings.energy:
+    if not context.settings.energy or not context.counts_energy:
         return energy.Energy()
     context.begin(task, "measuring energy", op)
-    return energy.measured(series, context.device, context.settings.energy)
+    found = energy.measured(series, context.device, context.settings.energy)
+    context.counts_energy = not math.isnan(found.joules)
+    return found
 
 
 def time_kernels(context: Context, task: Task, bound: Bound, op: str) -> dict[str, float]:

@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from spmvbench import paths
-from spmvbench.errors import UsageError
+from spmvbench.reports import in_page
 from spmvbench.rows import store
 
-BEGIN, END = "<!-- table: written by spmvbench.reports.speed -->", "<!-- end of the table -->"
+MODULE = "spmvbench.reports.speed"
 AIMS = {"f64": 1.5, "f32": 1.75}  # times the best public program
 BOUND_SHARE = 0.95  # of the bound, that counts as much as the aim
 PARTLY_TIMED = "-once"  # suffix of programs that are timed as their authors do, who leave work out
@@ -113,33 +113,14 @@ def _aimed(value: float, aim: float) -> str:
     return f"**{text}**" if value >= aim else text
 
 
-def placed(page: str, begin: str, end: str, text: str) -> str:
-    """A page with a text in place of what is between two lines. Raises UsageError if it does not have both lines."""
-    before, first, rest = page.partition(begin)
-    _, last, after = rest.partition(end)
-    if not first or not last:
-        raise UsageError(f"the page has no place for the text: write {begin} and {end}")
-    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
-
-
-def updated(page: str, found: pd.DataFrame) -> str:
-    """The text of the page with the table in it. Raises UsageError for a page without the two comments."""
-    return placed(page, BEGIN, END, markdown(found))
-
-
 def main(given: Sequence[str] | None = None) -> None:
     """Print the table, or write it into a page."""
-    parser = argparse.ArgumentParser(prog="python -m spmvbench.reports.speed", description=__doc__)
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run, by its name in results/ or its folder")
     parser.add_argument("--page", type=Path, help="the page that holds the table, such as docs/speed.md")
     options = parser.parse_args(given)
     found = table(pd.concat([store.load(run) for run in options.runs], ignore_index=True))
-    if options.page is None:
-        print(markdown(found))
-        return
-    text = updated(options.page.read_text(encoding="utf-8"), found)
-    with paths.written_whole(options.page) as file:
-        file.write(text.encode())
+    in_page.put(options.page, markdown(found), MODULE)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,12 @@ from typing import Any
 
 import pandas as pd
 
-from spmvbench import paths
 from spmvbench.analysis.cases import latest_cases
 from spmvbench.analysis.strengths import EVERY, strengths
-from spmvbench.reports.speed import placed
+from spmvbench.reports import in_page
 from spmvbench.rows import store
 
-BEGIN, END = "<!-- paragraph: written by spmvbench.reports.strengths -->", "<!-- end of the paragraph -->"
+MODULE = "spmvbench.reports.strengths"
 FORMATS = (
     "sell-petsc", "csr-ans", "cb", "bit8x4", "bit8x4-dict", "mbsr", "csr-lrb", "sell-dict", "sell-pack", "amb",
     "csr-amf", "csr-overlap", "brcsd", "cusparse-coo-alg2", "cusparse-spmvop",
@@ -61,26 +60,16 @@ def _sentence(every: dict[str, Any], part: pd.DataFrame) -> str:
     return text + (f" and within 5 % of all on {every['near']}." if every["near"] else ".")
 
 
-def updated(page: str, text: str) -> str:
-    """The text of the page with the paragraph in it. Raises UsageError for a page without the two comments."""
-    return placed(page, BEGIN, END, text)
-
-
 def main(given: Sequence[str] | None = None) -> None:
     """Print the paragraph, or write it into a page."""
-    parser = argparse.ArgumentParser(prog="python -m spmvbench.reports.strengths", description=__doc__)
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run, by its name in results/ or its folder")
     parser.add_argument("--formats", default=",".join(FORMATS), help="the formats, separated by commas")
     parser.add_argument("--page", type=Path, help="the page that holds the paragraph, such as docs/rivals.md")
     options = parser.parse_args(given)
     rows = pd.concat([store.load(run) for run in options.runs], ignore_index=True)
     text = paragraph(rows, options.formats.split(","))
-    if options.page is None:
-        print(text)
-        return
-    page = updated(options.page.read_text(encoding="utf-8"), text)
-    with paths.written_whole(options.page) as file:
-        file.write(page.encode())
+    in_page.put(options.page, text, MODULE)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing import Pipe
@@ -23,6 +23,7 @@ from typing import IO, Any
 
 from spmvbench.devices import DeviceUnavailable, pseudonym
 from spmvbench.errors import SpmvbenchError
+from spmvbench.measure import energy
 from spmvbench.measure.cases import Case, Group, Settings, device_kind
 from spmvbench.measure.device_limits import MEASURED_LIMITS
 from spmvbench.measure.protocol import WAITING, Inbox, Malformed, validated
@@ -39,9 +40,10 @@ EXIT_LIMIT = 60.0  # seconds for a worker to end after it has closed its pipe: a
 MAX_TRIES, MAX_TRIES_IF_KILLED = 2, 3
 
 
-def timeout(settings: Settings) -> float:
-    """Limit in seconds on one uninterrupted period of work on a case."""
-    return settings.timeout or TIMEOUTS[device_kind(settings.device)]
+def timeout(settings: Settings, cases: Sequence[Case] = ()) -> float:
+    """Limit in seconds on one uninterrupted period of work on cases of a format; energy has its own time."""
+    hot = sum(case.mode == "hot" for case in cases)
+    return (settings.timeout or TIMEOUTS[device_kind(settings.device)]) + hot * energy.longest(settings.energy)
 
 
 class Disconnected(Exception):
@@ -263,7 +265,8 @@ class Driver:
                     period += spent
                 if kind == "begin":
                     if content[0] != index:
-                        began, period, limit = now(), since, timeout(self.settings)
+                        working_on = () if content[0] is None else group.formats[content[0]]
+                        began, period, limit = now(), since, timeout(self.settings, working_on)
                     index, stage, worker.logged = content
                     self.on_begin(group, None if index is None else group.formats[index][0], stage)
                 elif kind == "matrix":

@@ -102,7 +102,7 @@ def measure(
             command = ["--config", step.config, *step.options, *options]
             command += ["--run", f"{card}-{step.name}", "--results", str(results)]
             began = time.monotonic()
-            code = _run(command, until - grace, until, log)
+            code = run_until(command, until - grace, until, log)
             took = f"{time.monotonic() - began:.0f} s"
             if code == STOPPED or (code and time.monotonic() >= until):
                 print(f"{step}: stopped after {took}; {len(todo) - at} of {len(todo)} steps are left", flush=True)
@@ -117,7 +117,7 @@ def measure(
     return FAILED if failed else MEASURED
 
 
-def _run(words: Sequence[str], ask_at: float, kill_at: float, log: IO[bytes]) -> int:
+def run_until(words: Sequence[str], ask_at: float, kill_at: float, log: IO[bytes]) -> int:
     """Exit code of `spmvbench run`. It is asked to stop at `ask_at`, and again, at once, at `kill_at`."""
     if time.monotonic() >= ask_at:
         return STOPPED

@@ -1,7 +1,5 @@
 """What formats are best at, on tables small enough to do by hand, and the sentences that follow."""
 
-import re
-import shlex
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +7,6 @@ import pytest
 
 from spmvbench import formats
 from spmvbench.analysis.strengths import COLUMNS, EVERY, strengths, structures
-from spmvbench.errors import UsageError
 from spmvbench.reports import strengths as report
 from tests.analysis.test_analysis import row, rows
 
@@ -72,19 +69,5 @@ def test_the_sentences_follow_from_the_rows(some):
     assert report.paragraph(some, ["mbsr"]) == report.NOTHING
 
 
-def test_the_formats_are_known_and_a_page_has_to_have_a_place():
+def test_the_formats_are_known():
     assert set(report.FORMATS) <= set(formats.keys())
-    with pytest.raises(UsageError, match="no place for the text"):
-        report.updated("# Rivals\n", "text")
-
-
-def test_the_page_is_what_its_command_writes(tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    page = Path("docs/rivals.md").read_text(encoding="utf-8")
-    (command,) = re.findall(
-        r"^python -m spmvbench\.reports\.strengths (.*) --page docs/rivals\.md$", page, re.MULTILINE
-    )
-    copy = tmp_path / "rivals.md"
-    copy.write_text(page, encoding="utf-8")
-    report.main([*shlex.split(command), "--page", str(copy)])
-    assert copy.read_text(encoding="utf-8") == page

@@ -2,37 +2,41 @@
 
 From the root of a checkout:
 
-    python -m tests.measure.aa_verdicts pde:60 fem:20:3 --formats 'csr-*,ell' --verdicts 1000 --seconds 500 --out DIR
+    python -m tests.measure.aa_verdicts pde:60 fem:20:3 --formats 'csr-*,ell' --verdicts 1000 --seconds 85 --out DIR
 
-`run --against`: pairs of the build with itself, as tests/runner/ab_verdicts.py measures them. `compare`: the same cases
-in several invocations, each compared with the one before it. DIR gets against.csv, compare.csv, the runs aa-0, aa-1
-and so on, and summary.txt, which is printed. A second call adds to them. The rate has its 95 % interval (Clopper and
-Pearson 1934), as if verdicts were independent; those on one case are not quite.
+`compare`: the same cases in several invocations, each compared with the one before it. `run --against`: pairs of the
+build with itself, as tests/runner/ab_verdicts.py measures them. DIR gets the runs aa-0, aa-1 and so on, compare.csv,
+against.csv, and summary.txt, which is printed. The same command goes on, also on another GPU, until either procedure
+has its verdicts. The rate of false alarms has its 95 % interval (Clopper and Pearson 1934), as if verdicts were
+independent; those on one case are not quite.
 """
 
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 import pandas as pd
 from scipy.special import betaincinv
 
-from spmvbench.analysis import compare
+from spmvbench.analysis import ab, compare
 from spmvbench.cli.against import PAIRS
 from spmvbench.cli.report import rows_of
 from spmvbench.matrices import resolve
+from spmvbench.measure.cases import Case
 from spmvbench.measure.timing import median_interval
 from spmvbench.rows import store
 from spmvbench.runner import plan
 from spmvbench.runner.ab import HERE
+from spmvbench.runner.published import run_until
 from tests.runner.ab_verdicts import measured, verdicts
 
 ALARMS = ("slower", "faster")
+CASE = ab.KEY[:2]  # matrix and label
+GRACE = 3.0  # seconds in which the case in progress may end
 
 
 def interval(alarms: int, of: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -47,27 +51,73 @@ def told(name: str, table: pd.DataFrame) -> str:
     """Number of verdicts, of false alarms, and their rate with its interval."""
     judged = table[table["verdict"].isin(compare.VERDICTS)]
     if judged.empty:
-        return f"{name}: no verdict"
+        return f"{name}: no verdict" + (f", {len(table)} cases without times of a GPU" if len(table) else "")
     alarms = int(judged["verdict"].isin(ALARMS).sum())
     low, high = interval(alarms, len(judged))
     counts = judged["verdict"].value_counts()
     kinds = ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in compare.VERDICTS)
-    spread = judged["ratio"].sub(1).abs().quantile([0.5, 0.95, 0.99]) * 100
     return (
-        f"{name}: {len(judged)} verdicts: {kinds}; false alarms {100 * alarms / len(judged):.2f} % "
-        f"(95 %: {100 * low:.2f} to {100 * high:.2f} %); |ratio - 1| at 50, 95 and 99 %: "
-        f"{', '.join(f'{value:.2f} %' for value in spread)}"
+        f"{name}: {len(judged)} verdicts on {len(judged.drop_duplicates(CASE))} cases: {kinds}; "
+        f"false alarms {100 * alarms / len(judged):.2f} % "
+        f"(95 %: {100 * low:.2f} to {100 * high:.2f} %); |ratio - 1| at 50, 95 and 99 %: {spread(judged)}"
     )
 
 
-def compared(runs: list[Path]) -> pd.DataFrame:
-    """The verdicts of `spmvbench compare` on each run and the one before it."""
+def spread(table: pd.DataFrame) -> str:
+    """Deviation of the ratios from 1: its median, and its 95th and 99th percentile."""
+    found = table["ratio"].sub(1).abs().quantile([0.5, 0.95, 0.99]) * 100
+    return ", ".join(f"{value:.2f} %" for value in found)
+
+
+def compared(runs: Sequence[Path]) -> pd.DataFrame:
+    """The verdicts of `spmvbench compare` on each run and the one before it; whether both used one card."""
     tables = [compare.with_session(rows_of(run), store.environment(run)["sessions"]) for run in runs]
+    cards = [set(table.loc[table["status"] == "ok", "gpu"]) for table in tables]
     pairs = [
-        compare.compared(before, after, median_interval).assign(runs=f"{at} {at + 1}")
-        for at, (before, after) in enumerate(itertools.pairwise(tables))
+        compare.compared(before, after, median_interval).assign(runs=f"{at} {at + 1}", one_card=len(used) == 1)
+        for at, ((before, after), used) in enumerate(
+            zip(itertools.pairwise(tables), map(set.union, cards, cards[1:]), strict=True)
+        )
     ]
-    return pd.concat(pairs, ignore_index=True) if pairs else pd.DataFrame(columns=["verdict", "ratio"])
+    return (
+        pd.concat(pairs, ignore_index=True) if pairs else pd.DataFrame(columns=[*CASE, "verdict", "ratio", "one_card"])
+    )
+
+
+def spreads(table: pd.DataFrame) -> list[str]:
+    """Lines on the spread between invocations: on one card, between two cards, and of the formats with the largest."""
+    table = table[table["verdict"].isin(compare.VERDICTS)]
+    if table.empty:
+        return []
+    lines = [
+        f"  {'on one card' if one_card else 'between two cards'}, {len(part)} cases: {spread(part)}"
+        for one_card, part in table.groupby("one_card")
+    ]
+    by_format = table.assign(off=table["ratio"].sub(1).abs() * 100).groupby("label")["off"].quantile(0.95)
+    largest = ", ".join(f"{label} {value:.1f} %" for label, value in by_format.nlargest(5).items())
+    return [*lines, f"  95th percentile by format, the largest: {largest}"]
+
+
+def rest(cases: Sequence[Case], judged: pd.DataFrame) -> list[Case]:
+    """Those cases that have the fewest verdicts, so that a part of the time serves all cases alike."""
+    had = judged.groupby(CASE).size()
+    counts = [int(had.get((case.matrix.id, case.label), 0)) for case in cases]
+    return [case for case, count in zip(cases, counts, strict=True) if count == min(counts)]
+
+
+def measure_runs(words: Sequence[str], cases: int, wanted: int, until: float, out: Path) -> list[Path]:
+    """The runs of `compare`, complete or not, that are there when the time is over; each of the same `cases` cases."""
+    runs: list[Path] = []
+    for at in range(1 + -(-wanted // cases)):
+        folder = out / f"aa-{at}"
+        done = len(store.load(folder)) if (folder / store.ROWS).exists() else 0
+        if done < cases and time.monotonic() < until - GRACE:
+            with open(out / "run.log", "ab") as log:
+                run_until([*words, "--results", str(out), "--run", folder.name], until - GRACE, until, log)
+        if not (folder / store.ROWS).exists():
+            break
+        runs.append(folder)
+    return runs
 
 
 @click.command()
@@ -76,10 +126,20 @@ def compared(runs: list[Path]) -> pd.DataFrame:
 @click.option("--verdicts", "wanted", default=1000, show_default=True, help="Of each procedure, if time allows.")
 @click.option("--pairs", default=PAIRS, show_default=True, help="Of `run --against`, a verdict.")
 @click.option("--budget", default=0.04, show_default=True, help="Of a case of `run`, seconds.")
-@click.option("--seconds", default=500.0, show_default=True, help="For both, half of it each.")
+@click.option("--seconds", default=85.0, show_default=True, help="For both; `compare` takes the share below.")
+@click.option("--share", default=0.5, show_default=True, help="Of the time, for `compare`; 1: only that, 0: none.")
+@click.option("--device", default="cuda:0", show_default=True)
 @click.option("--out", required=True, type=click.Path(path_type=Path))
 def main(
-    matrices: tuple[str, ...], formats: str, wanted: int, pairs: int, budget: float, seconds: float, out: Path
+    matrices: tuple[str, ...],
+    formats: str,
+    wanted: int,
+    pairs: int,
+    budget: float,
+    seconds: float,
+    share: float,
+    device: str,
+    out: Path,
 ) -> None:
     """Count false alarms on one build."""
     out.mkdir(parents=True, exist_ok=True)
@@ -87,31 +147,26 @@ def main(
     found, missing = resolve(matrices)
     if missing:
         raise click.ClickException(f"not here: {', '.join(missing)}")
-    chosen = [(cls, params) for cls, params in plan.choose_formats(formats, "cuda:0") if cls.op == "spmv"]
-    cases = plan.cross(found, chosen, ["f64"], ["hot"], "cuda:0", 0)
-    runs: list[Path] = []
-    for at in range(1 + -(-wanted // len(cases))):
-        folder = out / f"aa-{at}"
-        known = (folder / store.ROWS).exists()
-        if not known and time.monotonic() > began + seconds / 2:
-            break
-        command = [sys.executable, "-m", "spmvbench", "run", *matrices, "--formats", formats, "--op", "spmv"]
-        command += ["--dtype", "f64", "--mode", "hot", "--convert", "device", "--budget", str(budget)]
-        command += ["--device", "cuda:0", "--results", str(out), "--run", folder.name]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if not (folder / store.ROWS).exists():
-            raise click.ClickException(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no rows")
-        runs.append(folder)
+    chosen = [(cls, params) for cls, params in plan.choose_formats(formats, device) if cls.op == "spmv"]
+    cases = plan.cross(found, chosen, ["f64"], ["hot"], device, 0)
+    words = [*matrices, "--formats", formats, "--op", "spmv", "--dtype", "f64", "--mode", "hot", "--device", device]
+    words += ["--budget", str(budget), *(["--convert", "device"] if device.startswith("cuda") else [])]
+    runs = measure_runs(words, len(cases), wanted, began + share * seconds, out)
+    if share and not runs:
+        raise click.ClickException(f"no run has rows; see {out / 'run.log'}")
     table = compared(runs)
     table.to_csv(out / "compare.csv", index=False, float_format="%.6g")
-    lines = [told("compare", table)]
-    same = measured(
-        HERE, plan.grouped(cases), pairs, -(-wanted // len(cases)), 0.0, began + seconds, out / "worker.log"
-    )
-    judged = verdicts(same)
-    if (earlier := out / "against.csv").exists():
-        judged = pd.concat([pd.read_csv(earlier), judged], ignore_index=True)
-    judged.to_csv(out / "against.csv", index=False, float_format="%.6g")
+    lines = [told("compare", table), *spreads(table)]
+    against = out / "against.csv"
+    judged = pd.read_csv(against) if against.exists() else pd.DataFrame(columns=[*ab.KEY, "verdict", "ratio"])
+    until = began + seconds - GRACE
+    while cases and len(judged) < wanted and time.monotonic() < until:
+        few = rest(cases, judged)
+        new = verdicts(measured(HERE, plan.grouped(few), pairs, 1, 0.0, until, out / "worker.log", device))
+        judged = pd.concat([part for part in (judged, new) if len(part)] or [judged], ignore_index=True)
+        judged.to_csv(against, index=False, float_format="%.6g")
+        had = set(new[CASE].itertuples(index=False, name=None))
+        cases = [case for case in cases if case not in few or (case.matrix.id, case.label) in had]
     lines += [told("run --against", judged), f"{time.monotonic() - began:.0f} s in all"]
     (out / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     click.echo("\n".join(lines))

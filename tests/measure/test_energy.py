@@ -1,11 +1,14 @@
 """Energy of one SpMV, from a counter that is updated now and then."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
 from spmvbench.measure import energy
+from spmvbench.measure.cases import Settings
 from spmvbench.measure.timing import Series
+from spmvbench.runner.driver import timeout
 
 
 class CountingDevice:
@@ -56,7 +59,25 @@ def test_no_energy_without_a_counter_or_with_one_that_stands_still():
     still = CountingDevice(period=math.inf)
     assert math.isnan(still.measured(1.0).joules)
     assert still.clock < 7
+    slow = CountingDevice(period=1.0)  # seven updates within the time, where an interval takes eight
+    assert math.isnan(slow.measured(1.0).joules)
     missing = CountingDevice()
     missing.shown = math.nan
     assert math.isnan(missing.measured(1.0).joules)
     assert missing.clock == 0
+
+
+@pytest.mark.parametrize("shown", [0.0, math.nan], ids=["begins anew", "fails"])
+def test_a_counter_that_begins_anew_or_fails_gives_no_energy(shown):
+    device = CountingDevice()
+    known = device.energy
+    device.energy = lambda: shown if device.clock > 0.5 else known()
+    assert math.isnan(device.measured(1.0).joules)
+    assert 0.5 < device.clock < 0.6
+
+
+def test_time_for_energy_is_added_to_the_limit_of_a_case():
+    hot, cold = (SimpleNamespace(mode=mode) for mode in ("hot", "cold"))
+    settings = Settings("cuda:0", timeout=5.0, energy=20.0)
+    assert timeout(settings, [hot, cold, hot]) == 5 + 2 * energy.longest(20.0) > 45
+    assert timeout(settings) == timeout(Settings("cuda:0", timeout=5.0), [hot]) == 5

@@ -17,7 +17,7 @@ from spmvbench.formats import Launch, register
 from spmvbench.formats.base import in_part
 from spmvbench.formats.conversion import EMULATED
 from spmvbench.formats.csr.csr import CsrArrays
-from spmvbench.measure import matrix_cache, protocol, reading, stages, worker
+from spmvbench.measure import energy, matrix_cache, protocol, reading, stages, worker
 from spmvbench.measure.cases import Settings
 from spmvbench.runner import plan
 
@@ -458,6 +458,18 @@ def test_energy_is_measured_for_hot_cases_if_asked_for(measure):
     _, rows, _ = measure(variant("B"), device=device)
     assert np.isnan(rows["test-b", "hot"]["energy"])
     assert device.joules == 0
+
+
+def test_a_counter_that_stands_still_costs_no_row_and_is_waited_for_once(measure, monkeypatch):
+    class Still(HostCuda):
+        def energy(self):
+            return 7.0
+
+    monkeypatch.setattr(energy, "MAX_WAIT", 1e-3)
+    pipe, rows, _ = measure(variant("A"), variant("B"), device=Still(), energy=1e-6)
+    assert [row["status"] for row in rows.values()] == ["ok"] * 4
+    assert all(np.isnan(rows[key, "hot"]["energy"]) for key in ("test-a", "test-b"))
+    assert [index for index, stage in pipe.stages if stage == "measuring energy"] == [0]
 
 
 def honest(product, x, y, state):

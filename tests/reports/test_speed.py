@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from spmvbench.errors import UsageError
-from spmvbench.reports import speed
+from spmvbench.reports import in_page, speed
 from spmvbench.rows.schema import blank_row
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,8 +67,8 @@ def test_what_was_not_measured_stays_empty_and_aims_are_bold():
 
 
 def test_a_page_without_a_place_is_refused():
-    with pytest.raises(UsageError, match="no place for the text"):
-        speed.updated("# Speed\n", speed.table(pd.DataFrame([row("dia", 1.0)])))
+    with pytest.raises(UsageError, match="no place for the table"):
+        in_page.updated("# Speed\n", speed.markdown(speed.table(pd.DataFrame([row("dia", 1.0)]))), speed.MODULE)
 
 
 def test_the_page_is_what_its_command_writes(tmp_path, monkeypatch):

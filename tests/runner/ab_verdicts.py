@@ -45,26 +45,28 @@ def planted(folder: Path, share: float) -> Path:
     return folder
 
 
-def measured(new: Path, groups: list, pairs: int, repeats: int, sample: float, until: float, log: Path) -> pd.DataFrame:
+def measured(
+    new: Path, groups: list, pairs: int, repeats: int, sample: float, until: float, log: Path, device: str = "cuda:0"
+) -> pd.DataFrame:
     """The pairs within the time limit; cases that could not be measured are printed."""
-    settings = Settings("cuda:0")
+    settings = Settings(device)
     with open(log, "ab") as file, closing(ABComparison((HERE, new), settings, pairs, file)) as both:
         both.sample = sample or both.sample
         rows = []
-        for row in both.measured(groups, repeats):
+        for row in both.measure(groups, repeats):
             if row["status"] not in ("ok", "skipped"):
                 click.echo(f"{row['matrix']} {row['label']}: {row['status']}: {row['reason']}")
             rows.append(row)
             if time.monotonic() > until and row["pair"] == pairs - 1:
                 break
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(rows, columns=[*analysis.KEY, "repeat", "pair", "first", "old", "new", "status", "reason"])
     return table[table["status"] == "ok"]
 
 
 def verdicts(table: pd.DataFrame) -> pd.DataFrame:
     """One row per verdict."""
     judged = [analysis.verdicts(part).assign(repeat=repeat) for repeat, part in table.groupby("repeat")]
-    return pd.concat(judged, ignore_index=True)
+    return pd.concat(judged or [analysis.verdicts(table).assign(repeat=[])], ignore_index=True)
 
 
 def told(name: str, table: pd.DataFrame, wanted: str) -> str:

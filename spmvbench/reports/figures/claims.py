@@ -10,8 +10,8 @@ import pandas as pd
 from spmvbench import paths
 from spmvbench.analysis.cases import both_kernels, hot, labels_of, matching_kernels, natural_products, verified
 from spmvbench.analysis.coverage import geometric_mean
-from spmvbench.matrices.sets import is_stand_in
-from spmvbench.reports.figures import LeftOut, Options, fastload, tilespmspv
+from spmvbench.matrices.sets import is_stand_in, members, stands_for
+from spmvbench.reports.figures import LeftOut, Options, collected, fastload, tilespmspv
 from spmvbench.reports.tables import Column, Table, count, number, percent, table
 
 name = "claims"
@@ -32,6 +32,10 @@ order = 65
 performance = True
 EVERY_OPERATION = True  # claims about a sparse x and about searches, too
 
+_NEEDED = (
+    "alias_of", "device_name", "dtype", "experiment", "format", "label", "matrix", "mode", "nnz", "op", "order",
+    "setting", "status", "t_median",
+)  # fmt: skip
 _MEANS: dict[str, Callable[[pd.Series], float]] = {
     "geometric": geometric_mean,
     "harmonic": lambda s: float(len(s) / (1 / s).sum()),
@@ -46,8 +50,8 @@ def claims() -> pd.DataFrame:
     format: keys, or labels with their parameters, of which the first one in the run counts. baselines: keys that
     correspond to the paper's rival, the most similar first; separated by ``|``: the fastest of them on each matrix. op:
     the operation, ``spmspv@0.1`` against rivals that may take a dense x. dtype: empty if the paper does not say, or for
-    operations without values. least_nnz: least nonzeros of the paper's matrices. lacks: the parts of the claim that
-    cannot be had.
+    operations without values. set: the named set of the matrices that the paper names, empty if it measured the
+    collection. least_nnz: least nonzeros of the paper's matrices. lacks: the parts of the claim that cannot be had.
     """
     found = pd.read_csv(paths.configs() / "published" / "claims" / "claims.csv", keep_default_na=False)
     found = pd.concat([found, _heights(found)], ignore_index=True)
@@ -76,11 +80,13 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """One row for each claim, setting and pair of kernels in the run.
 
     Columns of `claims`; setting, label, rival; alike, geomean, median, most (largest) of the speed-up and won (share of
-    matrices with a speed-up above 1); compared (matrices), stand_ins (how many of them stand in for a matrix that was
-    not measured); coverage (share of the run's matrices). alike is the same mean as the paper's, NaN if it names none.
-    Raises LeftOut.
+    matrices with a speed-up above 1); rivals (how many the run has of those of which the fastest counts); compared
+    (matrices), stand_ins (how many of them stand in for a matrix that was not measured), of_paper (how many are, or
+    stand in for, one of the paper's); coverage (share of the run's matrices). alike is the same mean as the paper's,
+    NaN if it names none. Raises LeftOut.
     """
     lines = []
+    rows = rows[rows.columns.intersection(_NEEDED)]  # each of some fifty claims selects rows
     for op, asked in claims().groupby("op", sort=False):
         run = _of_operation(rows, str(op))
         ours = verified(run)
@@ -106,26 +112,42 @@ def _of_operation(rows: pd.DataFrame, op: str) -> pd.DataFrame:
 def _measured(claim: Any, setting: str, of: pd.DataFrame, run: pd.DataFrame) -> list[dict[str, Any]]:
     """One row for each pair of kernels of a claim. of: verified rows of one setting and type; run: all its rows."""
     solved = of["matrix"].nunique()
-    of = of[of["nnz"] >= claim.least_nnz]
+    of = of[of["format"].isin(_keys(claim)) & (of["nnz"] >= claim.least_nnz)]
+    if of["format"].nunique() < 2:
+        return []
     times = of.pivot_table(index="matrix", columns="label", values="t_median", observed=True)
     lines = []
-    for label, rival, took in _pairs(of, times, run, claim):
+    for label, rival, rivals, took in _pairs(of, times, run, claim):
         speedup = (took / times[label]).dropna()
         if speedup.empty:
             continue
         mean = _MEANS.get(claim.kind)
         lines.append(
             claim._asdict()
-            | {"setting": setting, "label": label, "rival": rival, "geomean": geometric_mean(speedup)}
+            | {"setting": setting, "label": label, "rival": rival, "rivals": rivals, "geomean": geometric_mean(speedup)}
             | {"alike": mean(speedup) if mean else float("nan"), "median": speedup.median(), "most": speedup.max()}
             | {"won": (speedup > 1).mean(), "compared": len(speedup), "coverage": len(speedup) / solved}
-            | {"stand_ins": sum(map(is_stand_in, speedup.index))}
+            | {"stand_ins": sum(map(is_stand_in, speedup.index)), "of_paper": _of_paper(speedup.index, claim.set)}
         )
     return lines
 
 
-def _pairs(of: pd.DataFrame, times: pd.DataFrame, run: pd.DataFrame, claim: Any) -> list[tuple[str, str, pd.Series]]:
-    """(label, rival, times of the rival): every kernel of the paper's format with the same kind of its rival.
+def _keys(claim: Any) -> set[str]:
+    """The keys of a claim's format and of its rivals."""
+    words = f"{claim.format} {claim.baselines}".replace("|", " ").split()
+    return {word.partition("[")[0] for word in words}
+
+
+def _of_paper(matrices: pd.Index, named: str) -> int:
+    """How many of these are, or stand in for, matrices of the named set; without a name, of the collection."""
+    found = pd.Series(matrices, dtype=str).map(stands_for)
+    return int((found.isin(members(named)) if named else collected(found)).sum())
+
+
+def _pairs(
+    of: pd.DataFrame, times: pd.DataFrame, run: pd.DataFrame, claim: Any
+) -> list[tuple[str, str, int, pd.Series]]:
+    """(label, rival, rivals, times of the rival): each kernel of the paper's format with the same kind of its rival.
 
     Of several rivals the fastest counts, on matrices for which the run has a row of each rival, whatever its status.
     """
@@ -134,9 +156,9 @@ def _pairs(of: pd.DataFrame, times: pd.DataFrame, run: pd.DataFrame, claim: Any)
         known = [label for label in labels_of(of, claim.baselines.split("|")) if label in times]
         tried = run[run["label"].isin(known)].groupby("matrix", observed=True)["label"].nunique()
         fastest = times[known].min(axis=1).where(tried.reindex(times.index) == len(known))
-        return [(label, f"fastest of {len(known)}", fastest) for label in labels if known]
+        return [(label, f"fastest of {len(known)}", len(known), fastest) for label in labels if known]
     rivals = both_kernels(of, labels_of(of, claim.baselines.split())[:1])
-    return [(label, rival, times[rival]) for label, rival in matching_kernels(labels, rivals)]
+    return [(label, rival, 1, times[rival]) for label, rival in matching_kernels(labels, rivals)]
 
 
 def _labels(of: pd.DataFrame, wanted: str) -> list[str]:

@@ -1,0 +1,85 @@
+"""The two tables of docs/irregular.md that compare `irregular` with other formats.
+
+``python -m spmvbench.reports.irregular results/published --page docs/irregular.md`` makes them from the rows of
+h200-irregular, h200-all and h200-applications and writes them into the page, between comments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from spmvbench.analysis.cases import hot, latest_cases, natural_products, verified
+from spmvbench.reports import in_page
+from spmvbench.rows import store
+
+MODULE = "spmvbench.reports.irregular"
+FORMATS = (
+    "irregular", "column-sweep", "hub-cache", "csr5-hub", "csr5", "csr-merge-tiles", "sell-local", "dasp",
+    "cusparse-csr-alg1",
+)  # fmt: skip
+VENDOR = "cusparse-csr-alg1"
+LEAST_NNZ = 300_000  # of the real matrices
+GENERATED = "synthetic/"  # group of generated matrices
+OF_ALL = ("uniform:1048576:12", "rmat:20:16")  # of h200-all, those with irregular access to x
+
+
+def rows_of(folder: Path, run: str) -> pd.DataFrame:
+    """The verified hot rows of y = A x of a run."""
+    return verified(hot(natural_products(latest_cases(store.load(folder / run)))))
+
+
+def gflops(rows: pd.DataFrame) -> pd.DataFrame:
+    """GFLOPS: one row for each matrix and type, the generated and large ones first; one column for each label."""
+    cases = rows[["matrix", "dtype", "nnz"]].drop_duplicates()
+    cases = cases.assign(real=~cases["matrix"].str.startswith(GENERATED), single=cases["dtype"] == "f32")
+    cases = cases.sort_values(["real", "nnz", "matrix", "single"], ascending=[True, False, True, True])
+    table = rows.pivot_table(index=["matrix", "dtype"], columns="label", values="gflops", observed=True)
+    return table.reindex(pd.MultiIndex.from_frame(cases[["matrix", "dtype"]]))
+
+
+def comparison(rows: pd.DataFrame) -> str:
+    """One row for each matrix, one column for each of FORMATS: GFLOPS in double and in single precision."""
+    found = gflops(rows)
+    lines = [f"| GFLOPS, f64 / f32 | {' | '.join(FORMATS)} |", "| --- " * (1 + len(FORMATS)) + "|"]
+    for matrix in dict.fromkeys(found.index.get_level_values("matrix")):
+        cells = (f"{found[label][matrix, 'f64']:.0f} / {found[label][matrix, 'f32']:.0f}" for label in FORMATS)
+        lines.append(f"| {matrix.removeprefix(GENERATED)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def rule(rows: pd.DataFrame) -> str:
+    """What the rule chooses for each matrix and type, and the best of all formats there."""
+    head = "GFLOPS", "entries", "chosen", "irregular", VENDOR, "best of all", ""
+    lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
+    chosen = rows[rows["label"] == "irregular"].set_index(["matrix", "dtype"])
+    found = gflops(rows)
+    for case, values in found.iterrows():
+        best = str(values.idxmax())
+        cells = f"{chosen['nnz'][case] / 1e6:.3g} M", json.loads(chosen["detail"][case])["chosen"]
+        numbers = (f"{values[label]:.0f}" for label in ("irregular", VENDOR, best))
+        name = ", ".join(case).removeprefix(GENERATED)
+        lines.append(f"| {name} | {' | '.join((*cells, *numbers))} | {best} |")
+    return "\n".join(lines)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Print the tables, or write them into a page."""
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
+    parser.add_argument("folder", type=Path, help="the folder of the runs, such as results/published")
+    parser.add_argument("--page", type=Path, help="the page that holds the tables, such as docs/irregular.md")
+    options = parser.parse_args(given)
+    folder = options.folder
+    in_page.put(options.page, comparison(rows_of(folder, "h200-irregular")), f"{MODULE} comparison")
+    generated, real = (rows_of(folder, run) for run in ("h200-all", "h200-applications"))
+    real = real[~real["matrix"].str.startswith(GENERATED) & (real["nnz"] >= LEAST_NNZ)]
+    of_all = pd.concat([generated[generated["name"].isin(OF_ALL)], real], ignore_index=True)
+    in_page.put(options.page, rule(of_all), f"{MODULE} rule")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""The table "time to N products" of README.md and docs/advice.md: conversion and N SpMVs beside cuSPARSE's CSR.
+
+``python -m spmvbench.reports.time_to_n RUN --page README.md`` makes it from the rows of a run and writes it into the
+page, between two comments.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from spmvbench.analysis.cases import hot, latest_cases, natural_products
+from spmvbench.analysis.products import ADVISED, MEASURED, SINGLE, products
+from spmvbench.errors import UsageError
+from spmvbench.reports import advised, in_page
+from spmvbench.rows import store
+
+MODULE = "spmvbench.reports.time_to_n"
+NUMBERS = (1, 10, 100, 1_000, 10_000, 1_000_000)  # of SpMVs
+SHOWN = (ADVISED, MEASURED, SINGLE)
+
+
+def markdown(found: pd.DataFrame) -> str:
+    """The table. found: as `products`, of one setting.
+
+    By N: the share of the matrices on which the time is near that of cuSPARSE or below, and the geometric mean of
+    cuSPARSE's time over it. The first column is the share on which it is near or below for every N.
+    """
+    found = found[found["chooser"].isin(SHOWN) & found["spmvs"].isin(NUMBERS)]
+    lines = ["| Choice | For every N | " + " | ".join(f"{n:,}" for n in NUMBERS) + " |"]
+    lines += ["| --- " * (2 + len(NUMBERS)) + "|"]
+    for chooser, part in found.groupby("chooser", sort=False):
+        cells = (f"{100 * x.within:.0f} %, {x.speedup:.2f}" for x in part.itertuples())
+        lines.append(f"| {chooser} | {100 * part['always'].iloc[0]:.0f} % | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def of_run(run: str) -> pd.DataFrame:
+    """`products` of the hot double-precision rows of a run. Raises UsageError if it has none of cuSPARSE's CSR."""
+    rows = store.load(run)
+    rows = hot(natural_products(latest_cases(rows[rows["dtype"] == "f64"])))
+    found = products(rows, advised.choices(rows))
+    if found.empty:
+        raise UsageError(f"{run} has no verified row of cuSPARSE's CSR in double precision")
+    return found
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Print the table, or write it into a page."""
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
+    parser.add_argument("run", metavar="RUN", help="a run, by its name in results/ or its folder")
+    parser.add_argument("--page", type=Path, help="the page that holds the table, such as README.md")
+    options = parser.parse_args(given)
+    in_page.put(options.page, markdown(of_run(options.run)), MODULE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""The table of claims in docs/reproduce.md: which run tests a claim, and that the page is what its command writes."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from spmvbench.errors import UsageError
+from spmvbench.rows.schema import blank_row
+from spmvbench.site import claims, runs
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(times, matrices, dtype="f64", day="2026-01-01", **columns):
+    """Rows of these labels on these matrices, each with the time that `times` gives its label."""
+    rows = [
+        blank_row()
+        | {"group": matrix.rpartition("/")[0], "name": matrix.rpartition("/")[2], "matrix_sha256": matrix, "nnz": 1000}
+        | {"label": label, "format": label.partition("[")[0], "t_median": time, "dtype": dtype, "mode": "hot"}
+        | {"op": "spmv", "status": "ok", "device": "cuda:0", "device_name": "gpu", "started_at": day}
+        | {"case_id": f"{matrix} {label}", "sequence": place, "run_id": "a"}
+        | columns
+        for matrix in matrices
+        for place, (label, time) in enumerate(times.items())
+    ]
+    return claims.measured(pd.DataFrame(rows))
+
+
+def row_of(**given):
+    """The row over CSR5 of TileSpMV in the table of these runs."""
+    found = claims.table(given)
+    return found[(found["paper"] == "TileSpMV") & (found["over"] == "CSR5")]
+
+
+ONE = {"tile-deferred-coo": 1.0, "csr5": 2.0}
+BOTH = ONE | {"tile-deferred-coo[kernel=paper]": 4.0, "csr5[kernel=paper]": 2.0}
+
+
+def test_a_claim_is_tested_by_the_run_with_the_most_kernels_then_matrices_of_the_paper_then_matrices():
+    three = ["a/b", "a/c", "a/d"]
+    assert row_of(few=run(ONE, three[:1]), many=run(ONE, three))["run"].tolist() == ["many"]
+    own = run(ONE, ["synthetic/like:Williams/cant"])
+    assert row_of(own=own, many=run(ONE, three))["run"].tolist() == ["own"]
+    assert row_of(own=own, both=run(BOTH, three[:1]))["run"].tolist() == ["both", "both"]
+    assert row_of(older=own, newer=run(ONE, ["Williams/cant"], day="2026-02-02"))["run"].tolist() == ["newer"]
+
+
+def test_rows_that_do_not_count():
+    assert run(ONE, ["a/b"], mode="cold").empty
+    assert run(ONE, ["a/b"], device="emulated").empty
+    key, digest = next(pair for pair in runs._older_programs() if pair[0] == "merge-csr")
+    times = {"tile-deferred-coo": 1.0, key: 2.0}
+    assert run(times, ["a/b"], source_hash=digest).empty
+    assert not run(times, ["a/b"]).empty
+
+
+def test_cells_of_the_table():
+    found = claims.table({"r": run(BOTH, ["synthetic/like:Williams/cant", "a/b"])})
+    lines = claims.markdown(found, "../runs").splitlines()
+    (line,) = [line for line in lines if line.startswith("| TileSpMV | CSR5 |")]
+    assert line == (
+        "| TileSpMV | CSR5 | f64 | at most 3.96, faster on 73.99 % | 2.00, at most 2.00, faster on 100 % "
+        "| 0.500, at most 0.500, faster on 0 % | 2, 1 by stand-ins | [r](../runs/r) | the A100 |"
+    )
+    assert "| TileSpMV | merge path | f64 | at most 2.61, faster on 65.76 % | - | - | - | - | the A100 |" in lines
+
+
+def test_a_folder_without_runs(tmp_path):
+    with pytest.raises(UsageError, match="holds no run"):
+        claims.main([str(tmp_path)])
+
+
+def test_the_page_is_what_its_command_writes(capsys, monkeypatch):
+    page = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^python -m spmvbench\.site\.claims (.*) --page docs/reproduce\.md$", page, re.MULTILINE)
+    (folder,) = shlex.split(command)
+    monkeypatch.chdir(ROOT / "docs")
+    claims.main([f"../{folder}"])
+    table = capsys.readouterr().out
+    assert f"{table.strip()}\n\n<!-- end of the table -->" in page
+    assert table.count("results/published/h200-") > 40

@@ -1,0 +1,219 @@
+"""Numbers of the documentation are those of published rows: tables, pictures, counts and statements.
+
+Tables are written by commands, which are run again here. A table of numbers that no command writes is listed in
+NOT_ROWS with where its numbers are from.
+"""
+
+import importlib
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import spmvbench
+from spmvbench.reports import in_page
+from spmvbench.reports.irregular import VENDOR, gflops, rows_of
+from spmvbench.rows import store
+
+ROOT = Path(spmvbench.__file__).parents[1]
+PUBLISHED = ROOT / "results" / "published"
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")))
+RUNS = sorted(path.parent.name for path in PUBLISHED.glob("*/README.md"))
+COMMAND = re.compile(r"^python -m (spmvbench\.(?:reports|site)\.\w+) (.*) --page (\S+)$", re.MULTILINE)
+NUMBER = re.compile(
+    r"\**[-+]?[\d.,]+(?: ?(?:%|us|s|M|x|W))?\**|[\d.]+(?: / [\d.]+)+.*|[\d.]+ %, [\d.]+|\d[\d.]* - [\d.]+"
+)
+# Tables of numbers that are in no published row, by page and first cell.
+NOT_ROWS = {
+    ("docs/cluster.md", "GPUs"): "scaling.json of h200-scaling: test_efficiency_is_that_of_the_run",
+    ("docs/irregular.md", "f64 / f32"): "what the rule computes from the matrices: no times",
+    ("docs/measuring.md", ""): "two separate measurements, tests/measure/placement.py",
+    ("docs/operator.md", "Matrix"): "a separate measurement, tests/solvers/overhead.py",
+    ("docs/operator.md", "Pattern"): "a separate measurement, tests/solvers/overhead.py",
+    ("docs/rivals.md", "Program"): "rows that are not published yet, as the page says",
+    ("docs/values.md", "Values"): "facts of the types",
+}
+WRITTEN = ("docs/advice.md",)  # as a whole, which tests/advice/test_advice.py compares
+pytestmark = pytest.mark.skipif(not RUNS, reason="needs a checkout (git clone)")
+
+
+def read(page):
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def commands():
+    """(module, arguments, page) of every command that writes a table: those of pages, and of `make tables`."""
+    made = read("Makefile").replace("$(PUBLISHED)", "results/published").replace("\t$(BIN)/", "")
+    return [found for text in (*map(read, PAGES), made) for found in COMMAND.findall(text)]
+
+
+def tables(text):
+    """The lines of each table of a page."""
+    return [table.strip().splitlines() for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)]
+
+
+def cells(line):
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+@pytest.mark.parametrize(("module", "words", "page"), commands(), ids=lambda value: value.rpartition(".")[2])
+def test_a_table_is_what_its_command_writes(module, words, page, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    written = {}
+    monkeypatch.setattr(in_page, "put", lambda to, table, name: written.update({name: table}))
+    importlib.import_module(module).main([*shlex.split(words), "--page", page])
+    assert written
+    for name, table in written.items():
+        assert in_page.updated(read(page), table, name) == read(page), f"{name}: make tables"
+
+
+def test_every_place_of_a_table_has_its_command():
+    by_page = {}
+    for module, _, page in commands():
+        by_page.setdefault(page, set()).add(module)
+    for page in PAGES:
+        places = re.findall(r"^<!-- table: written by ([\w.]+)", read(page), re.MULTILINE)
+        assert set(places) == by_page.get(page, set()), page
+
+
+def test_make_tables_runs_the_commands_of_pages():
+    """As make's line does: sed takes them from the pages."""
+    (line,) = re.findall(r"^\t(sed -nE .*) \| sh -ex$", read("Makefile"), re.MULTILINE)
+    run = ["sh", "-c", line.replace("$(BIN)/", "")]
+    found = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert sorted(COMMAND.findall(found)) == sorted(c for page in PAGES for c in COMMAND.findall(read(page)))
+
+
+def test_every_table_of_numbers_is_traced_or_says_where_it_is_from():
+    found = set()
+    for page in PAGES:
+        text = re.sub(r"<!-- table: .*?<!-- end of the table -->", "", read(page), flags=re.DOTALL)
+        for head, _, *body in tables(text):
+            values = [cell for line in body for cell in cells(line)[1:]]
+            numbers = sum(bool(NUMBER.fullmatch(value)) for value in values)
+            if page not in WRITTEN and numbers >= 4 and numbers > 0.2 * len(values):
+                found.add((page, cells(head)[0]))
+    assert found == set(NOT_ROWS)
+
+
+@pytest.mark.parametrize("page", ["docs/cluster.md", "results/published/h200-scaling/README.md"])
+def test_efficiency_is_that_of_the_run(page):
+    known = json.loads((PUBLISHED / "h200-scaling" / "scaling.json").read_text(encoding="utf-8"))["runs"]
+    (table,) = [table for table in tables(read(page)) if cells(table[0])[0] == "GPUs"]
+    head = cells(table[0])
+    for line in table[2:]:
+        row = dict(zip(head, cells(line), strict=True))
+        of = known[row["GPUs"]]
+        assert float(row["wall s"]) == round(of["wall"], 1) and float(row["efficiency"]) == round(of["efficiency"], 2)
+        for stage, seconds in of["seconds"].items():
+            assert row[stage] == f"{100 * seconds / (of['wall'] * int(row['GPUs'])):.1f} %", stage
+
+
+@pytest.mark.parametrize("run", sorted({*RUNS} - {"h200-first", "h200-survey"}))  # whose pages count otherwise
+def test_counts_of_a_run_are_those_of_its_rows(run):
+    text = " ".join(read(f"results/published/{run}/README.md").split()).replace(",", "")
+    cases, right, rest = re.search(r"(\d+) cases:? (?:of which )?(\d+|all) (?:are )?right(.*)", text).groups()
+    rows = store.load(PUBLISHED / run).drop_duplicates("case_id", keep="last")
+    rows = rows[rows["matrix_sha256"] != ""]  # matrices that were read
+    counts = rows["status"].value_counts()
+    assert int(cases) == len(rows)
+    assert counts["ok"] == (len(rows) if right == "all" else int(right))
+    assert "wrong" not in counts
+    if skipped := re.search(r"(\d+) (?:are )?skipped", rest):
+        assert counts["skipped"] == int(skipped[1])
+    if largest := re.search(r"largest error ([\d.]+) of its bound", rest):
+        assert f"{rows.loc[rows['status'] == 'ok', 'error_ratio'].max():.2f}" == largest[1]
+
+
+def ratios(run, label="irregular", over=VENDOR):
+    """Speed of a label over another one, by matrix and type."""
+    found = gflops(rows_of(PUBLISHED, run))
+    return (found[label] / found[over]).dropna()
+
+
+def mean(values):
+    return float(np.exp(np.log(values).mean()))
+
+
+def said(page, pattern):
+    """The numbers of a statement, which must be on the page once."""
+    (found,) = re.findall(pattern.replace(" ", r"\s+"), read(page))
+    return [float(number) for number in (found if isinstance(found, tuple) else (found,))]
+
+
+class TestIrregularAccess:
+    """Statements of docs/irregular.md."""
+
+    page = "docs/irregular.md"
+
+    def test_means_relative_to_cusparse(self):
+        speed = ratios("h200-irregular")
+        double, single = (mean(speed.xs(dtype, level="dtype")) for dtype in ("f64", "f32"))
+        generated = speed.index.get_level_values("matrix").str.startswith("synthetic/")
+        known = [round(value, 2) for value in (double, single, mean(speed[generated]), mean(speed[~generated]))]
+        pattern = (
+            r"is ([\d.]+) in double precision and ([\d.]+) in single, ([\d.]+) on the generated .* ([\d.]+) on the real"
+        )
+        assert said(self.page, pattern) == known
+
+    def test_the_choice_is_near_the_best_of_its_four_formats(self):
+        found = gflops(rows_of(PUBLISHED, "h200-irregular"))
+        four = found["irregular"] / found[["column-sweep", "hub-cache", "csr5", "sell-local"]].max(axis=1)
+        every = found["irregular"] / found.max(axis=1)
+        assert said(
+            self.page, r"In all (\d+) cases it has at least ([\d.]+) of the GFLOPS of the best of its four"
+        ) == [
+            len(four),
+            np.floor(100 * four.min()) / 100,
+        ]
+        assert said(self.page, r"In (\d+) cases it has at least 0.95 of the best of all ten") == [(every >= 0.95).sum()]
+
+    def test_all_applications(self):
+        speed = ratios("h200-applications")
+        assert said(self.page, r"mean relative to cuSPARSE is ([\d.]+) \(csr5: ([\d.]+), sell-local: ([\d.]+)\)") == [
+            round(mean(ratios("h200-applications", label)), 2) for label in ("irregular", "csr5", "sell-local")
+        ]
+        assert said(self.page, r"\*\*All (\d+) matrices of h200-applications\*\*") == [len(speed)]
+
+    def test_no_row_exceeds_its_bound_by_more_than_is_said(self):
+        of = rows_of(PUBLISHED, "h200-irregular")
+        most = np.ceil(100 * (of["gflops"] / of["bound_gflops"]).max()) / 100
+        assert said(self.page, r"No row exceeds ([\d.]+) of its bound") == [most]
+        rows = store.load(PUBLISHED / "h200-all")
+        of = rows[rows["status"] == "ok"]
+        (thousands, rest) = said(self.page, r"None of (\d+),(\d+) rows exceeds its bound")
+        assert 1000 * thousands + rest == len(of)
+        assert (of["gflops"] / of["bound_gflops"]).max() <= 1
+
+
+def texts(svg):
+    return re.findall(r">([^<]+)</text>", svg)
+
+
+@pytest.mark.slow
+def test_pictures_are_those_of_the_rows(command, tmp_path, monkeypatch):
+    """As `make tables` draws them: their texts, the numbers of `ratios` among them; lines depend on matplotlib."""
+    monkeypatch.chdir(ROOT)
+    drawn = {}
+    for words in re.findall(r"^\t\$\(BIN\)/spmvbench (report (?:.*\\\n)?.*)$", read("Makefile"), re.MULTILINE):
+        words = shlex.split(words.replace("\\\n", " ").replace("$(PUBLISHED)", "results/published"))
+        if "$(VENV)/pictures" not in words:
+            continue
+        words[words.index("--out") + 1] = str(tmp_path)
+        result = command(*words)
+        assert result.code == 0, result.err
+        drawn |= {path.stem: path.read_text(encoding="utf-8") for path in (tmp_path / "figures").glob("*.svg")}
+    assert set(drawn) == {"ratios", "bounds", "products"}
+    for name, svg in drawn.items():
+        assert sorted(texts(svg)) == sorted(texts(read(f"docs/figures/h200-{name}.svg"))), f"{name}: make tables"
+
+
+def test_best_slowdowns_of_the_first_picture_are_one():
+    """Not only that it is drawn again: a cell of 1.0 in each column of the picture."""
+    found = pd.DataFrame(gflops(rows_of(PUBLISHED, "h200-all")).xs("f64", level="dtype"))
+    assert texts(read("docs/figures/h200-ratios.svg")).count("1.0") >= len(found) == 8
