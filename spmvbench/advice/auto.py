@@ -54,8 +54,8 @@ CANDIDATES: tuple[type[Format], ...] = (
 DIAGONALS, DIAGONAL_SHARE = {EllDia.key, Hdc.key, Hdi.key}, 0.3
 BLOCKS, RUNS = {Bsr.key}, 2.0
 WIDEST = 1 << 27  # rows and columns; beyond, features would count more diagonals than fit into memory
-# Entries up to which a matrix is described on the host, in 8 to 26 ms for 50,000 to 100,000 entries. On a device that is
-# 2,100 launches (pde:12) of 130 kinds, each of which CuPy compiles when it is first asked for.
+# Entries up to which a matrix is described on the host, in 8 to 26 ms for 50,000 to 100,000 entries. On a device that
+# is 2,100 launches (pde:12) of 130 kinds, each of which CuPy compiles when it is first asked for.
 ON_HOST = 1 << 16
 
 
@@ -85,9 +85,9 @@ class Auto(Format):
 
     The model of `spmvbench advise` predicts the times from features of the matrix and the bytes of each format, on the
     device that converts, or on the host for a small matrix; nothing is timed. A matrix unlike all of the training is
-    stored as `irregular`, unless that is predicted to take longer than cuSPARSE's CSR. One without entries, or with more
-    than 2^27 rows and columns, is stored as `csr-lanes`. A format that the memory cannot hold is no candidate, nor is a
-    vendor's, nor one whose footprint takes as long to compute as its conversion.
+    stored as `irregular`, unless that is predicted to take longer than cuSPARSE's CSR. One without entries, or with
+    more than 2^27 rows and columns, is stored as `csr-lanes`. A format that the memory cannot hold is no candidate, nor
+    is a vendor's, nor one whose footprint takes as long to compute as its conversion.
     """
 
     key = "auto"
