@@ -6,9 +6,11 @@ from scipy import sparse
 
 from spmvbench import formats, testing
 from spmvbench.advice import auto, choosing, model
+from spmvbench.devices import open_device
 from spmvbench.formats import Skip
 from spmvbench.formats.arrays import Csr
 from spmvbench.formats.base import FREE_SHARE
+from spmvbench.formats.conversion import converting_for
 from spmvbench.matrices.synthetic import generate
 
 AUTO = formats.get("auto")
@@ -107,3 +109,14 @@ def test_a_candidate_that_refuses_is_passed_over(monkeypatch):
 
     monkeypatch.setattr(first, "convert", refuse)
     assert chosen(AUTO.converted(a)) == second.key
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("spec", ["pde:16", "uniform:10000:8"])
+def test_it_chooses_alike_on_a_gpu(spec):
+    a = Csr.of(generate(spec))
+    device = open_device("cuda:0")
+    assert (a.nnz > auto.ON_HOST) == (spec == "uniform:10000:8")
+    with converting_for(device.limits):
+        expected = chosen(AUTO.converted(a))
+    assert chosen(AUTO.converted(a.on(device.xp))) == expected
