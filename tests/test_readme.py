@@ -88,6 +88,11 @@ def test_links_lead_somewhere(page):
             assert anchor in anchors(goal.read_text(encoding="utf-8")), target
 
 
+def test_no_change_is_told_twice():
+    entries = [" ".join(entry.split()) for entry in re.split(r"^(?:- |#)", read("CHANGELOG.md"), flags=re.MULTILINE)]
+    assert [entry for entry in entries if entry and entries.count(entry) > 1] == []
+
+
 def test_no_page_needs_the_site_to_be_read():
     assert [page for page in PAGES if re.search(r"<!-- (README|operations)", read(page))] == []
 
