@@ -16,6 +16,7 @@ from spmvbench.measure.operations import OPERATIONS
 from spmvbench.rows.schema import STATUSES
 
 ROOT = Path(spmvbench.__file__).parents[1]
+PUBLISHED = (ROOT / "results" / "published").is_dir()
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").is_file(), reason="needs a checkout (git clone)")
 
 
@@ -83,6 +84,8 @@ def test_links_lead_somewhere(page):
             continue
         path, _, anchor = target.partition("#")
         goal = (ROOT / page).parent / path if path else ROOT / page
+        if (ROOT / "results" / "published") in (goal.resolve(), *goal.resolve().parents) and not PUBLISHED:
+            continue  # a source distribution is without rows
         assert goal.exists(), target
         if anchor:
             assert anchor in anchors(goal.read_text(encoding="utf-8")), target
