@@ -291,7 +291,10 @@ class GroupRun:
 
     def _send(self, progress: Progress, timed: dict[tuple[str, str], dict[str, Any]]) -> None:
         for case in progress.task.cases:
-            columns: dict[str, Any] = {"started_at": progress.started_at, "t_case": progress.seconds / len(progress.task.cases)}
+            columns: dict[str, Any] = {
+                "started_at": progress.started_at,
+                "t_case": progress.seconds / len(progress.task.cases),
+            }
             known = progress.columns[case.op]
             columns |= known | timed[case.op, case.mode]
             if progress.same_as is not None and "t_median" in columns:
