@@ -86,6 +86,16 @@ def test_every_place_of_a_table_has_its_command():
         assert set(places) == by_page.get(page, set()), page
 
 
+def test_tables_of_the_first_page_are_those_of_their_pages():
+    """README.md has no runs of its own: another run in a page's command is another one there."""
+    for module, page in (
+        ("spmvbench.reports.speed", "docs/speed.md"),
+        ("spmvbench.reports.time_to_n", "docs/advice.md"),
+    ):
+        table = read("README.md").partition(in_page.begin(module))[2].partition(in_page.END)[0].strip()
+        assert len(table.splitlines()) > 4 and table in read(page), page
+
+
 def test_make_tables_runs_the_commands_of_pages():
     """As make's line does: sed takes them from the pages."""
     (line,) = re.findall(r"^\t(sed -nE .*) \| sh -ex$", read("Makefile"), re.MULTILINE)
