@@ -53,6 +53,15 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_runtest_setup(item):
+    """Arrays of tests are small: CuPy need not compile CUB into the sums of each type, which takes seconds for each."""
+    if item.get_closest_marker("gpu"):
+        with suppress(ImportError, AttributeError):
+            from cupy import _core
+
+            _core.set_reduction_accelerators([])
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item):
     """A failed test's time counts no more (pytest-timeout lets a debugger have it): what cleans up has some, too.
@@ -135,6 +144,31 @@ def command(capsys, monkeypatch):
         return Result(stopped.value.code, out, err)
 
     return run
+
+
+@pytest.fixture
+def formats_of(monkeypatch):
+    """Has SPMVBENCH_FORMATS name files, which are read anew; formats and modules are afterwards as before."""
+    from spmvbench import formats
+
+    formats.keys()
+    registry = dict(formats.base.REGISTRY)
+
+    def forget():
+        formats.base.REGISTRY.clear()
+        formats.base.REGISTRY.update(registry)
+        for module in [name for name in sys.modules if name.startswith("spmvbench_format_")]:
+            del sys.modules[module]
+        formats._discover.cache_clear()
+        formats.source_hash.cache_clear()
+
+    def name(*files):
+        forget()
+        monkeypatch.setenv("SPMVBENCH_FORMATS", os.pathsep.join(map(str, files)))
+
+    yield name
+    monkeypatch.undo()
+    forget()
 
 
 @pytest.fixture(scope="session")

@@ -238,6 +238,7 @@ __global__ void __launch_bounds__(THREADS, resident<V>(THREADS, FLIGHT))
     sell_window_spmv(int rows, int cols, const int4* __restrict__ chunks, const int4* __restrict__ slices,
                      const unsigned* __restrict__ words, const S* __restrict__ values, const int* __restrict__ perm,
                      const V* __restrict__ x, V* __restrict__ y) {
+  static_assert(THREADS / WARP % TEAM == 0, "warps without a team would write beyond the partial sums");
   constexpr int TEAMS = THREADS / WARP / TEAM;
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   __shared__ int taken;  // slices of the chunk

@@ -25,14 +25,13 @@ struct CopiedEnds {
   __device__ __forceinline__ int operator[](int row) const { return static_cast<int>(ends[row] - first); }
 };
 
-// `count` elements from an address that is a multiple of 16 bytes, as far as they go.
+// `count` elements from an address that is a multiple of 16 bytes: the last ones that fill no 16 bytes one by one.
 template <typename T>
 __device__ __forceinline__ void copy_all(T* shared, const T* global, int count) {
   constexpr int EACH = 16 / sizeof(T);
-  for (int i = threadIdx.x * EACH; i < count; i += OVERLAP_BLOCK * EACH) {
-    const int bytes = (count - i) * static_cast<int>(sizeof(T));
-    copy_async<16>(shared + i, global + i, bytes < 16 ? bytes : 16);
-  }
+  const int whole = count / EACH * EACH;
+  for (int i = threadIdx.x * EACH; i < whole; i += OVERLAP_BLOCK * EACH) copy_async<16>(shared + i, global + i);
+  if (threadIdx.x < count - whole) shared[whole + threadIdx.x] = load_stream(global + whole + threadIdx.x);
 }
 
 // Batch b has the rows that end in it, first_row[b] to first_row[b + 1], and what it has of the next. A block takes

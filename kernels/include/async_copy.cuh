@@ -1,21 +1,20 @@
 // Copies from global to shared memory that go on while the thread does; plain ones before compute capability 8.0.
 #pragma once
 
-// BYTES (4, 8 or 16) to an address aligned to as many, of which only the first `bytes` are read; zeros follow.
+// BYTES (4, 8 or 16) to an address aligned to as many. All of them are read: of what is shorter, copy the rest one by one.
 template <int BYTES>
-__device__ __forceinline__ void copy_async(void* shared, const void* global, int bytes = BYTES) {
+__device__ __forceinline__ void copy_async(void* shared, const void* global) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   if (BYTES == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(bytes) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
   } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(bytes)
-                 : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global), "n"(BYTES) : "memory");
   }
 #else
   const unsigned char* from = static_cast<const unsigned char*>(global);
   unsigned char* to = static_cast<unsigned char*>(shared);
-  for (int i = 0; i < BYTES; ++i) to[i] = i < bytes ? from[i] : 0;
+  for (int i = 0; i < BYTES; ++i) to[i] = from[i];
 #endif
 }
 

@@ -190,8 +190,7 @@ struct CsrTiles {
     for (int k = 2 * lane; k < entries; k += 2 * WARP) copy_async<2 * sizeof(V)>(memory.values + k, values + k);
 #pragma unroll 1
     for (int k = ALIGNED * lane; k < entries; k += ALIGNED * WARP) {
-      const int bytes = (entries - k + 1) / 2;
-      copy_async<ALIGNED / 2>(memory.cols + k / 2, cols + k / 2, bytes < ALIGNED / 2 ? bytes : ALIGNED / 2);
+      copy_async<ALIGNED / 2>(memory.cols + k / 2, cols + k / 2);
     }
 #pragma unroll 1
     for (int i = lane; i < (last - first) * TILE; i += WARP) {

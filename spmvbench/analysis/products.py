@@ -15,6 +15,7 @@ NUMBERS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)  # of SpMVs
 WITHIN = 1.05  # of cuSPARSE's time
 ADVISED, MEASURED, SINGLE, VENDOR = "advised", "advised, few measured", "best single format", "cuSPARSE CSR"
 ORACLE = "oracle"
+CUPY, HOST_CALLED = "CuPy's csr @ x", "cupy-csr"  # the label of its rows: times of calls from the host
 COLUMNS = ["setting", "chooser", "spmvs", "label", "slowdown", "within", "always", "speedup", "matrices"]
 
 
@@ -28,22 +29,26 @@ def products(rows: pd.DataFrame, advised: pd.DataFrame | None = None) -> pd.Data
 
     Columns: setting; chooser: ORACLE (the format with the least time on each matrix), ADVISED (only on matrices and
     numbers of SpMVs that `advised` names), MEASURED (the same, if it has that column; the time of measuring does not
-    count), SINGLE (the one format with the least slowdown over all matrices, for each N), VENDOR; spmvs: N; label: the
-    format, empty if it depends on the matrix; slowdown: geometric mean over the matrices of the time over the oracle's;
-    within: share of the matrices on which the time is at most WITHIN times that of VENDOR; always: share of the
-    matrices on which it is for every N of this chooser; speedup: geometric mean of the time of VENDOR over the time;
-    matrices: their number.
+    count), SINGLE (the one format with the least slowdown over all matrices, for each N), VENDOR, CUPY (only on
+    matrices with a row of HOST_CALLED; its time is that of calls from the host, and it is no choice of the oracle);
+    spmvs: N; label: the format, empty if it depends on the matrix; slowdown: geometric mean over the matrices of the
+    time over the oracle's; within: share of the matrices on which the time is at most WITHIN times that of VENDOR;
+    always: share of the matrices on which it is for every N of this chooser; speedup: geometric mean of the time of
+    VENDOR over the time; matrices: their number.
 
     A matrix that the chosen format does not hold counts as SLOWDOWN_CAP times the oracle. Without rows of a format that
     is advised on one of the matrices, ADVISED is left out of a setting, and likewise MEASURED: the other matrices would
     be a selection.
     """
+    called = rows["label"] == HOST_CALLED
+    calls, rows = rows[called], rows[~called]
+    calls = calls.assign(seconds=ready(calls), each=calls["t_median"].where(calls["status"] == "ok"))
     known = verified(rows)
     known = known.assign(made=ready(known))
     known = known[known["made"].notna() & (known["t_median"] > 0)]
     tried = rows.groupby("setting", observed=True)["label"].agg(set)
     parts = [
-        _of_setting(part, advised, tried[setting]).assign(setting=setting)
+        _of_setting(part, advised, tried[setting], calls[calls["setting"] == setting]).assign(setting=setting)
         for setting, part in known.groupby("setting", observed=True)
         if set(VENDORS) & set(part["label"])
     ]
@@ -51,8 +56,13 @@ def products(rows: pd.DataFrame, advised: pd.DataFrame | None = None) -> pd.Data
     return table[COLUMNS]
 
 
-def _of_setting(part: pd.DataFrame, advised: pd.DataFrame | None, tried: Collection[str]) -> pd.DataFrame:
-    """The rows of one setting. part: its verified rows with the column made. tried: the labels of all of its rows."""
+def _of_setting(
+    part: pd.DataFrame, advised: pd.DataFrame | None, tried: Collection[str], calls: pd.DataFrame
+) -> pd.DataFrame:
+    """The rows of one setting. part: its verified rows with the column made. tried: the labels of all of its rows.
+
+    calls: the rows of HOST_CALLED, with the columns seconds (until the first product) and each (NaN if not verified).
+    """
     vendor = next(label for label in VENDORS if label in set(part["label"]))
     made, spmv = (part.pivot(index="matrix", columns="label", values=name) for name in ("made", "t_median"))
     made, spmv = (grid[spmv[vendor].notna()] for grid in (made, spmv))
@@ -65,6 +75,8 @@ def _of_setting(part: pd.DataFrame, advised: pd.DataFrame | None, tried: Collect
             for chooser, column in columns.items()
             if column in advised and set(advised[column]) <= set(tried)
         }
+    calls = calls.set_index("matrix")
+    calls = calls[calls.index.isin(made.index)]
     found, near = [], dict[str, list[pd.Series]]()
     for n in NUMBERS:
         total = made + n * spmv
@@ -76,6 +88,7 @@ def _of_setting(part: pd.DataFrame, advised: pd.DataFrame | None, tried: Collect
             ORACLE: ("", oracle),
             SINGLE: (single, total[single].fillna(missing)),
             VENDOR: (vendor, total[vendor]),
+            CUPY: (HOST_CALLED, (calls["seconds"] + n * calls["each"]).fillna(missing)),
         }
         for chooser, advice in by_advice.items():
             labels = advice.loc[advice["spmvs"] == n, "label"]
@@ -97,7 +110,7 @@ def _of_setting(part: pd.DataFrame, advised: pd.DataFrame | None, tried: Collect
                     "matrices": len(seconds),
                 }
             )
-    order = [ORACLE, ADVISED, MEASURED, SINGLE, VENDOR]
+    order = [ORACLE, ADVISED, MEASURED, SINGLE, VENDOR, CUPY]
     table = pd.DataFrame(found)
     always = {chooser: pd.concat(each, axis=1).all(axis=1).mean() for chooser, each in near.items()}
     table["always"] = table["chooser"].map(always)

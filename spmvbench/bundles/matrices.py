@@ -128,13 +128,25 @@ def _wrong_features(a: Csr, rows: pd.DataFrame) -> set[str]:
 
 
 def _wrong_fetches(a: Csr, rows: pd.DataFrame, processors: Sequence[int]) -> set[str]:
-    """Columns of sectors and lines of x per entry that fit none of the devices, in the types of the rows."""
-    wrong_columns = set()
+    """Columns of sectors and lines of x per entry that fit none of the devices, in the types of the rows.
+
+    An operation counts those of the matrix that it multiplies with: ``spmv-t@2`` those of A^T.
+    """
+    wrong_columns: set[str] = set()
+    known: dict[tuple[str, str], list[bounds.Fetched]] = {}
     with_sectors = rows[rows["x_sectors"].notna() & rows["dtype"].isin(DTYPES)]
-    for dtype, group_rows in with_sectors.groupby("dtype"):
-        known = [bounds.Fetched.by(a.astype(DTYPES[dtype]), count) for count in processors]
-        for found in group_rows[["x_sectors", "x_lines"]].drop_duplicates().itertuples(index=False):
-            if not any(same(found.x_sectors, one.sectors) and same(found.x_lines, one.lines) for one in known):
+    for (op, dtype), op_rows in with_sectors.groupby(["op", "dtype"]):
+        operation = operations.get(op)
+        case = operations.group_of(op), dtype
+        if case not in known:
+            try:
+                multiplied = operation.matrix(a).astype(DTYPES[dtype])
+            except Skip:
+                wrong_columns.add(f"{op}, which is not possible")
+                continue
+            known[case] = [bounds.Fetched.by(multiplied, count) for count in processors]
+        for found in op_rows[["x_sectors", "x_lines"]].drop_duplicates().itertuples(index=False):
+            if not any(same(found.x_sectors, one.sectors) and same(found.x_lines, one.lines) for one in known[case]):
                 wrong_columns |= {"x_sectors", "x_lines"}
     return wrong_columns
 

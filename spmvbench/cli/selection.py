@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from spmvbench.errors import SpmvbenchError
 
 if TYPE_CHECKING:
     from spmvbench.matrices import Matrix
+    from spmvbench.matrices.suitesparse import Entry
 
 # Entries that groups, sets, globs and conditions fetch unasked: about a gigabyte of archives.
 UNASKED_ENTRIES = 200_000_000
@@ -153,8 +154,7 @@ def _fetched(missing: list[str], named: list[str], *, dry_run: bool, most: float
             entries = [entry for entry in entries if entry.id in named]
         if not entries:
             return []
-        names = ", ".join(entry.id for entry in entries[:3]) + (f" and {len(entries) - 3} more" * (len(entries) > 3))
-        click.echo(f"{'To be fetched first' if dry_run else 'Fetching'}: {names}", err=True)
+        click.echo(f"{'To be fetched first' if dry_run else 'Fetching'}: {_few(entries)}", err=True)
         if dry_run:
             places = [suitesparse.location(entry.group, entry.name) for entry in entries]
             return [
@@ -168,14 +168,22 @@ def _fetched(missing: list[str], named: list[str], *, dry_run: bool, most: float
         click.echo(f"Nothing fetched: {error}", err=True)
         return []
     failed = dict(outcome.failed) | dict.fromkeys(outcome.missing, "not found at the source")
-    reasons = [f"{entry.id}: {reason}" for entry, reason in failed.items() if entry.id in named]
-    if reasons:
-        raise SpmvbenchError("; ".join(reasons))
+    by_reason: dict[str, list[Entry]] = {}
+    for entry, reason in failed.items():
+        if entry.id in named:
+            by_reason.setdefault(reason, []).append(entry)
+    if by_reason:
+        raise SpmvbenchError("; ".join(f"{_few(entries)}: {reason}" for reason, entries in by_reason.items()))
     if failed:
         first, reason = next(iter(failed.items()))
         more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
         click.echo(f"Not fetched: {first.id}: {reason}{more}", err=True)
     return []
+
+
+def _few(entries: Sequence[Entry]) -> str:
+    """The first three, and the number of the others."""
+    return ", ".join(entry.id for entry in entries[:3]) + (f" and {len(entries) - 3} more" * (len(entries) > 3))
 
 
 def _words(chosen: Selection) -> list[str]:

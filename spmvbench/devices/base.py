@@ -62,12 +62,12 @@ class Program(ABC):
 
     compile_seconds: time spent compiling (near zero where the disk cache had it). code_hash: SHA-256 (16 hex digits)
     of the machine code of its kernels; empty if there is none (a library's calls, the emulated device).
-    host_driven: whether the host decides on every iteration of its loops, because the device cannot.
+    host_driven: why the host starts each product, or each iteration of a loop, itself; empty if a graph can.
     """
 
     compile_seconds: float
     code_hash: str = ""
-    host_driven: bool = False
+    host_driven: str = ""
 
     @abstractmethod
     def run(self) -> None:

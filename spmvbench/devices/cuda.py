@@ -20,6 +20,7 @@ import numpy as np
 from spmvbench import paths
 from spmvbench.devices import driver, loops, nvrtc, overlap
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program, pseudonym
+from spmvbench.devices.host_driven import HostDriven, OwnResult
 from spmvbench.formats.arrays import LINE_BYTES, Array, address, cdiv
 from spmvbench.formats.base import AnyStep, Call, Launch, Loop, Step, Struct, single_steps
 from spmvbench.formats.conversion import cuda_limits
@@ -120,12 +121,15 @@ class CudaProgram(Program):
         steps = [step for step in overlapping(launches, possible=device.overlaps) if _has_work(step)]
         kernels = [step for step in single_steps(steps) if isinstance(step, Launch) and _has_work(step)]
         loops_back = any(isinstance(step, Loop) for step in steps)
+        called = [step.name for step in single_steps(steps) if isinstance(step, Call) and step.y is not None]
         functions = device.functions([*kernels, REPEAT] if loops_back else kernels)
         self.compile_seconds = time.perf_counter() - began
         self.code_hash = device.code_hash(kernels)
 
         def bind(step: Launch | Call) -> Callable[[int], None]:
-            return step.function if isinstance(step, Call) else _bind(functions[step.source, step.kernel], step)
+            if isinstance(step, Launch):
+                return _bind(functions[step.source, step.kernel], step)
+            return step.function if step.y is None else OwnResult(step, _copy)
 
         self._steps: list[Callable[[int], None]] = []
         for step in steps:
@@ -134,7 +138,10 @@ class CudaProgram(Program):
                 self._steps.append(_BoundLoop(device, step, inside))
             else:
                 self._steps.append(bind(step))
-        self.host_driven = loops_back and not device.graphs_loop
+        if called:
+            self.host_driven = f"the host, product by product: no graph captures {called[0]}"
+        elif loops_back and not device.graphs_loop:
+            self.host_driven = "the host, between levels: its graphs have no loops before CUDA 12.4"
         self._keep = steps  # the arrays after the bound pointers
         self._stream = device.stream.ptr
 
@@ -212,15 +219,11 @@ class _BoundLoop:
         loops.record(stream, body_stream, body)
 
 
-class HostDriven:
-    """Searches that the host drives, iteration by iteration, if the driver's graphs have no loops."""
+def _copy(found: Array, y: Array, stream: int) -> None:
+    """Enqueue a copy of one array to another of the same size."""
+    from cupy.cuda import runtime
 
-    def __init__(self, program: CudaProgram, repeats: int):
-        self._program, self._repeats = program, repeats
-
-    def __call__(self) -> None:
-        for _ in range(self._repeats):
-            self._program.run()
+    runtime.memcpyAsync(address(y), address(found), y.nbytes, runtime.memcpyDeviceToDevice, stream)
 
 
 def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
@@ -339,7 +342,7 @@ class Cuda(Device):
         """A replay of a CUDA graph, or the host's own loop where graphs have none: `elapsed` times it by the host."""
         assert isinstance(program, CudaProgram)
         if program.host_driven:
-            return HostDriven(program, repeats)
+            return HostDriven(program.steps, self.stream.ptr, repeats, lambda: self.stream)
         with _faults():
             self.stream.begin_capture()
             try:
@@ -357,7 +360,7 @@ class Cuda(Device):
     def elapsed(self, work: Callable[[], None], *, flush: bool = False) -> float:
         """Seconds between two events around `work`, all of it enqueued before the first event is reached.
 
-        What the host drives iteration by iteration is timed by the host's clock, its waiting included.
+        What the host drives, by iteration or by product, is timed by the host's clock, its waiting included.
         With `flush`, a write over as many bytes as L2 holds goes before (as NVBench does between cold samples).
         Raises DeviceFault if the work fails, or where the host cannot enqueue it in about two seconds.
         """
@@ -368,9 +371,11 @@ class Cuda(Device):
             if isinstance(work, HostDriven):  # the host waits for the device, which cannot be held back then
                 self.stream.synchronize()
                 began = time.perf_counter()
-                work()
+                work.start()
                 self.stream.synchronize()
-                return time.perf_counter() - began
+                seconds = time.perf_counter() - began
+                work.finish()
+                return seconds
             self._release[:] = 0
             self._hold.run()
             try:

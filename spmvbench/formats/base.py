@@ -115,13 +115,16 @@ class Launch:
 class Call:
     """A vendor library's call in place of a launch: `function(stream)` enqueues the work on a CUDA stream handle.
 
-    args: the arrays that it uses, its work buffer among them. part: as `in_part` names it.
+    args: the arrays that it uses, its work buffer among them. part: as `in_part` names it. y: if `function` returns an
+    array of its own instead of writing y, this is y. The host makes such a call anew for each product, no graph
+    captures it, and the device copies the result to y.
     """
 
     name: str
-    function: Callable[[int], None]
+    function: Callable[[int], Any]
     args: tuple[Any, ...]
     part: str = ""
+    y: Array | None = None
 
 
 @dataclass(frozen=True)

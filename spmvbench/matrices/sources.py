@@ -99,15 +99,17 @@ def resolve(
         raise UsageError("no matrix is named: give group/name, a generated spec, a file, --group or --set")
     chosen: dict[str | Path, Matrix | Entry] = {}
     searched = []
+    all_own = {item: _own(item) for item in items}
+    entries = _entries([item for item in items if all_own[item] is None and not (conditions or _is_glob(item))])
     for item in items:
-        own = _own(item)
-        if own is None and (conditions or _is_glob(item)):
-            searched.append(item)
+        mine = all_own[item]
+        if mine is not None:
+            if _meets(mine, seed, kind or "", min_nnz, max_nnz, spd):
+                chosen.setdefault(mine.path or mine.id, mine)
+        elif item in entries:
+            chosen.setdefault(entries[item].id, entries[item])
         else:
-            if own is not None and not _meets(own, seed, kind or "", min_nnz, max_nnz, spd):
-                continue
-            found = own or _entry(item)
-            chosen.setdefault(own.path if own and own.path else found.id, found)
+            searched.append(item)
     if searched or groups or (conditions and not items):
         selected = suitesparse.search(searched, groups=groups, kind=kind, min_nnz=min_nnz, max_nnz=max_nnz, spd=spd)
         chosen |= {entry.id: entry for entry in selected if entry.id not in chosen}
@@ -146,7 +148,7 @@ def obtain(name: str) -> Matrix:
         return own
     if _is_glob(name):
         raise UsageError(f"{name} is a glob: name one matrix")
-    entry = _entry(name)
+    entry = _entries([name])[name]
     matrix = _fetched(entry)
     if matrix is not None:
         return matrix
@@ -219,19 +221,23 @@ def is_own(text: str) -> bool:
     return _own(text) is not None
 
 
-def _entry(name: str) -> Entry:
-    """The index entry of an exact name. A fetched matrix needs neither index nor network."""
-    group, slash, short = name.partition("/")
-    bare = Entry(group, short) if slash else None
-    if bare and _fetched(bare):
-        known = (entry for entry in suitesparse.index(network=False) if entry.id == name)
-        return next(known, bare)
-    try:
-        return suitesparse.search([name])[0]
-    except Unreachable:
-        if bare:
-            return bare  # not fetched, and no index to look it up
-        raise
+def _entries(names: Sequence[str]) -> dict[str, Entry]:
+    """The index entries of exact names. Fetched matrices need neither index nor network; the others one look at it."""
+    bare = {name: Entry(*name.partition("/")[::2]) for name in names if "/" in name}
+    found = {name: entry for name, entry in bare.items() if _fetched(entry)}
+    if found:
+        found |= {entry.id: entry for entry in suitesparse.index(network=False) if entry.id in found}
+    missing = [name for name in names if name not in found]
+    if missing:
+        try:
+            entries = suitesparse.search(missing)
+        except Unreachable:
+            if not bare.keys() >= set(missing):
+                raise
+            return found | {name: bare[name] for name in missing}  # not fetched, and no index to look them up
+        known = {key: entry for entry in entries for key in (entry.name, entry.id)}
+        found |= {name: known[name] for name in missing}
+    return found
 
 
 def _distinguished(matrices: Sequence[Matrix]) -> list[Matrix]:

@@ -245,10 +245,15 @@ def _index_file(source: _Source, network: bool, retry: Retry) -> Path | None:
     except (Unreachable, Failed):
         if not copies:
             raise
-        days = (time.time() - copies[0].stat().st_mtime) / 86400
-        log.warning("Cannot renew the collection's index from %s, so a copy of %.0f days ago is used", place, days)
+        _say_old(place, round((time.time() - copies[0].stat().st_mtime) / 86400))
         return copies[0]
     return copy
+
+
+@cache
+def _say_old(place: str, days: int) -> None:
+    """Once in a process: a selection may look at the index several times."""
+    log.warning("Cannot renew the collection's index from %s, so a copy of %d days ago is used", place, days)
 
 
 def _check_index(path: Path) -> None:

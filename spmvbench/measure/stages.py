@@ -436,7 +436,7 @@ def bind(context: Context, task: Task, fmt: Format, op: str, *, warm: bool) -> B
     program = device.compile(launches)
     detail = context.references.checks[op].facts | fmt.detail
     if program.host_driven:
-        detail |= {"driven_by": "the host, between levels: its graphs have no loops before CUDA 12.4"}
+        detail |= {"driven_by": program.host_driven}
     found = footprint(fmt, launches, x, y)
     same = program_hash(fmt, launches, device, x, y, program.code_hash)
     setup += fmt.setup_seconds

@@ -151,6 +151,7 @@ class GraphBound(Bound):
     def __init__(self, program: CudaProgram, binder: CudaBinder, *, workspace: bool):
         super().__init__(program)
         self.workspace, self._steps, self._binder = workspace, program.steps, binder
+        self._host_driven = bool(program.host_driven)
         self._capturing, self._start = binder._runtime.streamIsCapturing, binder._runtime.graphLaunch
         self._graph: Any = None
         self._handle = self._products = 0
@@ -165,7 +166,7 @@ class GraphBound(Bound):
     def _enqueue(self, stream: int) -> None:
         if self._capturing(stream):
             self.pinned = self.workspace  # the graph holds pointers to this pair's memory
-        elif self._steps:
+        elif self._steps and not self._host_driven:
             self._products += 1
             if self._products > GRAPH_AFTER:
                 self._graph = self._binder.graph(self._steps)

@@ -15,6 +15,7 @@ import pandas as pd
 
 from spmvbench import untrusted
 from spmvbench.analysis.coverage import coverage
+from spmvbench.analysis.products import CUPY, HOST_CALLED
 from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
 from spmvbench.analysis.reasons import first_line, in_common, kind
 from spmvbench.analysis.rivals import BEST
@@ -274,7 +275,10 @@ def products(found: pd.DataFrame) -> Table:
         Column("speedup", "Speed-up", number, "geometric mean of the time of cuSPARSE's CSR over the time"),
         Column("matrices", "Matrices", number),
     ]
-    return table("Time to N products", found, columns)
+    made = table("Time to N products", found, columns)
+    if CUPY in set(found["chooser"]):
+        return replace(made, notes=[("CuPy", "calls from the host; SpMVs of formats are timed in a CUDA graph")])
+    return replace(made, notes=[("CuPy", f"its default is not in this table: the run has no rows of {HOST_CALLED}")])
 
 
 def solvers(setting: str, found: pd.DataFrame) -> Table:

@@ -6,8 +6,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.products import ADVISED, COLUMNS, MEASURED, NUMBERS, ORACLE, SINGLE, VENDOR, products
-from spmvbench.reports import advised
+from spmvbench.analysis.products import (
+    ADVISED,
+    COLUMNS,
+    CUPY,
+    HOST_CALLED,
+    MEASURED,
+    NUMBERS,
+    ORACLE,
+    SINGLE,
+    VENDOR,
+    products,
+)
+from spmvbench.reports import advised, tables
 from tests.analysis.test_analysis import row, rows
 
 CUSPARSE = "cusparse-csr-alg1"
@@ -97,6 +108,34 @@ def test_the_advised_format_counts_on_the_matrices_that_have_one(two):
     assert ADVISED not in set(products(rows(*two), choices.assign(dtype="f32"))["chooser"])
     choices.loc[0, "label"] = "unknown"
     assert ADVISED not in set(products(rows(*two), choices)["chooser"])
+
+
+def test_cupys_default_is_the_calls_from_the_host(two):
+    assert CUPY not in set(products(rows(*two))["chooser"])
+    (about,) = tables.products(products(rows(*two))).notes
+    assert about[1] == "its default is not in this table: the run has no rows of cupy-csr"
+    call = case("m", HOST_CALLED, 0.5, 5.0, experiment=True, t_setup=0.5)
+    table = products(rows(*(one | {"experiment": False} for one in two), call))
+    assert line(table, CUPY, 1) | {"setting": ""} == {
+        "setting": "",
+        "chooser": CUPY,
+        "spmvs": 1,
+        "label": HOST_CALLED,
+        "slowdown": pytest.approx(6 / 3),
+        "within": 1.0,
+        "always": 0.0,
+        "speedup": pytest.approx(6 / 6),
+        "matrices": 1,
+    }
+    assert line(table, CUPY, 1000)["speedup"] == pytest.approx(2004 / 5001)
+    assert line(table, ORACLE, 1)["speedup"] == line(products(rows(*two)), ORACLE, 1)["speedup"]
+    assert "from the host" in tables.products(table).notes[0][1]
+    # The fastest of all, it is no choice of others; refused, it counts as any format.
+    free = products(rows(*(one | {"experiment": False} for one in two), call | {"t_median": 1e-9, "t_setup": 0.0}))
+    assert line(free, ORACLE, 1000)["speedup"] == line(table, ORACLE, 1000)["speedup"]
+    assert line(free, CUPY, 1000)["slowdown"] < 1
+    refused = products(rows(*(one | {"experiment": False} for one in two), call | {"status": "skipped"}))
+    assert line(refused, CUPY, 1)["slowdown"] == pytest.approx(10)
 
 
 def test_only_matrices_with_cusparse_are_compared(two):

@@ -23,7 +23,7 @@ def published(name, folder):
 @pytest.fixture
 def run(tmp_path):
     """A copy of a published run of an old version, for changes."""
-    return published("h200-survey", tmp_path / "run")
+    return published("h200-first", tmp_path / "run")
 
 
 @pytest.fixture

@@ -1,9 +1,11 @@
+import os
 import re
 
 import click
 import pytest
 
 from spmvbench.cli.run import default_name, demonstration_formats
+from spmvbench.matrices import download, suitesparse
 from spmvbench.rows import store
 from spmvbench.runner import plan
 
@@ -115,8 +117,6 @@ def test_a_configuration_fills_only_what_the_command_line_left(run, tmp_path):
 
 @pytest.mark.parametrize("name", ["demo", "h200", "survey"])
 def test_the_ready_made_configurations_can_be_run_without_a_network(command, tmp_path, monkeypatch, name):
-    from spmvbench.matrices import download, suitesparse
-
     def unreachable(*args, **conditions):
         raise download.Unreachable("no network in this test")
 
@@ -234,6 +234,34 @@ def test_what_is_selected_is_fetched_and_what_is_too_much_has_a_command(run, mir
     none = run("--group", "Bai", "--dry-run")
     assert none.code == 1
     assert "spmvbench fetch --group Bai" in none.err
+
+
+def test_many_matrices_that_are_not_to_be_had_are_one_line_with_their_number(run, tmp_path, monkeypatch, caplog):
+    """Of a folder that lacks them, and of an address that does not answer, with an index at hand that is old."""
+    names = [f"HB/m{i}" for i in range(6)]
+    lines = "".join(f"{name.replace('/', ',')},1,1,1,1,0,0,0,1,1,x,1\n" for name in names)
+    for folder in ("mirror/MM", "mirror/files", "home/files"):
+        (tmp_path / folder).mkdir(parents=True)
+    for place in ("mirror", "home"):
+        (tmp_path / place / "files/ssstats.csv").write_text("6\ndate\n" + lines)
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SPMVBENCH_MIRROR", str(tmp_path / "mirror"))
+    asked = run(*names, "--formats", "ell")
+    assert asked.code == 1
+    assert asked.err == (
+        "Fetching: HB/m0, HB/m1, HB/m2 and 3 more\nError: HB/m0, HB/m1, HB/m2 and 3 more: not found at the source\n"
+    )
+    monkeypatch.setenv("SPMVBENCH_MIRROR", "http://127.0.0.1:9")
+
+    def no_answer(entries):
+        raise download.Unreachable("cannot reach it")  # the retries of the real one take seconds
+
+    monkeypatch.setattr(suitesparse, "fetch", no_answer)
+    os.utime(tmp_path / "home/files/ssstats.csv", (0, 0))
+    suitesparse._say_old.cache_clear()
+    asked = run(*names, "--formats", "ell")
+    assert asked.err == "Fetching: HB/m0, HB/m1, HB/m2 and 3 more\nError: cannot reach it\n"
+    assert ["Cannot renew" in record.getMessage() for record in caplog.records] == [True]
 
 
 def test_filters_hold_for_what_is_generated(run):

@@ -1,7 +1,6 @@
 """Files that SPMVBENCH_FORMATS names: every error is reported in one sentence that names the file."""
 
 import os
-import sys
 
 import pytest
 
@@ -18,28 +17,18 @@ class Mine(CsrScalar):
 
 
 @pytest.fixture
-def elsewhere(tmp_path, monkeypatch):
-    """Writes files and has SPMVBENCH_FORMATS name them; formats and modules are afterwards as before."""
-    formats.keys()
-    registry, modules = dict(formats.base.REGISTRY), set(sys.modules)
+def elsewhere(tmp_path, monkeypatch, formats_of):
+    """Writes files and has SPMVBENCH_FORMATS name them."""
 
     def name(files):
         for file, text in files.items():
             path = tmp_path / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        monkeypatch.setenv("SPMVBENCH_FORMATS", os.pathsep.join(str(tmp_path / file) for file in files))
-        formats._discover.cache_clear()
+        formats_of(*(tmp_path / file for file in files))
 
     monkeypatch.chdir(tmp_path)
-    yield name
-    formats.base.REGISTRY.clear()
-    formats.base.REGISTRY.update(registry)
-    for module in set(sys.modules) - modules:
-        del sys.modules[module]
-    monkeypatch.undo()
-    formats._discover.cache_clear()
-    formats.source_hash.cache_clear()
+    return name
 
 
 MISTAKES = {

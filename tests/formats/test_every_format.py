@@ -21,15 +21,12 @@ from spmvbench.devices.emulated import Emulated
 from spmvbench.formats import Csr, Launch, Skip
 from spmvbench.formats.base import Format, byte_text, single_steps
 from spmvbench.formats.conversion import converting_for
-from tests.kept import contents, formats_text, keep
+from tests.formats.representatives import DECIDING, EMULATED, FEW, HARD, KEYS, REPRESENTATIVES, TALL, TELLING, launched
+from tests.kept import contents, keep
 
-KEYS = formats.keys()
-EMULATED = [key for key in KEYS if "emulated" in formats.get(key).devices]
 SINGLE = [key for key in EMULATED if formats.get(key).keeps_values]  # where precision is of no matter, once is enough
 SEARCHES = [key for key in EMULATED if formats.get(key).op == "bfs"]
 ADDING = [key for key in EMULATED if formats.get(key).accumulate is not Format.accumulate]
-HARD = testing.hard_matrices()
-TALL = HARD.pop("tall")  # more rows than 16 bits count, which take their time: one product of each format meets them
 GRAPHS = testing.hard_graphs()
 
 
@@ -48,49 +45,10 @@ VARIANTS = [
 ]
 
 
-def launched(key: str) -> set[str]:
-    """The kernel files that a format launches for a small matrix: one full row, or what it takes in place of that."""
-    cls = formats.get(key)
-    for name in ("one full row", *HARD):
-        a = testing.suited(cls, HARD[name])
-        try:
-            steps = testing.convert(key, a).launches(*testing.vectors(cls, a))
-        except Skip:
-            continue
-        return {launch.source for launch in single_steps(steps)}
-    return set()  # it refuses all, for which the first of the tests fails
-
-
-def representatives() -> set[str]:
-    """A key for every kernel file: the first that launches it, of the formats with the fewest files."""
-    found, seen = set(), {"vector.cu"}  # it clears and scales y for every format
-    for key in sorted(EMULATED, key=lambda key: len(formats.sources(formats.get(key)))):
-        if not (files := launched(key)) <= seen:
-            found.add(key)
-            seen |= files
-    return found
-
-
-# What decides what the formats of this process launch, of which every process would make the same lists.
-DECIDING = (formats_text(), contents([Path(__file__), Path(testing.__file__)]), *KEYS)
-# Formats that share their kernels with one of these are in the slow tier where the kernels are what is checked, and
-# meet the telling shapes there, not all.
-REPRESENTATIVES = set(keep("representatives", DECIDING, lambda: sorted(representatives())))
-
-
 def representatives_first(keys: list) -> list:
     """These keys, all but representatives marked slow. Keys that are marked already stay as they are."""
     more = [isinstance(key, str) and key not in REPRESENTATIVES for key in keys]
     return [pytest.param(key, marks=pytest.mark.slow) if slow else key for key, slow in zip(keys, more, strict=True)]
-
-
-# A parameter other than the default meets the shapes that sizes and limits depend on; the default meets all.
-TELLING = (
-    "no entries", "1xN", "empty rows at both ends", "one full row", "power law", "long rows among empty", "uniform 8",
-    "3x3 blocks", "stored zeros", "one value", "2 entries a row to a tile's end",
-)  # fmt: skip
-# Formats that share their kernels with a representative meet these with other parameters; it meets TELLING.
-FEW = ("1xN", "empty rows at both ends", "one full row", "power law", "3x3 blocks", "one value")
 
 
 def names(spec: str) -> tuple[str, ...]:
@@ -202,7 +160,7 @@ class Together(Emulated):
 @pytest.fixture(scope="session")
 def emulated(request):
     slow = any(item.path == Path(__file__) and item.get_closest_marker("slow") for item in request.session.items)
-    texts = (*DECIDING, f"{slow=}")
+    texts = (*DECIDING, contents([Path(__file__)]), f"{slow=}")
     kernels = cache(lambda key: keep("instantiated", (*texts, key), lambda: sorted(instantiated(key, slow))))
     return Together(kernels, EMULATED if slow else REPRESENTATIVES)
 

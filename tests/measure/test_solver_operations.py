@@ -117,6 +117,14 @@ def test_ranks_of_many_vertices_are_within_a_fraction_of_their_bound():
     assert (bound < 1e-12 * found).all()
 
 
+def test_products_by_shares_of_rows_are_those_of_the_whole(monkeypatch):
+    monkeypatch.setattr(solver_references, "SHARE", 40)
+    a = sparse.csr_array(np.random.default_rng(3).normal(size=(23, 19)) * (np.arange(23) % 5 > 0)[:, None])
+    x = np.random.default_rng(4).normal(size=(19, 2))
+    with solver_references.products(a) as times:
+        np.testing.assert_array_equal(times(x), a @ x)
+
+
 @settings(max_examples=30)
 @given(n=st.integers(1, 30), entries=st.integers(0, 90), seed=st.integers(0, 99), iterations=st.integers(1, 60))
 def test_ranks_that_are_rounded_in_single_precision_are_within_their_bound(n, entries, seed, iterations):

@@ -17,7 +17,7 @@ from spmvbench.devices.cuda import Cuda
 from spmvbench.formats.base import Struct
 from spmvbench.formats.conversion import EMULATED
 from spmvbench.operators import operator
-from spmvbench.operators.binding import GRAPH_AFTER, PAIRS
+from spmvbench.operators.binding import GRAPH_AFTER, PAIRS, CudaBinder, GraphBound
 
 
 class Array(np.ndarray):
@@ -129,7 +129,7 @@ class Gpu(Cuda):
             return step
 
         made = [step_of(launch) for launch in launches if np.min(launch.grid) > 0]
-        return SimpleNamespace(steps=tuple(made))
+        return SimpleNamespace(steps=tuple(made), host_driven="")
 
 
 @contextmanager
@@ -200,6 +200,17 @@ def operator_of(label, a, gpu):
 
 def vector(cupy, seed=0):
     return cupy.asarray(np.random.default_rng(seed).standard_normal(60))
+
+
+@pytest.mark.parametrize(("host_driven", "graphs"), [("", 1), ("the host, product by product", 0)])
+def test_what_no_graph_holds_stays_out_of_graphs(cupy, gpu, host_driven, graphs):
+    products = []
+    program = SimpleNamespace(steps=(lambda stream: products.append(stream),), host_driven=host_driven)
+    bound = GraphBound(program, CudaBinder(gpu), workspace=True)
+    for _ in range(GRAPH_AFTER + 3):
+        bound.run(7)
+    assert len(Graph.launched) == 2 * graphs
+    assert products.count(7) == GRAPH_AFTER + 3 - 2 * graphs
 
 
 @pytest.mark.parametrize("label", FORMATS)

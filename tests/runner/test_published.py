@@ -116,11 +116,14 @@ def test_the_card_must_be_the_device(listed, tmp_path, capsys):
 
 @pytest.mark.skipif(not (ROOT / "Makefile").is_file(), reason="needs a checkout (git clone)")
 def test_make_measures_and_goes_on(listed, tmp_path):
+    """One step of one case, in an environment of its own name: what is installed here is not installed again."""
+    listed.write_text('[[step]]\nconfig = "second"\n', encoding="utf-8")
     make = ["make", "--silent", "measure", f"MEASURE={sys.executable} -m spmvbench.runner.published"]
+    make += [f"VENV={tmp_path / 'none'}"]
     make += [f"STEPS={listed}", f"RESULTS={tmp_path}", "DEVICE=emulated"]
     refused = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=False)
     assert refused.returncode == 2 and "name the card" in refused.stderr
     for _ in range(2):
         done = subprocess.run([*make, "CARD=emulated"], cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-    assert len(store.load(tmp_path / "emulated-first")) == 4
+    assert len(store.load(tmp_path / "emulated-second")) == 1

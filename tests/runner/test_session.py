@@ -219,6 +219,17 @@ def run_here(command, tmp_path, monkeypatch):
     return lambda *args: command("run", "--device", "emulated", *args)
 
 
+@pytest.fixture
+def run_own(run_here, formats_of, bad_formats):
+    """The same with the formats of this test, as their file is at the time."""
+
+    def to_the_end(*args):
+        formats_of(bad_formats)
+        return run_here(*args)
+
+    return to_the_end
+
+
 def parts(folder):
     return len(list(folder.glob("parts/*.parquet")))
 
@@ -275,20 +286,20 @@ def test_failed_formats_have_rows_and_the_run_continues(run, tmp_path):
 
 
 @pytest.mark.waits
-def test_a_case_that_hangs_is_a_timeout_and_the_run_continues(run, tmp_path):
+def test_a_case_that_hangs_is_a_timeout_and_the_run_continues(run_own, tmp_path):
     """Every case here hangs: a limit that a busy machine could exceed decides over no other format."""
-    done = run("poisson2d:12", "poisson2d:13", "--formats", "bad-hang", "--timeout", "3", "--run", "r")
+    done = run_own("poisson2d:12", "poisson2d:13", "--formats", "bad-hang", "--timeout", "3", "--run", "r")
     rows = store.load(tmp_path / "results" / "r")
     assert list(rows["status"]) == ["timeout"] * 2, done.err
     assert rows["reason"].str.startswith("no end after 3 s, while ").all()
-    assert done.returncode == 1
+    assert done.code == 1
     assert "timeout: synthetic/poisson2d:12 bad-hang f64 hot" in done.out
     assert running_workers(tmp_path / "results" / "r") == []
 
 
 @pytest.mark.slow
-def test_a_case_that_kills_its_worker_is_marked_after_a_second_try_alone(run, tmp_path):
-    done = run("tridiag:20", "--formats", "csr-scalar,dies-once,bad-killed,csr-vector", "--run", "r")
+def test_a_case_that_kills_its_worker_is_marked_after_a_second_try_alone(run_own, tmp_path):
+    done = run_own("tridiag:20", "--formats", "csr-scalar,dies-once,bad-killed,csr-vector", "--run", "r")
     rows = store.load(tmp_path / "results" / "r").set_index("label")
     statuses = {"csr-scalar": "ok", "dies-once": "ok", "bad-killed": "crashed", "csr-vector": "ok"}
     assert rows["status"].to_dict() == statuses, done.err
@@ -522,10 +533,10 @@ def test_waiting_for_other_conversions_does_not_count_as_time_of_the_case(monkey
 
 
 @pytest.mark.slow
-def test_rows_that_cannot_be_stored_are_errors_and_the_run_continues(run, tmp_path):
+def test_rows_that_cannot_be_stored_are_errors_and_the_run_continues(run_own, tmp_path):
     args = ["poisson2d:12", "--formats", "row-endless,row-unprintable,row-no-text,row-yes,csr-scalar", "--run", "r"]
-    done = run(*args)
-    assert done.returncode == 1 and "4 cases failed" in done.out, done.err
+    done = run_own(*args)
+    assert done.code == 1 and "4 cases failed" in done.out, done.err
     rows = store.load(tmp_path / "results" / "r").set_index("label")
     assert rows.loc["csr-scalar", "status"] == "ok"
     words = {
@@ -537,7 +548,7 @@ def test_rows_that_cannot_be_stored_are_errors_and_the_run_continues(run, tmp_pa
     for label, said in words.items():
         assert rows.loc[label, "status"] == "error"
         assert said in rows.loc[label, "reason"]
-    assert "5 measured already, 0 to measure" in run(*args).out
+    assert "5 measured already, 0 to measure" in run_own(*args).out
 
 
 @pytest.mark.gpu
@@ -565,10 +576,10 @@ MATRICES = [f"tridiag:{n}" for n in range(20, 28)]
 
 
 @pytest.mark.slow
-def test_a_killed_run_continues_and_has_the_rows_of_a_complete_one(begin, run, tmp_path):
+def test_a_killed_run_continues_and_has_the_rows_of_a_complete_one(begin, run_own, tmp_path):
     args = [*MATRICES, "--formats", "slow,csr-vector", "--run"]
     whole, broken = tmp_path / "results" / "whole", tmp_path / "results" / "broken"
-    assert run(*args, "whole").returncode == 0
+    assert run_own(*args, "whole").code == 0
     process = begin(*args, "broken")
     until(lambda: parts(broken) >= 5)
     process.kill()
@@ -577,8 +588,8 @@ def test_a_killed_run_continues_and_has_the_rows_of_a_complete_one(begin, run, t
     before = store.measured(broken)
     assert 5 <= len(before) < 16
 
-    finished = run(*args, "broken")
-    assert finished.returncode == 0
+    finished = run_own(*args, "broken")
+    assert finished.code == 0
     assert f"{len(before)} measured already, {16 - len(before)} to measure" in finished.out
     rows = store.load(broken)
     assert sorted(rows["case_id"]) == sorted(store.load(whole)["case_id"])
@@ -589,13 +600,13 @@ def test_a_killed_run_continues_and_has_the_rows_of_a_complete_one(begin, run, t
     assert hashes[0] == hashes[1] == sorted(set(rows["matrix_sha256"]))
     assert len(store.environment(broken)["sessions"]) == 2
 
-    assert "0 to measure" in run(*args, "broken").out
+    assert "0 to measure" in run_own(*args, "broken").out
     assert len(store.environment(broken)["sessions"]) == 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_after_the_current_case(begin, run, tmp_path, number):
+def test_a_signal_stops_after_the_current_case(begin, run_own, tmp_path, number):
     args = [*MATRICES, "--formats", "slow", "--run", "r"]
     folder = tmp_path / "results" / "r"
     process = begin(*args)
@@ -607,7 +618,7 @@ def test_a_signal_stops_after_the_current_case(begin, run, tmp_path, number):
     assert 1 <= len(store.load(folder)) < 8
     assert running_workers(folder) == []
 
-    assert run(*args).returncode == 0
+    assert run_own(*args).code == 0
     assert len(store.load(folder)) == 8
 
 
@@ -626,32 +637,32 @@ def test_a_second_signal_stops_at_once(begin, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_second_run_on_the_same_folder_is_refused_in_one_line(begin, run, tmp_path):
+def test_a_second_run_on_the_same_folder_is_refused_in_one_line(begin, run_own, tmp_path):
     args = [*MATRICES, "--formats", "slow", "--run", "r"]
     first = begin(*args)
     until(lambda: parts(tmp_path / "results" / "r") >= 1)
     first.send_signal(signal.SIGSTOP)  # otherwise it might end before the second has begun
-    second = run(*args)
-    assert second.returncode == 1
+    second = run_own(*args)
+    assert second.code == 1
     assert second.err.count("\n") == 1
     assert f"process {first.pid}" in second.err
-    assert run(*args, "--dry-run").returncode == 0
+    assert run_own(*args, "--dry-run").code == 0
     first.send_signal(signal.SIGCONT)
     first.communicate()
     assert first.returncode == 0
 
 
 @pytest.mark.slow
-def test_damaged_and_changed_cases_are_measured_again(run, tmp_path, bad_formats):
+def test_damaged_and_changed_cases_are_measured_again(run_own, tmp_path, bad_formats):
     args = ["tridiag:30", "--formats", "csr-scalar,bad-skip,slow", "--run", "r"]
     folder = tmp_path / "results" / "r"
-    assert run(*args).returncode == 0
+    assert run_own(*args).code == 0
     first = store.load(folder).set_index("label")
 
     bad_formats.write_text(bad_formats.read_text() + "changed = True\n")
     damaged = folder / "parts" / "damaged.parquet"
     damaged.write_bytes(b"PAR1")
-    again = run(*args)
+    again = run_own(*args)
     assert "1 measured already, 2 to measure" in again.out
     assert again.err.count(str(Path("results/r/parts/damaged.parquet"))) >= 1
     second = store.load(folder).set_index("label")
@@ -660,20 +671,20 @@ def test_damaged_and_changed_cases_are_measured_again(run, tmp_path, bad_formats
     assert second.loc["slow", "started_at"] > first.loc["slow", "started_at"]
     assert second.loc["slow", "source_hash"] != first.loc["slow", "source_hash"]
 
-    fresh = run(*args, "--fresh")
+    fresh = run_own(*args, "--fresh")
     assert "3 to measure" in fresh.out
     (aside,) = (tmp_path / "results").glob("r.before-*")
     assert sorted(store.load(aside)["case_id"]) == sorted(store.load(folder)["case_id"])
 
 
 @pytest.mark.slow
-def test_failed_cases_are_measured_again_on_demand(run, tmp_path):
+def test_failed_cases_are_measured_again_on_demand(run_own, tmp_path):
     args = ["tridiag:30", "--formats", "csr-scalar,bad-skip,bad-raise", "--run", "r"]
-    first, second = run(*args), run(*args)
+    first, second = run_own(*args), run_own(*args)
     assert "1 case failed" in first.out
     assert "3 measured already, 0 to measure" in second.out
     before = store.load(tmp_path / "results" / "r").set_index("label")
-    assert "2 measured already, 1 to measure" in run(*args, "--retry").out
+    assert "2 measured already, 1 to measure" in run_own(*args, "--retry").out
     after = store.load(tmp_path / "results" / "r").set_index("label")
     assert len(after) == 3
     assert after.loc["bad-raise", "started_at"] > before.loc["bad-raise", "started_at"]
@@ -681,17 +692,17 @@ def test_failed_cases_are_measured_again_on_demand(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_case_skipped_for_its_size_is_measured_with_a_larger_limit(run, tmp_path):
+def test_a_case_skipped_for_its_size_is_measured_with_a_larger_limit(run_own, tmp_path):
     args = ["poisson2d:12", "--formats", "csr-scalar,bad-skip,bad-big", "--run", "r", "--max-bytes"]
-    assert "0 measured already" not in run(*args, "5kB").out
+    assert "0 measured already" not in run_own(*args, "5kB").out
     rows = store.load(tmp_path / "results" / "r").set_index("label")
     assert rows.loc["csr-scalar", ["status", "bytes_limit"]].tolist() == ["skipped", 5000]
-    assert "3 measured already, 0 to measure" in run(*args, "6kB").out
-    assert "1 measured already, 2 to measure" in run(*args[:-1]).out  # the device's limit, which the rows store
+    assert "3 measured already, 0 to measure" in run_own(*args, "6kB").out
+    assert "1 measured already, 2 to measure" in run_own(*args[:-1]).out  # the device's limit, which the rows store
     rows = store.load(tmp_path / "results" / "r").set_index("label")
     assert rows["status"].to_dict() == {"bad-skip": "skipped", "bad-big": "skipped", "csr-scalar": "ok"}
-    assert "3 measured already, 0 to measure" in run(*args[:-1]).out
-    assert "2 measured already, 1 to measure" in run(*args, "1000TB", "--dry-run").out
+    assert "3 measured already, 0 to measure" in run_own(*args[:-1]).out
+    assert "2 measured already, 1 to measure" in run_own(*args, "1000TB", "--dry-run").out
 
 
 @pytest.mark.slow
@@ -706,12 +717,12 @@ def test_a_file_is_measured_again_once_it_was_edited(run_here, tmp_path):
 
 
 @pytest.mark.slow
-def test_files_of_one_name_are_distinguished(run, tmp_path):
+def test_files_of_one_name_are_distinguished(run_own, tmp_path):
     for folder, size in (("x", 2), ("y", 3)):
         (tmp_path / folder).mkdir()
         file = tmp_path / folder / "m.mtx"
         file.write_text(f"%%MatrixMarket matrix coordinate real general\n{size} 2 1\n1 1 1.0\n")
-    done = run("x/m.mtx", "y/m.mtx", "--formats", "csr-scalar,bad-raise", "--run", "r")
+    done = run_own("x/m.mtx", "y/m.mtx", "--formats", "csr-scalar,bad-raise", "--run", "r")
     assert "2 matrices x 2 formats" in done.out, done.err
     rows = store.load(tmp_path / "results" / "r")
     assert rows.groupby("name")["rows"].agg(set).to_dict() == {"x/m.mtx": {2}, "y/m.mtx": {3}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -62,10 +63,10 @@ class Layout(NamedTuple):
         return int(self.word[-1]) * QUARTER
 
     def warps(self, team: int, threads: int) -> int:
-        """Warps that share a slice: `team`, or by the slices for each warp."""
+        """Warps that share a slice: `team`, or by the slices for each warp; fewer where warps would be left over."""
         per_warp = len(self.bits) * WARP / max(len(self.chunks) * threads, 1)
         by_rule = next((size for size in (1, 2, 4) if per_warp * size >= 2), 8)
-        return min(team or by_rule, threads // WARP)
+        return math.gcd(team or by_rule, threads // WARP)
 
     def nbytes(self, itemsize: int) -> int:
         """Of the arrays of the format."""

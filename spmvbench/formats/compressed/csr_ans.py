@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from math import log2
 from typing import Any, NamedTuple
 
@@ -131,13 +132,53 @@ class Lines(NamedTuple):
         return cdiv(self.length, ENTRIES)
 
 
+class Pieces(NamedTuple):
+    """The segments of all lines, those of a line one after the other."""
+
+    segments: Array  # (lines,), int64: of each line
+    first: Array  # (lines + 1,): segments before each line
+    line: Array  # (total,), int32
+    number: Array  # (total,), int64: of the segment in its line
+    begin: Array  # (total,), int64: its first entry
+    left: Array  # (total,), int64: entries of the line from there on
+    total: int
+    longest: int  # segments of a line
+
+    @classmethod
+    def of(cls, lines: Lines) -> Pieces:
+        """Of some lines."""
+        xp, segments = array_module(lines.row), lines.segments
+        first = offsets(segments)
+        total = int(first[-1])
+        line = expand(first, total)
+        number = xp.arange(total, dtype=np.int64) - first[line]
+        begin, left = lines.first[line] + number * ENTRIES, lines.length[line] - number * ENTRIES
+        return cls(segments, first, line, number, begin, left, total, int(segments.max()) if len(segments) else 0)
+
+    @property
+    def goes_on(self) -> Array:
+        """Whether a segment is not the last of its line, (total,), bool."""
+        return self.left > ENTRIES
+
+    def at(self, t: int) -> tuple[Array, Array]:
+        """The lines that have a t-th segment, and the numbers of these."""
+        live = array_module(self.first).flatnonzero(self.segments > t)
+        return live, self.first[live] + t
+
+    def entries(self, nnz: int) -> tuple[Array, Array]:
+        """Of each place whether its line has an entry there, and which (any other if not), (ENTRIES, total) each."""
+        xp = array_module(self.begin)
+        places = xp.arange(ENTRIES, dtype=np.int64)[:, None]
+        return places < self.left, xp.minimum(self.begin + places, max(nnz - 1, 0))
+
+
 class Plan(NamedTuple):
     """What is decided before words are made."""
 
     deltas: Symbols
     values: Symbols
     lines: Lines
-    segment: Array  # (lines + 1,): segments before each line
+    pieces: Pieces
     # (segments,), bool, each: whether the state holds the next segment's second word, and its third. False for the last
     # segment of a line, which has no next.
     second: Array
@@ -155,45 +196,35 @@ class Plan(NamedTuple):
         before[starts] = a.row_idx[starts]
         deltas = Symbols.of((a.col_idx - before).view(np.uint32), least)
         values = Symbols.of(a.values.view(f"u{a.dtype.itemsize}"), least)
-        segment = offsets(lines.segments)
-        total = int(segment[-1])
-        second, third = (xp.zeros(total, dtype=bool) for _ in range(2))
+        pieces = Pieces.of(lines)
+        second, third = (xp.zeros(pieces.total, dtype=bool) for _ in range(2))
         weight = deltas.slots[deltas.symbol] * values.slots[values.symbol]  # of an entry: at most 2^16
         padding = (deltas.slots[:1] * values.slots[:1]).sum()
+        inside, entry = pieces.entries(a.nnz)
+        weights = xp.where(inside, weight[entry] if a.nnz else padding, padding)
+        halves = (second, weights[0] * weights[1]), (third, weights[2] * weights[3])
         r = xp.ones(len(lines.row), dtype=U)
-        for t in range(longest_of(lines)):
-            live = xp.flatnonzero(lines.segments > t)
-            held = [weight_at(weight, padding, lines, live, t * ENTRIES + k) for k in range(ENTRIES)]
-            goes_on = lines.segments[live] > t + 1
+        for t in range(pieces.longest):
+            live, at = pieces.at(t)
             state = r[live]
-            for flags, half in ((second, held[0] * held[1]), (third, held[2] * held[3])):
-                state = state * half
+            for flags, half in halves:
+                state = state * half[at]
                 full = state >= U(1 << 32)
-                flags[segment[live] + t] = full & goes_on
+                flags[at] = full
                 state = xp.where(full, state >> U(32), state)
             r[live] = state
+        for flags in (second, third):
+            flags &= pieces.goes_on
         escapes = int((deltas.symbol == deltas.escape).sum())
         escapes += int((values.symbol == values.escape).sum()) * (a.dtype.itemsize // 4)
-        words = WORDS * total + escapes - int(second.sum()) - int(third.sum())
-        return cls(deltas, values, lines, segment, second, third, words)
+        words = WORDS * pieces.total + escapes - int(second.sum()) - int(third.sum())
+        return cls(deltas, values, lines, pieces, second, third, words)
 
     def nbytes(self, itemsize: int) -> int:
         """Of the arrays of the format."""
         lines = len(self.lines.row)
         tables = self.deltas.places * 6 + self.values.places * (itemsize + 2)
         return tables + 4 * self.words + 2 * lines + 4 * lines * (not self.lines.plain) + 8 * (cdiv(lines, LANES) + 1)
-
-
-def longest_of(lines: Lines) -> int:
-    """Segments of the longest line."""
-    return int(lines.segments.max()) if len(lines.row) else 0
-
-
-def weight_at(weight: Array, padding: Array, lines: Lines, live: Array, k: int) -> Array:
-    """The product of the slots of both symbols of the k-th entry of some lines, those of padding after a line's end."""
-    xp = array_module(weight)
-    inside = lines.length[live] > k
-    return xp.where(inside, weight[xp.where(inside, lines.first[live] + k, 0)], padding)
 
 
 class Stream:
@@ -204,8 +235,9 @@ class Stream:
         self.keys: list[Array] = []
         self.words: list[Array] = []
 
-    def put(self, line: Array, point: int, word: Array) -> None:
-        """The words that some lines load at a point."""
+    def put(self, line: Array, point: Array, word: Array) -> None:
+        """The words that some lines load at some points, (words,) each."""
+        line = line.astype(np.int64)
         self.keys.append((line // LANES << np.int64(32)) + (point * LANES + line % LANES))
         self.words.append(word.astype(np.uint32))
 
@@ -217,80 +249,78 @@ def points_of(itemsize: int) -> int:
 
 def encoded(a: Csr, plan: Plan) -> tuple[Array, Array]:
     """The words of all lines, uint32, and the first of each 32 lines, (groups + 1,), int64."""
-    xp, lines, item = a.xp, plan.lines, a.dtype.itemsize
+    xp, lines, pieces, item = a.xp, plan.lines, plan.pieces, a.dtype.itemsize
     per_value = item // 4
     stream = Stream(points_of(item))
     deltas, values = plan.deltas, plan.values
-    bits = a.values.view(f"u{item}").astype(U)
+    inside, entry = pieces.entries(a.nnz)
+    where = WORDS + pieces.number * stream.points  # the first point of a segment
     before = xp.zeros(a.nnz, dtype=np.int32)
     before[1:] = a.col_idx[:-1]
     starts = lines.first[lines.length > 0]
     before[starts] = a.row_idx[starts]
-    literal = (a.col_idx - before).view(np.uint32).astype(U)
+    literals = (deltas, (a.col_idx - before).view(np.uint32)), (values, a.values.view(f"u{item}"))
+    # Of the symbols of each segment, in their order: slots, and the first of them.
+    counts, firsts = (xp.empty((2 * ENTRIES, pieces.total), dtype=np.uint16) for _ in range(2))
+    for number, (table, bits) in enumerate(literals):
+        symbol = xp.where(inside, table.symbol[entry], 0)
+        counts[number::2] = table.slots[symbol].astype(np.uint16)
+        firsts[number::2] = table.first[symbol].astype(np.uint16)
+        k, out = xp.nonzero(inside & (symbol == table.escape))
+        literal, point = bits[entry[k, out]].astype(U), where[out] + k * (1 + per_value)
+        stream.put(pieces.line[out], point + number, literal & U(0xFFFFFFFF))
+        if number and per_value > 1:
+            stream.put(pieces.line[out], point + 2, literal >> U(32))
+
+    # From the last segment of a line back: words that the state takes up, then the slots which it chooses.
+    words = xp.zeros((WORDS, pieces.total + 1), dtype=U)  # of each segment, and what may be read after the last
     d = xp.zeros(len(lines.row), dtype=U)
-    following = xp.zeros((WORDS, len(lines.row)), dtype=U)  # of the segment after the one at hand
-    for t in reversed(range(longest_of(lines))):
-        live = xp.flatnonzero(lines.segments > t)
-        goes_on = lines.segments[live] > t + 1
-        state, point = d[live], WORDS + t * stream.points
-        at = plan.segment[live] + t
-        slots: list[Array] = []  # the last first
+    for t in reversed(range(pieces.longest)):
+        live, at = pieces.at(t)
+        state, count = d[live], counts[:, at].astype(U)
+        slots = firsts[:, at].astype(U)
         for half, flags in ((1, plan.third), (0, plan.second)):
-            inside = flags[at]
-            kept, word = goes_on & ~inside, following[half + 1, live]
-            state = xp.where(inside, (state << U(32)) | word, state)
-            stream.put(live[kept], point + stream.points - 2 + half, word[kept])
-            for k in (2 * half + 1, 2 * half):
-                used = lines.length[live] > t * ENTRIES + k
-                entry = xp.where(used, lines.first[live] + t * ENTRIES + k, 0)
-                for number, table in ((1, values), (0, deltas)):
-                    symbol = xp.where(used, table.symbol[entry], 0)
-                    count = table.slots[symbol]
-                    slots.append(table.first[symbol] + state % count)
-                    state = state // count
-                    out = xp.flatnonzero(used & (symbol == table.escape))
-                    where = point + k * (1 + per_value)
-                    if number:
-                        for part in range(per_value):
-                            found = bits[entry[out]] >> U(32 * part) & U(0xFFFFFFFF)
-                            stream.put(live[out], where + 1 + part, found)
-                    else:
-                        stream.put(live[out], where, literal[entry[out]])
-        stream.put(live[goes_on], point + stream.points - WORDS, following[0, live[goes_on]])
-        slots.reverse()
+            state = xp.where(flags[at], (state << U(32)) | words[half + 1, at + 1], state)
+            for i in reversed(range(half * ENTRIES, (half + 1) * ENTRIES)):
+                slot = slots[i]
+                slot += state % count[i]
+                state = state // count[i]
         for w, packed in enumerate(packed_words(slots)):
-            following[w, live] = packed
+            words[w, at] = packed
         d[live] = state
-    used = xp.flatnonzero(lines.length > 0)
-    for w in range(WORDS):
-        stream.put(used, w, following[w, used])
+
+    starting = pieces.number == 0
+    in_state = xp.zeros(pieces.total, dtype=bool), plan.second, plan.third
+    for w, flags in enumerate(in_state):
+        found = xp.flatnonzero(pieces.goes_on & ~flags)
+        stream.put(pieces.line[found], where[found] + stream.points - WORDS + w, words[w, found + 1])
+        found = xp.flatnonzero(starting)
+        stream.put(pieces.line[found], where[found] - WORDS + w, words[w, found])
     keys = xp.concatenate(stream.keys)
     order = xp.argsort(keys)
     ends = xp.arange(cdiv(len(lines.row), LANES) + 1, dtype=np.int64) << np.int64(32)
     return xp.concatenate(stream.words)[order], xp.searchsorted(keys[order], ends).astype(np.int64)
 
 
-def packed_words(slots: list[Array]) -> list[Array]:
-    """Eight slots of 12 bits as three words, the first in the lowest bits."""
-    words = [slots[0] * U(0) for _ in range(WORDS)]
-    for i, slot in enumerate(slots):
-        word, bit = divmod(i * SLOT_BITS, 32)
-        words[word] = words[word] | (slot << U(bit) & U(0xFFFFFFFF))
-        if bit + SLOT_BITS > 32:
-            words[word + 1] = words[word + 1] | slot >> U(32 - bit)
-    return words
+FIVE = 5  # slots that 64 bits hold; the other three follow
 
 
-def unpacked_slots(words: list[Array]) -> list[Array]:
-    """The eight slots of three words, int64."""
-    found = []
-    for i in range(2 * ENTRIES):
-        word, bit = divmod(i * SLOT_BITS, 32)
-        slot = words[word] >> U(bit)
-        if bit + SLOT_BITS > 32:
-            slot = slot | words[word + 1] << U(32 - bit)
-        found.append((slot & U(SLOTS - 1)).astype(np.int64))
-    return found
+def packed_words(slots: Array) -> list[Array]:
+    """Eight slots of 12 bits, (8, n) uint64, as three words, the first in the lowest bits."""
+    xp = array_module(slots)
+    bits = xp.asarray(np.arange(2 * ENTRIES, dtype=U) % U(FIVE) * U(SLOT_BITS))
+    at = slots << bits[:, None]
+    low, high = at[0] | at[1] | at[2] | at[3] | at[4], at[5] | at[6] | at[7]
+    return [low & U(0xFFFFFFFF), (low >> U(32) | high << U(28)) & U(0xFFFFFFFF), high >> U(4)]
+
+
+def unpacked_slots(words: Sequence[Array] | Array) -> Array:
+    """The eight slots of three words, (8, n) int64."""
+    xp = array_module(words[0])
+    bits = xp.asarray(np.arange(FIVE, dtype=U) * U(SLOT_BITS))[:, None]
+    low, high = words[0] | words[1] << U(32), words[1] >> U(28) | words[2] << U(4)
+    slots = xp.concatenate([low[None] >> bits, high[None] >> bits[: 2 * ENTRIES - FIVE]])
+    return (slots & U(SLOTS - 1)).astype(np.int64)
 
 
 class Reader:
@@ -301,17 +331,17 @@ class Reader:
         self.at, self.lanes = group_ptr[:-1].copy(), lanes
 
     def load(self, wants: Array) -> Array:
-        """The next word of each line that wants one, 0 for others: (lines,), uint64."""
-        xp = self.xp
-        asked = xp.zeros(len(self.at) * LANES, dtype=np.int64)
-        asked[: self.lanes] = wants
-        asked = asked.reshape(-1, LANES)
-        sums = xp.cumsum(asked, axis=1)
-        place = (self.at[:, None] + sums - asked).reshape(-1)[: self.lanes]
-        self.at = self.at + sums[:, -1]
+        """The next words of lines that want one at some points, (points, lines) bool, 0 for others: uint64."""
+        xp, points = self.xp, len(wants)
+        asked = xp.zeros((points, len(self.at) * LANES), dtype=bool)
+        asked[:, : self.lanes] = wants
+        asked = asked.reshape(points, -1, LANES).transpose(1, 0, 2).reshape(-1, points * LANES)
+        after = xp.cumsum(asked, axis=1, dtype=np.int64) + self.at[:, None]  # of the words up to each
+        self.at = after[:, -1]
         if not len(self.words):
-            return xp.zeros(self.lanes, dtype=U)
-        return xp.where(wants, self.words[xp.where(wants, place, 0)].astype(U), U(0))
+            return xp.zeros((points, self.lanes), dtype=U)
+        found = xp.where(asked, self.words[xp.where(asked, after - 1, 0)], np.uint32(0)).astype(U)
+        return found.reshape(-1, points, LANES).transpose(1, 0, 2).reshape(points, -1)[:, : self.lanes]
 
 
 @register
@@ -338,7 +368,7 @@ class CsrAns(Format):
     family = "CSR"
     reference = "Schätzle, Pegolotti & Püschel, Fast Entropy Decoding for Sparse MVM on GPUs, 2026, arXiv 2603.01915"
 
-    longest = Parameter(0, "entries of a row, beyond which it is cut; 0: 64 to 256, by the mean", low=0, high=4096)
+    longest = Parameter(0, "entries of a row, beyond which it is cut; 0: 64 to 256, by the mean", low=0, high=1024)
     least = Parameter(2, "occurrences of a symbol, below which it is a literal", low=1, high=1_000_000)
 
     words: Array  # (words,), uint32
@@ -393,47 +423,46 @@ class CsrAns(Format):
         row = self.line_row.astype(np.int64) if len(self.line_row) else xp.arange(lines)
         row = xp.where(row < 0, ~row, row)
         reader = Reader(self.words, self.group_ptr, lines)
-        words = [reader.load(length > 0) for _ in range(WORDS)]
-        column = row.copy()
+        words: Array = reader.load(xp.broadcast_to(length > 0, (WORDS, lines)))
+        column = row.astype(np.int32)
         d, r = xp.zeros(lines, dtype=U), xp.ones(lines, dtype=U)
-        tables = (self.delta_table, self.delta_slots), (self.value_table.view(f"u{item}"), self.value_slots)
+        values = self.value_table.view(f"u{item}")
+        places, parts = xp.arange(ENTRIES, dtype=np.int64)[:, None], item // 4
         found: list[tuple[Array, Array, Array]] = []
         for t in range(0, int(length.max()) if lines else 0, ENTRIES):
-            live, goes_on = length > t, length > t + ENTRIES
-            slots = unpacked_slots(words)
-            symbols, taken = [], []
-            for i, slot in enumerate(slots):
-                table, counts = tables[i % 2]
-                slot = xp.where(live, slot, 0)
-                symbol, code = table[slot].astype(U), counts[slot].astype(U)
-                symbols.append(symbol)
-                taken.append((code % U(MOST) + U(1), code // U(MOST)))
-                slots[i] = slot
-            for i in range(2 * ENTRIES):
-                out = (length > t + i // 2) & (slots[i] >= self.escapes[i % 2])
-                for part in range(item // 4 if i % 2 else 1):
-                    word = reader.load(out)
-                    whole = word if part == 0 else symbols[i] | word << U(32)
-                    symbols[i] = xp.where(out, whole, symbols[i])
-            first = reader.load(goes_on)
-            after = [first]
+            live, goes_on, used = length > t, length > t + ENTRIES, length > t + places
+            slots = unpacked_slots(words) * live
+            of_delta, of_value = slots[0::2], slots[1::2]
+            codes = xp.stack([self.delta_slots[of_delta], self.value_slots[of_value]], axis=1).reshape(slots.shape)
+            taken, digits = (codes % np.uint16(MOST)).astype(U) + U(1), (codes // np.uint16(MOST)).astype(U)
+            full, inner = [], []
             for half in range(2):
-                for count, digit in taken[half * ENTRIES : (half + 1) * ENTRIES]:
-                    d, r = xp.where(live, d * count + digit, d), xp.where(live, r * count, r)
-                full = r >= U(1 << 32)
-                word = xp.where(full, d & U(0xFFFFFFFF), reader.load(goes_on & ~full))
-                d, r = xp.where(full, d >> U(32), d), xp.where(full, r >> U(32), r)
-                after.append(word)
-            words = after
-            for k in range(ENTRIES):
-                used = xp.flatnonzero(length > t + k)
-                column[used] += symbols[2 * k][used].astype(np.uint32).view(np.int32)
-                value = symbols[2 * k + 1][used].astype(f"u{item}").view(self.value_table.dtype)
-                found.append((row[used], column[used].astype(np.int32), value))
+                state, weight = d, r
+                for i in range(half * ENTRIES, (half + 1) * ENTRIES):
+                    state, weight = state * taken[i] + digits[i], weight * taken[i]
+                full.append(live & (weight >= U(1 << 32)))
+                inner.append(state & U(0xFFFFFFFF))
+                d, r = xp.where(full[-1], state >> U(32), state), xp.where(full[-1], weight >> U(32), weight)
+            no_delta, no_value = used & (of_delta >= self.escapes[0]), used & (of_value >= self.escapes[1])
+            wants = [xp.stack([no_delta, *[no_value] * parts], axis=1).reshape(-1, lines)]
+            wants.append(xp.stack([goes_on, goes_on & ~full[0], goes_on & ~full[1]]))
+            loaded = reader.load(xp.concatenate(wants))
+            literals = loaded[:-WORDS].reshape(ENTRIES, 1 + parts, lines)
+            words = loaded[-WORDS:]
+            for half in range(2):
+                words[half + 1] = xp.where(full[half], inner[half], words[half + 1])
+            whole = literals[:, 1] if parts == 1 else literals[:, 1] | literals[:, 2] << U(32)
+            delta = xp.where(no_delta, literals[:, 0].astype(np.uint32), self.delta_table[of_delta])
+            value = xp.where(no_value, whole.astype(values.dtype), values[of_value])
+            columns = column + xp.cumsum(xp.where(used, delta.view(np.int32), 0), axis=0, dtype=np.int32)
+            column = columns[-1]
+            which = xp.flatnonzero(used)
+            entries = value.reshape(-1)[which].view(self.value_table.dtype)
+            found.append((row[which % lines], columns.reshape(-1)[which], entries))
         if not found:
             return row[:0], row[:0].astype(np.int32), self.value_table[:0]
-        rows, columns, values = (xp.concatenate(arrays) for arrays in zip(*found, strict=True))
-        return rows, columns, values
+        all_rows, all_columns, all_values = (xp.concatenate(arrays) for arrays in zip(*found, strict=True))
+        return all_rows, all_columns, all_values
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         lines, slots = len(self.lengths), (len(self.delta_table), len(self.value_table))

@@ -12,6 +12,7 @@ from spmvbench.formats.base import Launch, Struct, ctype, per_thread
 from spmvbench.formats.conversion import Run
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.tile.convert import COO, CSR, DNS_COL, DNS_ROW, ELL, HYB, NAMES, TILE, Rules, hyb_rows
+from spmvbench.formats.tile.layout import ALIGNED
 
 FORMATS = len(NAMES)
 SOURCE = "tile/tile_convert.cu"
@@ -109,8 +110,9 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     val = {name: empty(n, a.dtype) for name, n in zip(NAMES, room.values, strict=True)}
     val["csr"] = empty(round_up(room.values[CSR], 2), a.dtype)
     val["csr"][room.values[CSR] :] = 0
-    sizes = {CSR: room.values[CSR], ELL: room.values[ELL], HYB: 2 * room.units[HYB]}
+    sizes = {CSR: round_up(room.values[CSR], ALIGNED), ELL: room.values[ELL], HYB: 2 * room.units[HYB]}
     halves = {f: empty(n, np.uint8) for f, n in sizes.items()}
+    halves[CSR][room.values[CSR] :] = 0
     csr_row_ptr, coo_idx = empty(room.units[CSR], np.uint8), empty(room.values[COO], np.uint8)
     row_id, col_id = empty(room.units[DNS_ROW], np.uint8), empty(room.units[DNS_COL], np.uint8)
     csr_coo = val["csr"], halves[CSR], csr_row_ptr, val["coo"], coo_idx
@@ -124,11 +126,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     )
 
     def packed(halves: Array) -> Array:
-        # With room for a whole word: asynchronous copies of its last bytes name a word and read only the bytes.
-        # compute-sanitizer takes the word for read, so that what is beyond the bytes is set, too.
-        roomy = empty(cdiv(len(halves), 2) + 3, np.uint8)
-        roomy[-3:] = 0
-        found = roomy[:-3]
+        found = empty(cdiv(len(halves), 2), np.uint8)
         launch("pack_halves", len(found), np.int64(len(halves)), halves, found)
         return found
 

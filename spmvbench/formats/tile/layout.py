@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, array_module, cdiv, expand, index_dtype, nonzero_mask, offsets, round_up
+from spmvbench.formats.arrays import Array, array_module, expand, index_dtype, nonzero_mask, offsets, round_up
+from spmvbench.formats.kernels import constant
 from spmvbench.formats.tile.convert import (
     COO,
     CSR,
@@ -24,6 +25,8 @@ from spmvbench.formats.tile.convert import (
 )
 
 INDEX_ARRAYS = ("csr_col", "csr_row_ptr", "coo_idx", "ell_col", "hyb_idx", "row_id", "col_id")
+
+ALIGNED = constant("tile/tile.cu", "ALIGNED")  # entries whose columns fill a word
 
 
 def packed(halves: Array) -> Array:
@@ -46,13 +49,14 @@ def scattered(size: int, place: Array, value: Array) -> Array:
 def pack_csr(e: Entries, lengths: Array) -> dict[str, Array]:
     """The arrays of CSR tiles. e: their entries. lengths: (tiles, 16), uint8.
 
-    The values are filled up to an even number, so that every pair of entries can be loaded whole. The row pointers
-    are exclusive, at most 240: the last row ends where the tile does.
+    The values are filled up to an even number and the columns to a multiple of ALIGNED, so that every pair of values
+    and every word of columns can be loaded whole. The row pointers are exclusive, at most 240: the last row ends where
+    the tile does.
     """
     xp, nnz = array_module(e.value), len(e.value)
     values = xp.zeros(round_up(nnz, 2), dtype=e.value.dtype)
     values[:nnz] = e.value
-    cols = xp.zeros(round_up(nnz, 2), dtype=np.uint8)
+    cols = xp.zeros(round_up(nnz, ALIGNED), dtype=np.uint8)
     cols[:nnz] = e.col
     before = xp.cumsum(lengths, axis=1, dtype=np.int32) - lengths
     return {"csr_val": values, "csr_col": packed(cols), "csr_row_ptr": before.astype(np.uint8).reshape(-1)}
@@ -123,7 +127,7 @@ class Layout:
         """Bytes of the arrays that `pack` makes."""
         values, index = self.totals
         slots = round_up(values[CSR], 2) + sum(values[COO:])
-        packed_bytes = cdiv(values[CSR], 2) + values[COO] + values[ELL] // 2 + sum(index)
+        packed_bytes = round_up(values[CSR], ALIGNED) // 2 + values[COO] + values[ELL] // 2 + sum(index)
         width = self.offset_dtype.itemsize
         level1 = len(self.tiles) * (4 + 1 + 1 + 3 * width) + width  # tile_col, fmt, tail; off1, off2, tile_nnz
         return level1 + slots * self.tiles.a.dtype.itemsize + packed_bytes

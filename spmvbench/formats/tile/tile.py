@@ -28,7 +28,7 @@ from spmvbench.formats.csr.csr5 import Csr5
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.tile.convert import COO, HYB, NAMES, TILE, Rules, Tiles, choose
 from spmvbench.formats.tile.kernels import by_kernels
-from spmvbench.formats.tile.layout import Layout, pack_csr, unpack, unpack_csr
+from spmvbench.formats.tile.layout import ALIGNED, Layout, pack_csr, unpack, unpack_csr
 
 SPLIT = np.int32(-(2**31))  # in chunk_row: the tile row has several chunks
 NEVER = 2**62
@@ -199,7 +199,7 @@ class TileCsr(Tiled):
     key = "tile-csr"
 
     csr_val: Array  # (nnz rounded up to even,)
-    csr_col: Array  # (ceil(nnz / 2),), uint8: two columns, the first in the high half
+    csr_col: Array  # (nnz rounded up to eight, / 2), uint8: two columns, the first in the high half
     csr_row_ptr: Array  # (16 tiles,), uint8
 
     @classmethod
@@ -207,7 +207,7 @@ class TileCsr(Tiled):
         tiles = Tiles.of(a)
         chunks = chunk_bytes(cls._chunks(tiles.row_ptr, params))
         counts = (len(tiles) + 1) * cls._index(tiles).itemsize
-        payload = round_up(a.nnz, 2) * a.dtype.itemsize + cdiv(a.nnz, 2) + TILE * len(tiles)
+        payload = round_up(a.nnz, 2) * a.dtype.itemsize + round_up(a.nnz, ALIGNED) // 2 + TILE * len(tiles)
         return 4 * (cdiv(a.rows, TILE) + 1) + 4 * len(tiles) + counts + payload + chunks
 
     @classmethod
@@ -293,7 +293,7 @@ class Tile(Tiled):
     off1: Array  # (tiles,): start in the values of the tile's format
     off2: Array  # (tiles,): start in csr_row_ptr, hyb_idx, row_id or col_id
     csr_val: Array  # values of CSR tiles
-    csr_col: Array  # uint8: two columns, the first in the high half
+    csr_col: Array  # uint8: two columns, the first in the high half; whole words of four bytes
     csr_row_ptr: Array  # (16 CSR tiles,), uint8
     coo_val: Array  # values of COO tiles
     coo_idx: Array  # uint8: row << 4 | column

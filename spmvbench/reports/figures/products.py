@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
-from spmvbench.analysis.products import ADVISED, MEASURED, ORACLE, SINGLE, VENDOR, products
+from spmvbench.analysis.products import ADVISED, CUPY, MEASURED, ORACLE, SINGLE, VENDOR, products
 from spmvbench.analysis.ranking import VENDORS
 from spmvbench.reports import style, tables
 from spmvbench.reports.advised import choices
@@ -26,14 +26,14 @@ caption = (
     "is shown if the run's GPU has a model and the run holds all formats that are advised, on the matrices of the "
     "model's evaluation: each was predicted without the matrices of its family; with few measured, the best of five "
     "by the model, cuSPARSE's and the fallback is taken, and the time of measuring them does not count. CuPy's "
-    "default is in no row: its product calls cuSPARSE through the host anew each time, and rows time kernels. "
-    "Converted on the device if that was measured, else on the host."
+    "default is shown if the run has rows of cupy-csr: calls of csr @ x from the host, while SpMVs of formats are "
+    "timed in a CUDA graph. Converted on the device if that was measured, else on the host."
 )
 papers = ""
 order = 92
 performance = True
 
-_MARKS = style.marks([ADVISED, MEASURED, SINGLE, VENDOR, ORACLE])
+_MARKS = style.marks([ADVISED, MEASURED, SINGLE, VENDOR, ORACLE, CUPY])
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:

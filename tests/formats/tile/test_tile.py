@@ -175,7 +175,7 @@ def test_csr_packing():
     assert f.tile_col.tolist() == [0, 2]
     assert f.tile_nnz.tolist() == [0, 3, 5]
     assert f.csr_val.tolist() == [1, 2, 3, 4, 5, 0]
-    assert f.csr_col.tolist() == [0x3A, 0xF1, 0xF0]
+    assert f.csr_col.tolist() == [0x3A, 0xF1, 0xF0, 0]
     assert f.csr_row_ptr.reshape(2, 16).tolist() == [[0, 0, 0] + [3] * 13, [0] + [1] * 15]
 
 
@@ -230,8 +230,9 @@ def test_footprint_of_tile_csr_is_the_formula(shape, dtype, value_bytes):
     tile_ids = set(zip(a.tocoo().row // 16, a.tocoo().col // 16, strict=True))
     f = testing.convert("tile-csr", a)
     stored = f.nbytes - f.detail["schedule_bytes"]
-    # T (16 + 4 + 4) + (v + 1/2) nnz + 4 (tile rows + 1), a last entry of tile_nnz, and both payloads filled up.
-    filled = a.nnz % 2 * value_bytes + (a.nnz % 2) / 2
+    # T (16 + 4 + 4) + (v + 1/2) nnz + 4 (tile rows + 1), a last entry of tile_nnz, and both payloads filled up:
+    # pairs of values, words of columns.
+    filled = a.nnz % 2 * value_bytes + -a.nnz % 8 / 2
     tile_rows = -(-shape[0] // 16)
     assert stored == len(tile_ids) * 24 + (value_bytes + 0.5) * a.nnz + 4 * (tile_rows + 1) + 4 + filled
 

@@ -1,0 +1,124 @@
+"""What the options of `run` are worth: tables of docs/orders.md, docs/values.md and docs/operations.md.
+
+``python -m spmvbench.reports.options order RUN --page docs/orders.md`` makes the table of an option, ``order``,
+``values`` or ``op``, from the rows of a run and writes it into the page, between two comments. Matrices that the run
+has in part, for an order or an operation of some format, are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from spmvbench.analysis.cases import hot, latest_cases, verified
+from spmvbench.analysis.orders import gains
+from spmvbench.errors import UsageError
+from spmvbench.matrices.sets import short_name
+from spmvbench.reports import in_page
+from spmvbench.rows import store
+
+MODULE = "spmvbench.reports.options"
+LOST, REGAINED = "random", "rcm"
+# Types of values and vectors, and what each is compared with: values of the vectors' type.
+TYPES = {"f32/f64": "f64", "f16/f64": "f64", "bf16/f64": "f64", "f16/f32": "f32", "bf16/f32": "f32"}
+ONE, TWO = "spmv-t@1", "spmv-t@2"
+FASTEST = "fastest with one over fastest with two"
+
+
+def by_order(rows: pd.DataFrame) -> pd.DataFrame:
+    """Speed in each order over that in the natural one, geometric means over matrices: formats by orders.
+
+    The last column is that of reverse Cuthill-McKee over a random order, the last line the mean of all. Formats that
+    gain most by reverse Cuthill-McKee come first.
+    """
+    gained = gains(rows).pivot(index=["matrix", "label"], columns="order", values="speedup")
+    logs = np.log(_whole(gained))
+    logs[f"{REGAINED} over {LOST}"] = logs[REGAINED] - logs[LOST]
+    found = np.exp(logs.groupby("label").mean()).sort_values(REGAINED, ascending=False)
+    found.index = [f"`{label}`" for label in found.index]
+    found.loc["all"] = np.exp(logs.mean())
+    return found.rename_axis("Format")
+
+
+def by_type(rows: pd.DataFrame) -> pd.DataFrame:
+    """Speed with narrower values over that with values of the vectors' type: types by matrices.
+
+    Geometric means over formats; in brackets that of the fastest format of each. NaN where the run has no rows.
+    """
+    times = rows.pivot_table(index=["matrix", "label"], columns="dtype", values="t_median")
+    best = times.groupby("matrix").min()
+    found = {}
+    for narrow, wide in TYPES.items():
+        if narrow not in times or wide not in times:
+            continue
+        means = np.exp(np.log(times[wide] / times[narrow]).groupby("matrix").mean())
+        fastest = best[wide] / best[narrow]
+        found[f"{narrow}, {wide}"] = (means.map("{:.2f}".format) + " (" + fastest.map("{:.2f}".format) + ")").where(
+            means.notna()
+        )
+    return pd.DataFrame(found).T.rename(columns=short_name).rename_axis("Values / vectors, compared with")
+
+
+def by_copies(rows: pd.DataFrame) -> pd.DataFrame:
+    """Time of y = A^T x from the arrays of A over that from a second copy: formats by matrices.
+
+    NaN where a format cannot do the first. The last line compares the fastest formats.
+    """
+    times = rows.pivot_table(index=["matrix", "label"], columns="op", values="t_median")
+    times = times.loc[_whole(times[[TWO]]).index]
+    found = (times[ONE] / times[TWO]).unstack("matrix")
+    found = found.sort_values(found.columns[0])
+    found.index = [f"`{label}`" for label in found.index]
+    fastest = times.groupby("matrix").min()
+    found.loc[FASTEST] = fastest[ONE] / fastest[TWO]
+    return found.rename(columns=short_name).rename_axis("Format")
+
+
+def _whole(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells of the matrices that have all of them. cells: by matrix and label."""
+    every = cells.reindex(pd.MultiIndex.from_product(cells.index.levels))
+    whole = every.notna().all(axis=1).groupby("matrix").all()
+    return every[whole[every.index.get_level_values("matrix")].to_numpy()]
+
+
+TABLES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {"order": by_order, "values": by_type, "op": by_copies}
+
+
+def markdown(found: pd.DataFrame) -> str:
+    """A table, numbers with two decimals."""
+    lines = [f"| {found.index.name} | " + " | ".join(map(str, found.columns)) + " |"]
+    lines.append("| --- |" + " ---: |" * len(found.columns))
+    for name, row in found.iterrows():
+        cells = ("" if pd.isna(cell) else cell if isinstance(cell, str) else f"{cell:.2f}" for cell in row)
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def of_run(option: str, run: str) -> pd.DataFrame:
+    """The table of an option from the verified hot rows of a run. Raises UsageError if it has none for it."""
+    rows = verified(hot(latest_cases(store.load(run))))
+    try:
+        found = TABLES[option](rows)
+    except (KeyError, IndexError):
+        found = pd.DataFrame()
+    if found.empty:
+        raise UsageError(f"{run} has no rows that compare values of the option {option!r}")
+    return found
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Print the table, or write it into a page."""
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
+    parser.add_argument("option", choices=TABLES, help="the option of `run` that the table is about")
+    parser.add_argument("run", metavar="RUN", help="a run, by its name in results/ or its folder")
+    parser.add_argument("--page", type=Path, help="the page that holds the table, such as docs/orders.md")
+    options = parser.parse_args(given)
+    in_page.put(options.page, markdown(of_run(options.option, options.run)), MODULE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""What formats published since the survey are best at on the matrices of a run: sentences of docs/rivals.md.
+
+``python -m spmvbench.reports.strengths RUN... --page docs/rivals.md`` makes them from the rows of runs and writes them
+into the page, between two comments.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from spmvbench.analysis.cases import latest_cases
+from spmvbench.analysis.strengths import EVERY, strengths
+from spmvbench.reports import in_page
+from spmvbench.rows import store
+
+MODULE = "spmvbench.reports.strengths"
+FORMATS = (
+    "sell-petsc", "csr-ans", "cb", "bit8x4", "bit8x4-dict", "mbsr", "csr-lrb", "sell-dict", "sell-pack", "amb",
+    "csr-amf", "csr-overlap", "brcsd", "cusparse-coo-alg2", "cusparse-spmvop",
+)  # fmt: skip
+NOTHING = "The runs have no rows of these formats."
+FEWEST = 2  # matrices of a structure, for it to be named
+
+
+def paragraph(rows: pd.DataFrame, labels: Sequence[str] = FORMATS) -> str:
+    """Sentences on each of the formats, the best first, for every setting of some runs.
+
+    rows: as they are stored. A format without verified rows is named as such; a structure with fewer than FEWEST
+    matrices that the format holds is left out.
+    """
+    found = strengths(latest_cases(rows), labels)
+    texts = []
+    for setting, part in found.groupby("setting", sort=False):
+        every = part[part["structure"] == EVERY].sort_values("share", ascending=False)
+        held = every[every["held"] > 0]
+        if held.empty:
+            continue
+        sentences = [_sentence(row, part[part["label"] == row["label"]]) for row in held.to_dict("records")]
+        if missing := [f"`{label}`" for label in labels if label not in set(held["label"])]:
+            sentences.append(f"No verified rows: {', '.join(missing)}.")
+        texts.append(f"In {setting}, on {every['matrices'].iloc[0]} matrices: {' '.join(sentences)}")
+    return "\n\n".join(texts) or NOTHING
+
+
+def _sentence(every: dict[str, Any], part: pd.DataFrame) -> str:
+    kinds = part[(part["structure"] != EVERY) & (part["held"] >= FEWEST)].sort_values("share", ascending=False)
+    share, held = f"{every['share']:.2f} of the fastest format's rate", every["held"]
+    text = f"`{every['label']}` has {share} on the {held} that it holds"
+    shares = [f"{row_share:.2f} on {kind}" for kind, row_share in zip(kinds["structure"], kinds["share"], strict=True)]
+    if len(kinds) == 1:
+        text += f", {shares[0]}"
+    elif len(kinds):
+        text += f", from {shares[0]} to {shares[-1]}"
+    text += f"; it is the first of these on {every['first']}"
+    return text + (f" and within 5 % of all on {every['near']}." if every["near"] else ".")
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Print the paragraph, or write it into a page."""
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run, by its name in results/ or its folder")
+    parser.add_argument("--formats", default=",".join(FORMATS), help="the formats, separated by commas")
+    parser.add_argument("--page", type=Path, help="the page that holds the paragraph, such as docs/rivals.md")
+    options = parser.parse_args(given)
+    rows = pd.concat([store.load(run) for run in options.runs], ignore_index=True)
+    text = paragraph(rows, options.formats.split(","))
+    in_page.put(options.page, text, MODULE)
+
+
+if __name__ == "__main__":
+    main()
