@@ -21,7 +21,7 @@ NARROW = {
     ("matrices", "formats"): {"formats.arrays", "formats.imports"},
     ("reports", "formats"): {"formats.survey"},
     ("reports", "matrices"): {"matrices.sets"},
-    ("advice", "reports"): {"reports.style"},
+    ("advice", "reports"): {"reports.style", "reports.time_to_n"},
     ("advice", "measure"): {"measure.bounds"},
     ("testing", "measure"): {"measure.operations", "measure.verify"},
 }
