@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,10 +11,12 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import click
 import pytest
 
 import spmvbench
 from spmvbench import formats
+from spmvbench.cli import cli
 
 ROOT = Path(spmvbench.__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").is_file(), reason="needs a checkout (git clone)")
@@ -117,16 +120,24 @@ def test_version_comes_from_tags_or_does_without(tmp_path):
 @pytest.mark.slow
 def test_sdist_and_wheel_of_it_are_built_and_checked(tmp_path):
     """As the workflow of a release does: the wheel is built from the sdist, so that the sdist is complete."""
-    if importlib.util.find_spec("build") is None:
-        pytest.skip("needs build (pip install build)")
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path, ROOT]
-    subprocess.run(command, check=True, capture_output=True)
-    (sdist,), (wheel,) = tmp_path.glob("*.tar.gz"), tmp_path.glob("*.whl")
+    hatch(ROOT, "build", "--target", "sdist", "--directory", tmp_path)
+    (sdist,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(sdist) as tar:
         names = {name.partition("/")[2] for name in tar.getnames()}
-    assert {"README.md", "LICENSE", "CITATION.cff", "mkdocs.yml", "configs/measure.toml"} <= names
-    assert not [name for name in names if name.startswith("results/")]
-    assert "spmvbench/configs/measure.toml" in zipfile.ZipFile(wheel).namelist()
+        tar.extractall(tmp_path, filter="data")
+    hatch(tmp_path / sdist.name.removesuffix(".tar.gz"), "build", "--target", "wheel", "--directory", tmp_path)
+    (wheel,) = tmp_path.glob("*.whl")
+    tracked = {
+        f"{folder}/{path.relative_to(ROOT / folder).as_posix()}"
+        for folder in ("spmvbench", "kernels", "configs", "docs", "tests")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert {"README.md", "LICENSE", "CITATION.cff", "mkdocs.yml", *tracked} <= names
+    assert not [name for name in names if name.startswith(("results/", ".ci/", ".venv/"))]
+    held = zipfile.ZipFile(wheel).namelist()
+    assert "spmvbench/configs/measure.toml" in held
+    assert not [name for name in held if name.split("/")[0] in ("tests", "docs", "results")]
     if importlib.util.find_spec("twine") is not None:
         subprocess.run([sys.executable, "-m", "twine", "check", "--strict", sdist, wheel], check=True)
 
@@ -138,6 +149,18 @@ def test_the_release_workflow_runs_commands_that_exist():
         assert words in text
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert re.search(r"^test:", makefile, re.MULTILINE)
+    lines = re.findall(r'^ +(?:"\S+/bin/)?spmvbench"? (.*)', text, re.MULTILINE)
+    named = {line.split()[0] for line in lines}
+    assert named >= {"--help", "env", "formats", "advise", "run", "report", "bundle", "check"}
+    for line in lines:
+        words = shlex.split(line.partition("||")[0])
+        if words[0] != "--help":
+            command = cli.get_command(None, words[0])
+            command.make_context(
+                words[0], words[1:], click.Context(cli, **cli.context_settings), resilient_parsing=True
+            )
+            known = {option for parameter in command.params for option in parameter.opts}
+            assert {word for word in words if word.startswith("--")} <= known, line
 
 
 def test_the_concept_doi_is_a_placeholder_and_says_so():

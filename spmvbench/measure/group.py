@@ -291,8 +291,14 @@ class GroupRun:
 
     def _send(self, progress: Progress, timed: dict[tuple[str, str], dict[str, Any]]) -> None:
         for case in progress.task.cases:
-            columns = {"started_at": progress.started_at, "t_case": progress.seconds / len(progress.task.cases)}
-            columns |= progress.columns[case.op] | timed[case.op, case.mode]
+            columns: dict[str, Any] = {
+                "started_at": progress.started_at,
+                "t_case": progress.seconds / len(progress.task.cases),
+            }
+            known = progress.columns[case.op]
+            columns |= known | timed[case.op, case.mode]
+            if progress.same_as is not None and "t_median" in columns:
+                columns |= row.byte_columns(self.context, case, columns["t_median"], known)
             if progress.failure is not None:
                 columns |= {"error_ratio": progress.error_ratio} | row.failure_columns(progress.failure)
             self.context.link.row(case, columns)

@@ -84,25 +84,28 @@ def timed_columns(context: Context, case: Case, series: timing.Series, known: Ma
     """Columns of the samples, and of the rates and bounds that follow from their median."""
     found = timing.summary(series)
     median, work = found["t_median"], context.references.checks[case.op].work
-    iterations = context.ops[case.op].iterations
     found |= {
         "work": work,
         "near_launch_overhead": median < NEAR_LAUNCH_OVERHEAD * context.facts["launch_overhead"][case.mode],
     }
     if median > 0:
         found["gflops"] = 1e-9 * work / median
-    if "model_bytes" in known:
-        if median > 0:
-            found["gbps"] = 1e-9 * known["model_bytes"] / median
-        found |= bounds.columns(
-            context.facts.get("bounds", {}),
-            nnz=context.references.a.nnz,
-            fetched=context.fetched if context.ops[case.op].gathers else bounds.Fetched(0.0, 0.0),
-            model_bytes=known["model_bytes"] // iterations,
-            flops=work / iterations,
-            x_bytes=parts(context.x[case.op])[-1].nbytes,
-        )
-    return found
+    return found | byte_columns(context, case, median, known)
+
+
+def byte_columns(context: Context, case: Case, median: float, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of timing that follow from the bytes of this format: formats that run one program may differ in them."""
+    if "model_bytes" not in known:
+        return {}
+    iterations = context.ops[case.op].iterations
+    return ({"gbps": 1e-9 * known["model_bytes"] / median} if median > 0 else {}) | bounds.columns(
+        context.facts.get("bounds", {}),
+        nnz=context.references.a.nnz,
+        fetched=context.fetched if context.ops[case.op].gathers else bounds.Fetched(0.0, 0.0),
+        model_bytes=known["model_bytes"] // iterations,
+        flops=context.references.checks[case.op].work / iterations,
+        x_bytes=parts(context.x[case.op])[-1].nbytes,
+    )
 
 
 def failure_columns(failure: Failure | None) -> dict[str, Any]:

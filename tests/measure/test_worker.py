@@ -620,6 +620,16 @@ def test_names_of_one_program_are_timed_once(measure):
     assert other["decoded"] == "yes" and other["t_convert_device"] != one["t_convert_device"]
 
 
+def test_names_of_one_program_have_rates_of_their_own_bytes(measure):
+    """On a matrix without entries, formats with and without row pointers run the same program."""
+    less = variant("Less", program="p", bytes_read=property(lambda self: self.nbytes - 400))
+    _, rows, _ = measure(variant("First", program="p"), less, modes=("hot",))
+    one, other = rows["test-first", "hot"], rows["test-less", "hot"]
+    assert one["t_median"] == other["t_median"] and one["model_bytes"] == other["model_bytes"] + 400
+    for row in (one, other):
+        assert row["gbps"] == pytest.approx(1e-9 * row["model_bytes"] / row["t_median"])
+
+
 def test_all_names_of_a_wrong_program_are_wrong(measure):
     def launches(self, x, y):
         runs = []

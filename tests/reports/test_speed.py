@@ -1,8 +1,4 @@
-"""The table of docs/speed.md: which rows count, and that the page is what its command writes."""
-
-import re
-import shlex
-from pathlib import Path
+"""The table of docs/speed.md: which rows count. tests/test_traced.py compares the page with its command."""
 
 import numpy as np
 import pandas as pd
@@ -11,8 +7,6 @@ import pytest
 from spmvbench.errors import UsageError
 from spmvbench.reports import in_page, speed
 from spmvbench.rows.schema import blank_row
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def row(label, gflops, matrix="pde:100", **columns):
@@ -71,12 +65,5 @@ def test_a_page_without_a_place_is_refused():
         in_page.updated("# Speed\n", speed.markdown(speed.table(pd.DataFrame([row("dia", 1.0)]))), speed.MODULE)
 
 
-def test_the_page_is_what_its_command_writes(tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    page = Path("docs/speed.md").read_text(encoding="utf-8")
-    (command,) = re.findall(r"^python -m spmvbench\.reports\.speed (.*) --page docs/speed\.md$", page, re.MULTILINE)
-    copy = tmp_path / "speed.md"
-    copy.write_text(page, encoding="utf-8")
-    speed.main([*shlex.split(command), "--page", str(copy)])
-    assert copy.read_text(encoding="utf-8") == page
-    assert not np.isnan(speed.targets()).any()
+def test_every_cell_has_a_target():
+    assert len(speed.targets()) == 16 and not np.isnan(speed.targets()).any()
