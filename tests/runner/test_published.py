@@ -43,7 +43,7 @@ def listed(tmp_path):
 @pytest.fixture
 def run_here(monkeypatch):
     """Runs are this process's: those that end by themselves need none of their own."""
-    run = published._run
+    run = published.run_until
 
     def here(words, ask_at, kill_at, log):
         if time.monotonic() >= ask_at:
@@ -53,7 +53,7 @@ def run_here(monkeypatch):
             main(["run", *words])
         return stopped.value.code
 
-    monkeypatch.setattr(published, "_run", here)
+    monkeypatch.setattr(published, "run_until", here)
 
 
 def test_every_step_of_the_published_list_is_a_configuration():
