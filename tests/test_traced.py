@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 import spmvbench
+from spmvbench.analysis.ab import THRESHOLD
 from spmvbench.analysis.cases import latest_cases
 from spmvbench.analysis.ranking import mean_slowdowns
 from spmvbench.reports import in_page
@@ -244,6 +245,32 @@ def test_numbers_of_programs_and_matrices_on_the_first_page():
     assert said("docs/speed.md", r"the fastest of (\d+) programs and settings") == [programs]
     matrices = verified_rows("h200-applications")["matrix_sha256"].nunique()
     assert said("README.md", r"on (\d+) matrices of applications") == [matrices]
+
+
+def test_verdicts_of_ab_comparisons_are_those_of_the_pairs():
+    """The table and the widths of docs/measuring.md, from docs/pairs."""
+    page = "docs/measuring.md"
+    identical, slower = (pd.read_csv(ROOT / "docs" / "pairs" / f"{name}.csv") for name in ("identical", "slower"))
+    (table,) = [table for table in tables(read(page)) if cells(table[0])[0] == "Procedure"]
+    procedures = ["arrays allocated anew", "as now, shorter samples", "as now"]
+    for line, procedure in zip(table[2:], procedures, strict=True):
+        same, more = (pairs[pairs["procedure"] == procedure] for pairs in (identical, slower))
+        alarms = same["verdict"].isin(["slower", "faster"]).sum()
+        found = (1.03 * same["low"] > 1 + THRESHOLD).sum()
+        known = (more["verdict"] == "slower").sum()
+        assert cells(line)[1:] == [
+            f"{alarms} of {len(same)}",
+            f"{found} ({100 * found / len(same):.0f} %)",
+            f"{known} of {len(more)} ({100 * known / len(more):.0f} %)",
+        ]
+        assert f"{same['pairs'].unique().item()} pairs" in cells(line)[0]
+    assert said(page, r"no false alarm in (\d+) verdicts") == [len(identical)]
+    now = identical[identical["procedure"] == "as now"]
+    widths = ((now["high"] - now["low"]) / 2).quantile([0.5, 0.95])
+    told = said(
+        page, r"half of the intervals are narrower than 1 -\+ ([\d.]+), and 95 % are narrower than 1 -\+ ([\d.]+\d)"
+    )
+    assert all(0 <= bound - width < 2e-4 for bound, width in zip(told, widths, strict=True))
 
 
 def texts(svg):
