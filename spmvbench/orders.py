@@ -22,7 +22,7 @@ from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 from spmvbench.formats.arrays import Array, Csr, index_dtype, inverse, offsets
 from spmvbench.formats.base import Skip
 from spmvbench.formats.cache_blocking.partition import graph, metis
-from spmvbench.formats.dependencies import digest, imported
+from spmvbench.formats.imports import digest, imported
 
 NATURAL = "none"  # the order that the matrix comes in
 PART = 2048  # vertices of a part of `metis`: its x takes 16 kB in double precision, a fraction of an L1

@@ -18,7 +18,7 @@ EVERYWHERE = {"errors", "paths", "untrusted"}
 FACADES = {"", "__main__"}
 # Where a room needs a part of another alone.
 NARROW = {
-    ("matrices", "formats"): {"formats.arrays", "formats.dependencies"},
+    ("matrices", "formats"): {"formats.arrays", "formats.imports"},
     ("reports", "formats"): {"formats.survey"},
     ("reports", "matrices"): {"matrices.sets"},
     ("advice", "reports"): {"reports.style", "reports.time_to_n"},

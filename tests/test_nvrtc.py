@@ -107,6 +107,15 @@ OWN = {
         *("ell_fill<double, int, true>", "ell_fill<float, long long, false>"),
         *("sell_var_fill<double, int, int>", "sell_local_fill<float, int, int, true>"),
     },
+    # Its rows have more entries than the matrices below have columns.
+    "ellpack/sell_local.cu": {
+        f"sell_local_long<{value}, int, {pieces}, {threads}, {rows}, {wide}, {wide}, {index}>"
+        for value, pieces, threads, rows, wide, index in (
+            ("double", 1, 1, 256, "false", "int"),
+            ("float", 2, 4, 32, "true", "long long"),
+            ("double", 2, 32, 32, "true", "int"),
+        )
+    },
     "csr/rows_convert.cu": {"rows_by_length<int, 4096>"},
     "cache_blocking/irregular.cu": {"look_at_columns", *(f"look_at_rows<{index}>" for index in ("int", "long long"))},
     "cache_blocking/sweep_convert.cu": {

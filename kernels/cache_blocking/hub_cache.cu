@@ -45,6 +45,6 @@ __global__ void __launch_bounds__(THREADS, 1)
   const long long warps = static_cast<long long>(gridDim.x) * (blockDim.x / WARP);
   long long w = static_cast<long long>(threadIdx.x / WARP) * gridDim.x + blockIdx.x;
   for (; w < tiles + rows - first_row; w += warps) {
-    csr5_share<false, SIGMA, BATCH>(w, rows, tiles, first_row, row_ptr, a, hubs, y);
+    csr5_share<false, false, SIGMA, BATCH>(w, rows, tiles, first_row, row_ptr, a, hubs, y);
   }
 }

@@ -13,7 +13,7 @@ __global__ void csr5_tiles(int tiles, const unsigned* __restrict__ tile_ptr, con
   const long long tile = global_thread() / WARP;
   if (tile >= tiles) return;  // the whole warp
   const Tiles<V, int, const S*> a{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
-  sum_tile<false, V, SIGMA, 1>(
+  sum_tile<false, false, V, SIGMA, 1>(
       a, static_cast<int>(tile), x, y, [=](int row, V sum) { y[row] = sum; },
       [=](int row, V sum, bool) {
         carry_row[tile] = row;
@@ -45,7 +45,7 @@ __global__ void csr5_fused(int rows, int tiles, int first_row, const I* __restri
                            const int* __restrict__ col_idx, const S* __restrict__ values, const V* __restrict__ x,
                            V* __restrict__ y) {
   const Tiles<V, int, const S*> a{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
-  csr5_share<false, SIGMA, BATCH>(global_thread() / WARP, rows, tiles, first_row, row_ptr, a, x, y);
+  csr5_share<false, true, SIGMA, BATCH>(global_thread() / WARP, rows, tiles, first_row, row_ptr, a, x, y);
 }
 
 // The same without values: all are *value.
@@ -56,5 +56,5 @@ __global__ void csr5_fused_nv(int rows, int tiles, int first_row, const I* __res
                               const int* __restrict__ col_idx, const S* __restrict__ value, const V* __restrict__ x,
                               V* __restrict__ y) {
   const Tiles<V, int, Same<S>> a{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, {*value}};
-  csr5_share<false, SIGMA, BATCH>(global_thread() / WARP, rows, tiles, first_row, row_ptr, a, x, y);
+  csr5_share<false, true, SIGMA, BATCH>(global_thread() / WARP, rows, tiles, first_row, row_ptr, a, x, y);
 }

@@ -74,8 +74,10 @@ struct Batch {
 // One tile, by one warp. Rows that are within a lane are stored to y (ADD: added to it). Rows that a lane leaves open
 // come with what the lanes after it have of them: last(row, sum); the tile's last row may go on in the next tile. The
 // row of the tile's first entry, which may have begun in an earlier tile too, is separate, in lane 0: first(row, sum,
-// begins here). BATCH steps are loaded at a time, each batch before the one before it is used.
-template <bool ADD, typename V, int SIGMA, int BATCH, typename C, typename M, typename X, typename Last, typename First>
+// begins here). BATCH steps are loaded at a time, each batch before the one before it is used. OVERLAPS: the launch may
+// overlap with the one before. The wait keeps loads behind it, so that others do without.
+template <bool ADD, bool OVERLAPS, typename V, int SIGMA, int BATCH, typename C, typename M, typename X, typename Last,
+          typename First>
 __device__ __forceinline__ void sum_tile(const Tiles<V, C, M>& a, int tile, X x, V* __restrict__ y, Last last,
                                          First first) {
   constexpr int OFFSET_BITS = Descriptor<SIGMA>::OFFSET_BITS;
@@ -93,7 +95,7 @@ __device__ __forceinline__ void sum_tile(const Tiles<V, C, M>& a, int tile, X x,
   const unsigned word = a.tile_ptr[tile];
   const int start = word & ~DIRTY;
   const bool begins = flags & 0x80000000u;
-  wait_for_previous();  // entries are in flight; rows are stored from here on
+  if constexpr (OVERLAPS) wait_for_previous();  // entries are in flight; rows are stored from here on
   const int* empty = word & DIRTY ? a.empty_offset + a.empty_ptr[tile] : nullptr;
 
   // The tile's first entry opens a segment whether its row begins there or not.
@@ -169,8 +171,9 @@ __device__ __forceinline__ V sum_tail(const I* __restrict__ row_ptr, int row, I 
 }
 
 // The work of one warp if all is one launch: a tile or, after the tiles, a row of the tail. A row within one tile is
-// stored, the parts of a row that a tile's end cuts are added by atomics; y is zero there. ADD: all is added.
-template <bool ADD, int SIGMA, int BATCH, typename V, typename I, typename C, typename M, typename X>
+// stored, the parts of a row that a tile's end cuts are added by atomics; y is zero there. ADD: all is added. OVERLAPS: as
+// above.
+template <bool ADD, bool OVERLAPS, int SIGMA, int BATCH, typename V, typename I, typename C, typename M, typename X>
 __device__ __forceinline__ void csr5_share(long long warp, int rows, int tiles, int first_row,
                                            const I* __restrict__ row_ptr, const Tiles<V, C, M>& a, X x,
                                            V* __restrict__ y) {
@@ -184,7 +187,7 @@ __device__ __forceinline__ void csr5_share(long long warp, int rows, int tiles, 
         atomicAdd(y + row, sum);
       }
     };
-    sum_tile<ADD, V, SIGMA, BATCH>(a, tile, x, y, [=](int row, V sum) { finish(row, sum, true); }, finish);
+    sum_tile<ADD, OVERLAPS, V, SIGMA, BATCH>(a, tile, x, y, [=](int row, V sum) { finish(row, sum, true); }, finish);
     return;
   }
   const long long row = first_row + (warp - tiles);
@@ -192,7 +195,7 @@ __device__ __forceinline__ void csr5_share(long long warp, int rows, int tiles, 
   const I tail = static_cast<I>(tiles) * (WARP * SIGMA);
   const V sum = sum_tail<V, I>(row_ptr, static_cast<int>(row), tail, a, x);
   if (lane_id() > 0) return;
-  wait_for_previous();
+  if constexpr (OVERLAPS) wait_for_previous();
   if (ADD || row_ptr[row] < tail) {
     atomicAdd(y + row, sum);
   } else {

@@ -18,7 +18,7 @@ from typing import Any
 from spmvbench import __version__, formats, paths
 from spmvbench.bundles import sources
 from spmvbench.errors import UsageError
-from spmvbench.formats import dependencies
+from spmvbench.formats import dependencies, imports
 from spmvbench.rows import store
 from spmvbench.rows.schema import MATRIX_COLUMNS, SCHEMA_VERSION, arrow_schema
 
@@ -83,7 +83,7 @@ def _origins(measured: Iterable[Any]) -> tuple[list[dict[str, str]], dict[str, b
             origin = "bundle"
             home = Path(inspect.getfile(cls)).resolve().parent
             for path in (*dependencies.python_files(cls), *dependencies.kernel_files(cls)):
-                if not path.is_relative_to(dependencies.PACKAGE) and not path.is_relative_to(paths.kernels()):
+                if not path.is_relative_to(imports.PACKAGE) and not path.is_relative_to(paths.kernels()):
                     name = path.relative_to(home).as_posix() if path.is_relative_to(home) else path.name
                     included[name] = path.read_bytes()
         origins.append({"format": key, "source_hash": source_hash, "from": origin})

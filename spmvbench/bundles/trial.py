@@ -26,7 +26,7 @@ from spmvbench.bundles import confined
 from spmvbench.bundles.findings import FAILED, OPEN, PASSED, Finding
 from spmvbench.devices import Device, open_device
 from spmvbench.errors import UsageError
-from spmvbench.formats import Csr, Skip, dependencies
+from spmvbench.formats import Csr, Skip, dependencies, imports
 from spmvbench.formats.vectors import orders, restored
 from spmvbench.measure import operations, verify
 
@@ -150,7 +150,7 @@ def _source_mismatch(folder: Path, key: str, measured: str, modules: Sequence[Pa
         python, kernels = ([Path(name).resolve() for name in names[kind]] for kind in ("python", "kernels"))
     except (ValueError, TypeError, KeyError, OSError, RecursionError):
         return f"its process ended early{last_words}"
-    here = [*(module.resolve().parent for module in modules), dependencies.PACKAGE, paths.kernels().resolve()]
+    here = [*(module.resolve().parent for module in modules), imports.PACKAGE, paths.kernels().resolve()]
     if not all(any(file.is_relative_to(place) for place in here) for file in (*python, *kernels)):
         return "its sources lie outside of the bundle"
     if not set(python) & {module.resolve() for module in modules}:

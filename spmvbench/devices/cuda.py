@@ -113,6 +113,20 @@ def _peak_memory() -> Any:
     return hook
 
 
+@contextmanager
+def _uncounted() -> Iterator[None]:
+    """Allocations are not counted meanwhile: the hook would make calls of a library slower than for its users."""
+    if not _peak_memory.cache_info().currsize:
+        yield
+        return
+    hook = _peak_memory()
+    hook.__exit__()
+    try:
+        yield
+    finally:
+        hook.__enter__()
+
+
 class CudaProgram(Program):
     """Launches with their arguments in the driver's form, made once."""
 
@@ -342,7 +356,7 @@ class Cuda(Device):
         """A replay of a CUDA graph, or the host's own loop where graphs have none: `elapsed` times it by the host."""
         assert isinstance(program, CudaProgram)
         if program.host_driven:
-            return HostDriven(program.steps, self.stream.ptr, repeats, lambda: self.stream)
+            return HostDriven(program.steps, self.stream.ptr, repeats, self._calling)
         with _faults():
             self.stream.begin_capture()
             try:
@@ -356,6 +370,12 @@ class Cuda(Device):
             graph.launch(self.stream)
 
         return replay
+
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        """The device's stream is the current one of CuPy, as for the calls of its users."""
+        with _uncounted(), self.stream:
+            yield
 
     def elapsed(self, work: Callable[[], None], *, flush: bool = False) -> float:
         """Seconds between two events around `work`, all of it enqueued before the first event is reached.

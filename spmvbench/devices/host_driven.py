@@ -45,7 +45,7 @@ class OwnResult:
 class HostDriven:
     """So many products, each started by the host. The device times `start` by the host's clock; `finish` is untimed.
 
-    steps: of one product. current: makes the stream the current one of the library while the products run.
+    steps: of one product. current: what holds while products run, such as a stream that is the library's current one.
     """
 
     def __init__(
@@ -71,4 +71,5 @@ class HostDriven:
     def finish(self) -> None:
         """Copy the result of the last product to y, if that is left to do."""
         if self._last:
-            self._last.copy(self._stream)
+            with self._current():
+                self._last.copy(self._stream)

@@ -22,7 +22,7 @@ import numpy as np
 
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 from spmvbench.formats.arrays import INT32_MAX, index_dtype, offsets
-from spmvbench.formats.dependencies import digest, imported
+from spmvbench.formats.imports import digest, imported
 from spmvbench.matrices import (
     applications,  # noqa: F401 - importing lists them
     stand_ins,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench import orders, paths
-from spmvbench.formats import Csr, dependencies
+from spmvbench.formats import Csr, imports
 from spmvbench.matrices import Matrix
 from spmvbench.matrices.features import description, features
 from spmvbench.matrices.sources import obtain
@@ -75,7 +75,7 @@ def _kept_facts(a: Csr, sha256: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @cache
 def _code_hash() -> str:
-    return dependencies.digest(dependencies.imported([Path(inspect.getfile(features))]))[:16]
+    return imports.digest(imports.imported([Path(inspect.getfile(features))]))[:16]
 
 
 def digest(a: Csr) -> str:

@@ -57,7 +57,7 @@ def targets() -> pd.Series:
 def table(rows: pd.DataFrame) -> pd.DataFrame:
     """One row for each matrix and type, columns COLUMNS; NaN where nothing was measured.
 
-    rows: of runs. Verified hot rows of y = A x count, in the matrix's own order, without vendors' libraries. gflops,
+    rows: of runs. Verified hot rows of y = A x count, in the matrix's own order, without vendors' libraries and `auto`. gflops,
     label, bound: of the fastest format that stores every value; share: gflops over bound. compressed: GFLOPS of the
     fastest that stores fewer.
     """
@@ -68,6 +68,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
         & rows["order"].isin(["", "none"])
         & ~rows["experiment"].astype(bool)
         & ~rows["format"].str.startswith("cusparse")
+        & (rows["format"] != "auto")  # its program is that of the format which it chose
     ].rename(columns={"name": "matrix", "bound_gflops": "bound"})
     fewer = rows["compresses_values"].fillna(False).astype(bool)
     key = ["matrix", "dtype"]

@@ -13,14 +13,14 @@ from pathlib import Path
 import pandas as pd
 
 from spmvbench.analysis.cases import hot, latest_cases, natural_products
-from spmvbench.analysis.products import ADVISED, MEASURED, SINGLE, products
+from spmvbench.analysis.products import ADVISED, CUPY, MEASURED, SINGLE, products
 from spmvbench.errors import UsageError
 from spmvbench.reports import advised, in_page
 from spmvbench.rows import store
 
 MODULE = "spmvbench.reports.time_to_n"
 NUMBERS = (1, 10, 100, 1_000, 10_000, 1_000_000)  # of SpMVs
-SHOWN = (ADVISED, MEASURED, SINGLE)
+SHOWN = (ADVISED, MEASURED, SINGLE, CUPY)
 
 
 def markdown(found: pd.DataFrame) -> str:

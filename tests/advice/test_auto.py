@@ -6,9 +6,11 @@ from scipy import sparse
 
 from spmvbench import formats, testing
 from spmvbench.advice import auto, choosing, model
+from spmvbench.devices import open_device
 from spmvbench.formats import Skip
 from spmvbench.formats.arrays import Csr
 from spmvbench.formats.base import FREE_SHARE
+from spmvbench.formats.conversion import converting_for
 from spmvbench.matrices.synthetic import generate
 
 AUTO = formats.get("auto")
@@ -41,7 +43,7 @@ def test_it_chooses_as_the_advice_does(spec):
         ]
 
 
-@pytest.mark.parametrize("spec", ["poisson2d:32", "dense:40:40", "rmat:11:8"])
+@pytest.mark.parametrize("spec", ["poisson2d:32", "dense:80:80", "rmat:11:8"])
 def test_it_is_never_predicted_slower_than_cusparse(spec):
     a = Csr.of(generate(spec))
     found = {}
@@ -54,7 +56,7 @@ def test_it_is_never_predicted_slower_than_cusparse(spec):
 
 
 def test_it_tells_the_choice_of_its_choice():
-    a = Csr.of(generate("dense:40:40"))
+    a = Csr.of(generate("dense:80:80"))
     inner = formats.get("irregular").from_csr(a).detail["chosen"]
     assert AUTO.from_csr(a, spmvs=1_000_000).detail["chosen"] == f"irregular: {inner}"
 
@@ -107,3 +109,14 @@ def test_a_candidate_that_refuses_is_passed_over(monkeypatch):
 
     monkeypatch.setattr(first, "convert", refuse)
     assert chosen(AUTO.converted(a)) == second.key
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("spec", ["pde:16", "uniform:10000:8"])
+def test_it_chooses_alike_on_a_gpu(spec):
+    a = Csr.of(generate(spec))
+    device = open_device("cuda:0")
+    assert (a.nnz > auto.ON_HOST) == (spec == "uniform:10000:8")
+    with converting_for(device.limits):
+        expected = chosen(AUTO.converted(a))
+    assert chosen(AUTO.converted(a.on(device.xp))) == expected

@@ -15,11 +15,12 @@ import scipy
 from spmvbench.bundles import check, derived, matrices, pack
 from spmvbench.bundles.findings import check_rows
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.formats import dependencies
+from spmvbench.formats import imports
 from spmvbench.matrices import Matrix, synthetic
 from spmvbench.measure.cases import Case
 from spmvbench.paths import configs
 from spmvbench.rows import store
+from tests.bundles.conftest import SEARCHED
 from tests.kept import contents, keep
 
 PUBLISHED = configs().parent / "results/published"
@@ -62,7 +63,7 @@ def test_matrices_of_published_runs_are_made_again():
     sessions = [session for run in runs for session in run.sessions]
     bundle = check.Bundle(PUBLISHED, None, chosen, sessions)
     texts = [synthetic.generator_hash(kind) for kind in sorted(synthetic.KINDS)]
-    texts.append(contents(dependencies.imported([Path(matrices.__file__)])))
+    texts.append(contents(imports.imported([Path(matrices.__file__)])))
     texts += [contents([PUBLISHED / name / file]) for name in RUNS for file in (store.ROWS, store.ENVIRONMENT)]
     texts += [np.__version__, scipy.__version__]
 
@@ -497,9 +498,9 @@ def test_a_search_in_a_matrix_that_is_no_graph_is_detected(measured, altered, ve
 
 
 def test_real_matrices_are_read_from_a_mirror(mirror, tmp_path):
-    rows = store.load(PUBLISHED / "h200-tilespmspv")
+    rows = store.load(SEARCHED)
     rows = rows[rows["name"] == "wiki-Vote"]
-    sessions = store.environment(PUBLISHED / "h200-tilespmspv")["sessions"]
+    sessions = store.environment(SEARCHED)["sessions"]
     (finding,) = matrices.matrices(check.Bundle(tmp_path, None, rows, sessions), math.inf, lambda text: None)
     assert (finding.verdict, finding.text) == (check.PASSED, "1 of 1 matrices made again: their rows match")
     rows = rows.assign(work=rows["work"] + (rows["op"] == "bfs@1") * 2)

@@ -1,7 +1,9 @@
 """Products that the host starts itself, tried without a GPU: CuPy and the device's stream are stood in for."""
 
+import json
 import sys
 from contextlib import nullcontext
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +15,7 @@ from spmvbench.devices import cuda, open_device
 from spmvbench.devices.host_driven import HostDriven
 from spmvbench.formats.base import Call, Skip
 from spmvbench.measure import timing
+from spmvbench.rows import store
 
 A = sparse.random_array((30, 20), density=0.2, format="csr", rng=np.random.default_rng(0))
 
@@ -116,6 +119,44 @@ def test_samples_hold_many_calls(device, clock, cupy):
     assert device.elapsed(series.work) / series.repeats == 0.25
 
 
+def test_allocations_are_not_counted_during_calls(device, monkeypatch):
+    """CuPy's hook costs microseconds in each allocation, which users of CuPy do not have."""
+    counting = []
+
+    class Hook:
+        def __enter__(self):
+            counting.append(True)
+
+        def __exit__(self, *_):
+            counting.append(False)
+
+    @cache
+    def hook():
+        return Hook()
+
+    monkeypatch.setattr(cuda, "_peak_memory", hook)
+    seen, y = [], np.zeros(3)
+
+    def function(stream):
+        seen.append(counting[-1] if counting else None)
+        return y
+
+    work = device.capture(device.compile([Call("seen", function, (), y=y)]), 2)
+    device.elapsed(work)
+    assert (seen, counting) == ([None, None], [])  # nobody has asked for a peak
+    hook().__enter__()
+    device.elapsed(work)
+    assert seen[2:] == [False, False]
+    assert counting[-1]
+
+
+def test_without_a_gpu_the_row_says_why_there_is_no_time(command, tmp_path):
+    words = "run pde:3 --formats cupy-csr --dtype f64 --device emulated --run r --results"
+    command(*words.split(), tmp_path)
+    (row,) = store.load(tmp_path / "r").to_dict("records")
+    assert (row["status"], row["reason"], row["experiment"]) == ("skipped", "runs on cuda only", True)
+
+
 def test_another_stream_becomes_the_current_one(cupy):
     x = np.ones(20)
     (call,) = formats.get("cupy-csr").from_csr(A).launches(x, np.zeros(30))
@@ -172,10 +213,6 @@ def test_a_call_on_a_gpu_takes_longer_than_its_kernel(dtype):
 
 @pytest.mark.gpu
 def test_a_row_says_that_the_host_calls(tmp_path, command):
-    import json
-
-    from spmvbench.rows import store
-
     words = (
         "run pde:16 --formats cupy-csr,cusparse-csr-alg1 --dtype f64 --mode hot,cold --budget 0.05 --op spmv,spmv-t@1"
     )

@@ -10,10 +10,11 @@ import pytest
 
 from spmvbench import formats, paths
 from spmvbench.errors import UsageError
-from spmvbench.formats import Launch, conversion, dependencies
+from spmvbench.formats import Launch, conversion, dependencies, imports
 from spmvbench.formats.base import Call, Loop
 from spmvbench.formats.conversion import EMULATED, converting_for
-from spmvbench.formats.dependencies import PACKAGE, check_sources, hash_of
+from spmvbench.formats.dependencies import check_sources, hash_of
+from spmvbench.formats.imports import PACKAGE
 from spmvbench.formats.kernels import code, headers, read
 
 INCLUDE = paths.include()
@@ -102,7 +103,7 @@ def test_options_count_and_where_the_headers_are_does_not(monkeypatch):
 def test_rooms_hold_no_code_in_their_packages_file():
     """It does not count, and need not."""
     for file in FORMATS.glob("*/__init__.py"):
-        assert dependencies._module(read(file)).digest == dependencies._module("").digest, file
+        assert imports._module(read(file)).digest == imports._module("").digest, file
 
 
 # --- a user's format

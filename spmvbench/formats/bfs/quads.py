@@ -119,7 +119,7 @@ class QuadSearch(Format):
         "order of vertices: the matrix's, or by degree, highest first, in powers of two",
         choices=("natural", "degree"),
     )
-    unroll = Parameter(6, "levels between two checks for the end of the search", choices=(6, 12))
+    unroll = Parameter(6, "levels between two checks for the end of the search", choices=(6, 12, 24))
     blocks = Parameter(8, "thread blocks per multiprocessor", low=1, high=16)
     seen = Parameter(0, "visited vertices that a block remembers, to skip further loads", choices=(0, 1024, 2048))
 

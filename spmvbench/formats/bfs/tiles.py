@@ -199,7 +199,7 @@ class TileBfs(Format):
     kernels = Parameter("123", "which of the authors' kernels may be chosen", choices=tuple(KERNELS))
     nt = Parameter(0, "rows and columns of a tile; 0: 64 beyond 10,000 vertices, else 32", choices=(0, 16, 32, 64))
     extract = Parameter(16, "entries of tiles with at most this many are stored separately", low=0, high=256)
-    unroll = Parameter(6, "levels between two checks for the end of the search", choices=(6, 12))
+    unroll = Parameter(6, "levels between two checks for the end of the search", choices=(6, 12, 24))
     blocks = Parameter(8, "thread blocks per multiprocessor", low=1, high=16)
 
     out: BitTiles  # the arcs that go out

@@ -25,7 +25,7 @@ from spmvbench.formats.compressed.bits import WORD, pack, unpack
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.csr.rows import CsrPieces
 from spmvbench.formats.ellpack.sell_convert import WARP
-from spmvbench.formats.ellpack.sell_local import SellLocal, slices_of
+from spmvbench.formats.ellpack.sell_local import SellLocal, long_apart, slices_of
 from spmvbench.formats.kernels import constant
 
 SOURCE = "cache_blocking/sell_window.cu"
@@ -37,7 +37,6 @@ QUARTER = constant(SOURCE, "QUARTER")  # words of a slice are counted in: a byte
 PACKED, LOW_BITS, MOST_BYTES = constant(SOURCE, "PACKED"), 8, 8
 ALIGNED = 4  # of a window's first column: 16 bytes
 WIDTH_UNIT = constant(SOURCE, "WIDTH_UNIT")  # a slice's width is stored times this, its bits below
-LONG, LONG_MEANS = 512, 16  # entries, and mean rows, both of which a row that is stored apart exceeds
 STATIC_BYTES = 1024  # of a block's shared memory that CUDA takes for itself, rounded up
 
 
@@ -189,15 +188,6 @@ class SellWindow(Format):
     columns: int  # of the largest window
 
     @classmethod
-    def _apart(cls, a: Csr, long: int) -> tuple[Csr, Csr | None]:
-        """The matrix without its long rows, and these."""
-        most = long or max(LONG, LONG_MEANS * a.row_len_mean)
-        if a.row_len_max <= most:
-            return a, None
-        keep = a.row_lengths <= most
-        return a.in_rows(keep), a.in_rows(~keep)
-
-    @classmethod
     def _layout(cls, a: Csr, window: int, blocks: int, threads: int, sigma: int, *, packed: bool) -> Layout:
         limits, item = device_limits(a), a.vector_dtype.itemsize
         room = min(window * 1024 or limits.shared_bytes // 2, limits.shared_bytes)
@@ -206,14 +196,14 @@ class SellWindow(Format):
 
     @classmethod
     def estimate(cls, a: Csr, *, team: int, threads: int, long: int, flight: int, **params: Any) -> int:
-        a, apart = cls._apart(a, long)
+        a, apart = long_apart(a, long)
         at = cls._layout(a, threads=threads, **params)
         rest = 0 if apart is None else CsrPieces.estimate(apart, **CsrPieces.resolve({}))
         return at.nbytes(a.dtype.itemsize) + rest
 
     @classmethod
     def convert(cls, a: Csr, *, team: int, threads: int, long: int, flight: int, **params: Any) -> dict[str, Any]:
-        a, apart = cls._apart(a, long)
+        a, apart = long_apart(a, long)
         xp, at = a.xp, cls._layout(a, threads=threads, **params)
         width = xp.diff(at.position)
         widest = int(width.max()) if len(width) else 0

@@ -6,13 +6,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, offsets
-from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, register
+from spmvbench.formats.arrays import INT32_MAX, Array, Csr, aligned, array_module, cdiv, expand, inverse, offsets
+from spmvbench.formats.base import Format, Launch, Parameter, Struct, cbool, ctype, register
 from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.csr.rows import Pieces
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
 from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices, slots_of, sorted_rows
 from spmvbench.formats.kernels import constant
 
+SOURCE = "ellpack/sell_local.cu"
+PIECE = constant(SOURCE, "PIECE")  # entries of a long row that a block takes
+LONG, LONG_MEANS = 512, 16  # entries, and mean rows, both of which a row that is stored apart exceeds
+NO_LONG = -1  # for `long`
 # Among 16-bit columns. The columns of a piece differ by less.
 PADDING = constant("include/sell.cuh", "LOCAL_PADDING")
 BY_PADDING = -1  # for sigma
@@ -27,6 +32,59 @@ def slices_of(a: Csr, sigma: int) -> Slices:
     if sigma == BY_PADDING:
         sigma = 1 if natural.slots <= SPARE_SLOTS * a.nnz else WINDOW
     return natural if sigma == 1 else Slices.of(a, WARP, runner(a), perm=sorted_rows(a, sigma))
+
+
+def long_apart(a: Csr, long: int) -> tuple[Csr, Csr | None]:
+    """The matrix without rows of more than `long` entries, and these; 0: LONG, or LONG_MEANS mean rows if that is more.
+
+    None if there are no such rows; NO_LONG leaves all where they are.
+    """
+    most = long or max(LONG, LONG_MEANS * a.row_len_mean)
+    if long == NO_LONG or a.row_len_max <= most:
+        return a, None
+    keep = a.row_lengths <= most
+    return a.in_rows(keep), a.in_rows(~keep)
+
+
+class LongRows(NamedTuple):
+    """Long rows in compressed rows of their own, cut into even pieces of at most PIECE entries."""
+
+    apart: Array  # (slices,), uint32: a bit for each place whose row is stored here
+    piece_row: Array  # (pieces,), int32
+    piece_of: Array  # (pieces, 2), int32: the first piece of the row, and how many it has
+    piece_begin: Array  # (pieces,), of row_ptr's type: first entry
+    piece_end: Array  # (pieces,), likewise
+    long_columns: Array  # (entries,), int32
+    long_values: Array  # (entries,)
+
+    @classmethod
+    def of(cls, a: Csr, s: Slices) -> LongRows:
+        """Of the rows that have entries; s: the slices of all others."""
+        xp, slices = a.xp, len(s.ptr) - 1
+        rows = xp.flatnonzero(a.row_lengths)
+        pieces = Pieces.of(a, rows, PIECE, even=True)
+        counts = cdiv(a.row_lengths[rows], PIECE)
+        owner = expand(offsets(counts), len(pieces.row))
+        is_apart = xp.zeros(slices * WARP, dtype=bool)
+        is_apart[inverse(s.perm)[rows] if len(s.perm) else rows] = True
+        piece_of = xp.stack([offsets(counts)[owner], counts[owner]], axis=1).astype(np.int32)
+        bits = xp.packbits(is_apart, bitorder="little").view(np.uint32)
+        return cls(bits, pieces.row, piece_of, pieces.begin, pieces.end, aligned(a.col_idx), aligned(a.values))
+
+    @classmethod
+    def none(cls, a: Csr) -> LongRows:
+        """No rows."""
+        xp = a.xp
+        empty, index = xp.zeros(0, dtype=np.int32), xp.zeros(0, dtype=a.row_ptr.dtype)
+        return cls(empty.view(np.uint32), empty, empty.reshape(0, 2), index, index, empty, a.values[:0])
+
+    @classmethod
+    def nbytes(cls, a: Csr | None, slices: int) -> int:
+        """Of the arrays; a: as for `of`, None if there are no such rows."""
+        if a is None:
+            return 0
+        pieces = int(cdiv(a.row_lengths, PIECE).sum())
+        return 4 * slices + pieces * (12 + 2 * a.row_ptr.itemsize) + a.nnz * (4 + a.dtype.itemsize)
 
 
 class Bases(NamedTuple):
@@ -100,6 +158,9 @@ class SellLocal(Format):
     The idea of short local columns is EHYB's, which partitions and reorders the matrix for it and puts each part's x in
     shared memory; this format does not. Staging x in shared memory too was slower on the banded matrix, whose slices
     need the most compact x: 1059 against 1165 GFLOPS (band:1048576:24:2000, f32, H200). `sell-window` does better.
+
+    With `long`, rows of very many entries are stored apart, in pieces for a block each, in the same launch. The last
+    block with a piece of a row adds up the sums of all, so that results are reproducible.
     """
 
     key = "sell-local"
@@ -118,6 +179,12 @@ class SellLocal(Format):
         low=BY_PADDING,
     )
 
+    long = Parameter(
+        NO_LONG,
+        "rows that are stored apart: -1: none, 0: of more than 512 entries and 16 times the mean",
+        choices=(NO_LONG, 0),
+    )
+
     slice_ptr: Array  # (slices + 1,), int32 or int64: first slot of each slice
     bases: Array  # (slices, pieces), int32: base column; -1 if columns take 32 bits
     column_ptr: Array  # (slices + 1,): 32 half words before each slice's columns; (0,) where all take 16 bits
@@ -125,16 +192,25 @@ class SellLocal(Format):
     values: Array  # (slots,); 0 in padding
     perm: Array  # (rows,), int32: row of each place; (0,) where rows keep their order
     row_threads: int  # threads per row
+    apart: Array  # (slices,), uint32: bits of the places whose rows are long; (0,) if there are none, as all below
+    piece_row: Array  # (pieces,), int32: row of each piece of a long row
+    piece_of: Array  # (pieces, 2), int32: the first piece of its row, and how many it has
+    piece_begin: Array  # (pieces,): first entry of each piece
+    piece_end: Array  # (pieces,): the first one after it
+    long_columns: Array  # (entries of long rows,), int32
+    long_values: Array  # (entries of long rows,)
 
     @classmethod
-    def estimate(cls, a: Csr, *, pieces: int, sigma: int, **params: Any) -> int:
+    def estimate(cls, a: Csr, *, pieces: int, sigma: int, long: int, **params: Any) -> int:
+        a, rest = long_apart(a, long)
         s = slices_of(a, sigma)
         bases = Bases.chosen(a, s, pieces)
         columns = 2 * (s.slots + WARP * bases.total) + bases.columns.nbytes + s.ptr.nbytes * (bases.total > 0)
-        return s.slots * a.dtype.itemsize + s.nbytes + columns
+        return s.slots * a.dtype.itemsize + s.nbytes + columns + LongRows.nbytes(rest, len(s.ptr) - 1)
 
     @classmethod
-    def convert(cls, a: Csr, *, pieces: int, sigma: int, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *, pieces: int, sigma: int, long: int, **params: Any) -> dict[str, Any]:
+        a, rest = long_apart(a, long)
         xp, run, s = a.xp, runner(a), slices_of(a, sigma)
         bases = Bases.chosen(a, s, pieces)
         column_ptr = bases.column_ptr(s)
@@ -161,6 +237,7 @@ class SellLocal(Format):
             "values": values,
             "perm": s.perm,
             "row_threads": threads_by_size(a),
+            **(LongRows.none(a) if rest is None else LongRows.of(rest, s))._asdict(),
         }
 
     def to_coo(self) -> tuple[Array, Array, Array]:
@@ -174,17 +251,31 @@ class SellLocal(Format):
         column[wide] = self.columns.view(np.int32)[at[wide]]
         used = xp.flatnonzero(column >= 0)
         kept = Slices.kept(self.shape[0], len(slots), WARP, self.slice_ptr)._replace(perm=self.perm)
-        return kept.row_of(used), column[used].astype(np.int32), self.values[used]
+        found = kept.row_of(used), column[used].astype(np.int32), self.values[used]
+        if not len(self.apart):
+            return found
+        row = self.piece_row[expand(offsets(self.piece_end - self.piece_begin), len(self.long_values))]
+        rest = row, self.long_columns, self.long_values
+        rows, columns, values = (xp.concatenate(arrays) for arrays in zip(found, rest, strict=True))
+        return rows, columns, values
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         rows, threads = self.shape[0], self.row_threads
         block = block_of(threads)
         types = f"{ctype(self.values)}, {ctype(self.slice_ptr)}"
         flags = f"{cbool(len(self.column_ptr) > 0)}, {cbool(len(self.perm) > 0)}"
-        kernel = f"sell_local_spmv<{types}, {self.bases.shape[1]}, {threads}, {block[0]}, {flags}>"
-        columns = self.bases, self.column_ptr, self.columns
-        args = (np.uint32(rows), self.slice_ptr, *columns, self.perm, self.values, x, y)
-        return [Launch("ellpack/sell_local.cu", kernel, cdiv(rows, block[0]), block, args)]
+        given = f"{types}, {self.bases.shape[1]}, {threads}, {block[0]}, {flags}"
+        grid = cdiv(rows, block[0])
+        slices = (self.slice_ptr, self.bases, self.column_ptr, self.columns, self.perm, self.values)
+        if not len(self.apart):
+            return [Launch(SOURCE, f"sell_local_spmv<{given}>", grid, block, (np.uint32(rows), *slices, x, y))]
+        xp, count, index = self.xp, len(self.piece_row), self.piece_begin.dtype
+        pieces = self.piece_row, self.piece_of, self.piece_begin, self.piece_end
+        sizes = np.int32(count), index.type(len(self.long_values))
+        rest = Struct((*sizes, self.apart, *pieces, self.long_columns, xp.zeros(count, dtype=np.int32)))
+        args = (np.uint32(rows), *slices, rest, self.long_values, xp.empty(count, dtype=y.dtype), x, y)
+        kernel = f"sell_local_long<{given}, {ctype(self.piece_begin)}>"
+        return [Launch(SOURCE, kernel, count + grid, block, args)]
 
     @property
     def detail(self) -> dict[str, Any]:
@@ -195,6 +286,7 @@ class SellLocal(Format):
             "sorted": len(self.perm) > 0,
             "narrow_share": 2 - len(self.columns) / max(slots, 1),
             "bytes_saved": 4 * slots - columns,  # against 32-bit columns
+            "long_row_entries": len(self.long_values),
         }
 
 

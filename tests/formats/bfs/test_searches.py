@@ -172,3 +172,28 @@ def test_wrong_parameters_are_refused():
     for params in ({"kernels": "2"}, {"nt": 8}, {"extract": -1}):
         with pytest.raises(UsageError):
             testing.convert("tile-bfs", GRAPHS["path"], **params)
+
+
+def test_unknowns_of_a_node_are_merged(checking):
+    """Three unknowns of each of 27 nodes; one has a neighbour of its own, and stays apart with it."""
+    node = np.arange(27)
+    near = np.abs(np.subtract.outer(node, node)) <= 1
+    dense = np.zeros((82, 82), dtype=bool)
+    dense[:81, :81] = np.kron(near, np.ones((3, 3), dtype=bool))
+    dense[40, 81] = dense[81, 40] = True
+    dense[5, 5] = False  # whether an arc leads to the vertex itself is of no matter
+    a = sparse.csr_array(dense.astype(float))
+    fmt = testing.convert("bfs-merged", a)
+    assert fmt.detail == {"merged_vertices": 27 + 2}
+    assert (fmt.owner[39], fmt.owner[81]) == (fmt.owner[41], 28) and fmt.owner[40] not in (fmt.owner[39], 28)
+    testing.check_conversion("bfs-merged", a)
+    for source, expected in ((40, [13, 1, 0, 1, 1]), (39, [13, 0, 1, 1, 2]), (81, [14, 2, 1, 2, 0])):
+        y = np.full(82, -7, np.int32)
+        checking.compile(fmt.launches(np.full(1, source, np.int32), y)).run()
+        assert y[[0, 39, 40, 41, 81]].tolist() == expected
+
+
+def test_vertices_of_a_directed_graph_stay_apart():
+    a = sparse.csr_array(np.triu(np.ones((5, 5))))
+    assert testing.convert("bfs-merged", a).detail == {"merged_vertices": 5}
+    testing.check_conversion("bfs-merged", a)

@@ -255,6 +255,21 @@ def test_only_the_piece_that_needs_it_takes_32_bits(emulated):
     testing.check_product("sell-local[sigma=1]", a, emulated)
 
 
+@pytest.mark.parametrize("sigma", [1, 64])
+def test_long_rows_are_stored_apart_in_the_same_launch(sigma, checking):
+    lengths = [2, 5000, *[1] * 300, 512, 3, 0, 513, 2]
+    a = with_lengths(lengths, cols=80_000)
+    spec = f"sell-local[long=0,sigma={sigma}]"
+    fmt = testing.convert(spec, a)
+    assert fmt.piece_row.tolist() == [1, 1, 1, 305] and fmt.piece_of.tolist() == [[0, 3], [0, 3], [0, 3], [3, 1]]
+    assert (fmt.piece_end - fmt.piece_begin).tolist() == [1667, 1667, 1666, 513]
+    assert np.unpackbits(fmt.apart.view(np.uint8)).sum() == 2 and fmt.detail["long_row_entries"] == 5513
+    assert len(fmt.launches(*testing.vectors(type(fmt), Csr.of(a)))) == 1
+    testing.check_conversion(spec, a)
+    testing.check_product(spec, a, checking)
+    assert not len(testing.convert(spec, with_lengths([512] * 3, cols=600)).apart)
+
+
 @pytest.mark.parametrize(("longest", "ordered"), [(5, False), (6, True)])
 def test_rows_are_sorted_where_their_own_order_pads_by_more_than_a_quarter(longest, ordered, emulated):
     # Slices of 31 rows of 4 entries and one of `longest`: slots per entry 1.242 and 1.477.

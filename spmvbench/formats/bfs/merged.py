@@ -1,0 +1,150 @@
+"""Adjacency whose vertices with the same neighbours are one, searched as quads of neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, run_starts
+from spmvbench.formats.base import Format, Launch, Loop, Parameter, in_part, per_thread, register
+from spmvbench.formats.bfs.quads import BfsDo, BfsPush, QuadSearch, incoming
+
+KERNEL = "bfs/merged.cu"
+SEARCHES: dict[str, type[QuadSearch]] = {"push": BfsPush, "do": BfsDo}
+
+
+def closed(a: Csr) -> tuple[Array, Array]:
+    """(row_ptr, col_idx) of the pattern with every diagonal entry, columns ascending."""
+    xp, n = a.xp, max(a.rows, 1)
+    arcs = a.row_idx.astype(np.int64) * n + a.col_idx
+    own = xp.arange(a.rows, dtype=np.int64) * (n + 1)
+    arcs = xp.sort(xp.concatenate((arcs[a.row_idx != a.col_idx], own)))
+    row_ptr = xp.searchsorted(arcs // n, xp.arange(a.rows + 1))
+    return row_ptr.astype(np.int64), (arcs % n).astype(np.int32)
+
+
+def mixed(number: Array) -> Array:
+    """Numbers, (n,), as 64 bits that have nothing to do with each other (SplitMix64), uint64."""
+    z = (number.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    found: Array = z ^ z >> np.uint64(31)
+    return found
+
+
+def representatives(a: Csr) -> Array:
+    """The first vertex that has the same neighbours as each vertex, both counted among them, (vertices,), int32.
+
+    In a directed graph all vertices stay apart.
+    """
+    xp = a.xp
+    own = xp.arange(a.rows, dtype=np.int32)
+    if not a.rows or incoming(a) is not None:
+        return own
+    row_ptr, col_idx = closed(a)
+    sums = xp.concatenate((xp.zeros(1, np.uint64), xp.cumsum(mixed(col_idx), dtype=np.uint64)))
+    keys = sums[row_ptr[1:]] - sums[row_ptr[:-1]]  # of each set of neighbours, modulo 2^64
+    order = xp.argsort(keys, kind="stable")
+    starts = run_starts(keys[order])
+    group = expand(xp.append(starts, a.rows), a.rows)
+    found = xp.empty_like(own)
+    found[order] = order[starts][group].astype(np.int32)
+    # Sets with equal keys are compared, place by place.
+    row = expand(offsets(xp.diff(row_ptr)), len(col_idx))
+    at = row_ptr[found[row]] + (xp.arange(len(col_idx), dtype=np.int64) - row_ptr[row])
+    same = xp.diff(row_ptr)[found] == xp.diff(row_ptr)
+    differs = col_idx[xp.minimum(at, len(col_idx) - 1)] != col_idx
+    same[row[differs]] = False
+    return xp.where(same, found, own)
+
+
+def merged(a: Csr) -> tuple[Array, Csr]:
+    """The merged vertex of each vertex, (vertices,), int32, and the arcs among different ones."""
+    xp, first = a.xp, representatives(a)
+    is_first = first == xp.arange(a.rows, dtype=np.int32)
+    number = (xp.cumsum(is_first) - 1).astype(np.int32)
+    kept = a.where(is_first[a.row_idx] & is_first[a.col_idx] & (a.row_idx != a.col_idx))
+    rows = xp.flatnonzero(is_first)
+    row_ptr = xp.append(kept.row_ptr[rows], kept.row_ptr[-1:])
+    return number[first], Csr((len(rows), len(rows)), row_ptr, number[kept.col_idx], kept.values)
+
+
+@register
+class BfsMerged(Format):
+    """Vertices with the same neighbours as one, themselves counted among these; quads of neighbours of what is left.
+
+    Such vertices have the same level, unless one is the source: then the others have level 1. In finite elements the
+    unknowns of a node are such: three of each node leave a third of the vertices and a ninth of the arcs, so that
+    fewer threads find the same vertex, and one block runs more of the levels. A directed graph stays as it is. The
+    levels of all vertices are written at the end.
+    """
+
+    key = "bfs-merged"
+    family = "BFS"
+    reference = "this project; merged vertices: Ashcraft, SIAM J. Sci. Comput. 16(6), 1995"
+    op = "bfs"
+    keeps_values = False
+    square_only = True
+    project_kernel = True
+
+    search = Parameter("push", "push: the search of bfs-push; do: that of bfs-do", choices=tuple(SEARCHES))
+    unroll = QuadSearch.unroll.defaulting(12)
+
+    owner: Array  # (vertices,), int32: the merged vertex of each
+    diagonal: Array  # (ceil(vertices / 32),), uint32: bits of the vertices that have an arc to themselves
+    quads: QuadSearch  # of the merged vertices
+
+    @classmethod
+    def _settings(cls, search: str, unroll: int) -> tuple[type[QuadSearch], dict[str, Any]]:
+        chosen = SEARCHES[search]
+        return chosen, chosen.resolve({"order": "natural", "unroll": unroll})
+
+    @classmethod
+    def estimate(cls, a: Csr, *, search: str, unroll: int, **params: Any) -> int:
+        chosen, settings = cls._settings(search, unroll)
+        return 4 * a.rows + 4 * cdiv(a.rows, 32) + chosen.estimate(merged(a)[1], **settings)
+
+    @classmethod
+    def convert(cls, a: Csr, *, search: str, unroll: int, **params: Any) -> dict[str, Any]:
+        xp, (owner, rest) = a.xp, merged(a)
+        chosen, settings = cls._settings(search, unroll)
+        has = xp.zeros(32 * cdiv(a.rows, 32), dtype=bool)
+        has[a.row_idx[a.row_idx == a.col_idx]] = True
+        return {
+            "owner": owner,
+            "diagonal": xp.packbits(has, bitorder="little").view(np.uint32),
+            "quads": chosen.converted(rest, **settings),
+        }
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        xp, n = self.xp, self.shape[0]
+        row, col, _ = self.quads.to_coo()
+        most = self.quads.shape[0]
+        own = xp.arange(most, dtype=row.dtype)
+        row, col = xp.concatenate((row, own)), xp.concatenate((col, own))
+        # Every arc between two merged vertices is one between any of theirs.
+        members = xp.argsort(self.owner, kind="stable")
+        sizes = xp.bincount(self.owner, minlength=most) if n else xp.zeros(0, dtype=np.int64)
+        first = offsets(sizes)
+        pairs = offsets(sizes[row] * sizes[col])
+        arc = expand(pairs, int(pairs[-1]))
+        inside = xp.arange(len(arc), dtype=np.int64) - pairs[arc]
+        width = sizes[col[arc]]
+        rows, cols = members[first[row[arc]] + inside // width], members[first[col[arc]] + inside % width]
+        bits = xp.unpackbits(self.diagonal.view(np.uint8), bitorder="little").astype(bool)
+        kept = (rows != cols) | bits[rows]
+        return rows[kept].astype(np.int32), cols[kept].astype(np.int32), xp.ones(int(kept.sum()))
+
+    def launches(self, x: Array, y: Array) -> list[Launch | Loop]:
+        n, xp = self.shape[0], self.xp
+        if n == 0:
+            return []
+        source, found = xp.empty(1, np.int32), xp.empty(self.quads.shape[0], np.int32)
+        begin = Launch(KERNEL, "merged_source", 1, 32, (x, np.int32(n), self.owner, source))
+        end = Launch(KERNEL, "merged_levels", *per_thread(n), (x, np.int32(n), self.owner, found, y))
+        return [*in_part("start", [begin]), *self.quads.launches(source, found), *in_part("levels", [end])]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return {"merged_vertices": self.quads.shape[0]}
