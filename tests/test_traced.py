@@ -56,7 +56,8 @@ def read(page):
 
 def commands():
     """(module, arguments, page) of every command that writes a table: those of pages, and of `make tables`."""
-    made = read("Makefile").replace("$(PUBLISHED)", "results/published").replace("\t$(BIN)/", "").replace("\\\n\t  ", "")
+    made = read("Makefile").replace("$(PUBLISHED)", "results/published")
+    made = made.replace("\t$(BIN)/", "").replace("\\\n\t  ", "")
     return [found for text in (*map(read, PAGES), made) for found in COMMAND.findall(text)]
 
 

@@ -57,9 +57,9 @@ def targets() -> pd.Series:
 def table(rows: pd.DataFrame) -> pd.DataFrame:
     """One row for each matrix and type, columns COLUMNS; NaN where nothing was measured.
 
-    rows: of runs. Verified hot rows of y = A x count, in the matrix's own order, without vendors' libraries and `auto`. gflops,
-    label, bound: of the fastest format that stores every value; share: gflops over bound. compressed: GFLOPS of the
-    fastest that stores fewer.
+    rows: of runs. Verified hot rows of y = A x count, in the matrix's own order, without vendors' libraries and `auto`.
+    gflops, label, bound: of the fastest format that stores every value; share: gflops over bound. compressed: GFLOPS of
+    the fastest that stores fewer.
     """
     rows = rows[
         (rows["status"] == "ok")
