@@ -37,11 +37,9 @@ NOT_ROWS = {
     ("docs/cluster.md", "GPUs"): "scaling.json of h200-scaling: test_efficiency_is_that_of_the_run",
     ("docs/irregular.md", "f64 / f32"): "what the rule computes from the matrices: no times",
     ("docs/measuring.md", ""): "two separate measurements, tests/measure/placement.py",
-    ("docs/operations.md", ""): "spmvbench.reports.options, of a run that is not published yet",
     ("docs/operator.md", ""): "a separate measurement, tests/solvers/overhead.py",
     ("docs/operator.md", "Matrix"): "a separate measurement, tests/solvers/overhead.py",
     ("docs/operator.md", "Pattern"): "a separate measurement, tests/solvers/overhead.py",
-    ("docs/orders.md", "Format"): "spmvbench.reports.options, of a run that is not published yet",
     ("docs/reproduce.md", "Key"): "a separate measurement, as the page says",
     ("docs/rivals.md", "Program"): "rows that are not published yet, as the page says",
     ("docs/values.md", "Values"): "facts of the types",
@@ -56,8 +54,9 @@ def read(page):
 
 def commands():
     """(module, arguments, page) of every command that writes a table: those of pages, and of `make tables`."""
-    made = read("Makefile").replace("$(PUBLISHED)", "results/published")
-    made = made.replace("\t$(BIN)/", "").replace("\\\n\t  ", "")
+    made = (
+        read("Makefile").replace("$(PUBLISHED)", "results/published").replace("\t$(BIN)/", "").replace("\\\n\t  ", "")
+    )
     return [found for text in (*map(read, PAGES), made) for found in COMMAND.findall(text)]
 
 
