@@ -17,7 +17,8 @@ import pytest
 
 import spmvbench
 from spmvbench.analysis.ab import THRESHOLD
-from spmvbench.analysis.cases import latest_cases
+from spmvbench.analysis.cases import hot, latest_cases, verified
+from spmvbench.analysis.orders import gains
 from spmvbench.analysis.ranking import mean_slowdowns
 from spmvbench.reports import in_page
 from spmvbench.reports.irregular import VENDOR, gflops, rows_of
@@ -245,6 +246,21 @@ def test_numbers_of_programs_and_matrices_on_the_first_page():
     assert said("docs/speed.md", r"the fastest of (\d+) programs and settings") == [programs]
     matrices = verified_rows("h200-applications")["matrix_sha256"].nunique()
     assert said("README.md", r"on (\d+) matrices of applications") == [matrices]
+
+
+def test_what_is_said_of_orders_follows_from_the_run():
+    """Of docs/orders.md: the sentences on natural and lost orders."""
+    page, rows = "docs/orders.md", hot(latest_cases(store.load(PUBLISHED / "h200-orders")))
+    cases = gains(verified(rows)).pivot(index=["matrix", "label"], columns="order", values="speedup").dropna()
+    rcm, lost = cases["rcm"], cases["random"]
+    pattern = r"gains (\d+) % .{,30} on (\d+) % of the (\d+) pairs .{,30} at most (\d+) %.*? loses over 5 % on (\d+) %"
+    more, less = 100 * (rcm > 1.05).mean(), 100 * (rcm < 0.95).mean()
+    known = 100 * (mean(rcm) - 1), more, len(cases), 100 * (rcm.max() - 1), less
+    assert said(page, pattern) == [round(value) for value in known]
+    assert rcm.idxmax() == ("DIMACS10/delaunay_n15", "ell-dia")
+    pattern = r"have ([\d.]+) of their speed, ([\d.]+) at worst\. .*? factor of ([\d.]+) in the mean"
+    assert said(page, pattern) == [round(value, 2) for value in (mean(lost), lost.min(), mean(rcm / lost))]
+    assert said(page, r"`ell-dia` on pde:64 has ([\d.]+) of") == [round(rcm["synthetic/pde:64", "ell-dia"], 2)]
 
 
 def test_verdicts_of_ab_comparisons_are_those_of_the_pairs():
