@@ -122,6 +122,11 @@ def test_every_table_of_numbers_is_traced_or_says_where_it_is_from():
     )
 
 
+def test_every_published_run_is_listed():
+    listed = re.findall(r"^\| \[([\w-]+)\]\(\.\./results/published/\1\) \|", read("docs/results.md"), re.MULTILINE)
+    assert sorted(listed) == RUNS
+
+
 @pytest.mark.parametrize("page", ["docs/cluster.md", "results/published/h200-scaling/README.md"])
 def test_efficiency_is_that_of_the_run(page):
     known = json.loads((PUBLISHED / "h200-scaling" / "scaling.json").read_text(encoding="utf-8"))["runs"]
