@@ -268,6 +268,26 @@ def test_what_is_said_of_orders_follows_from_the_run():
     assert said(page, r"`ell-dia` on pde:64 has ([\d.]+) of") == [round(rcm["synthetic/pde:64", "ell-dia"], 2)]
 
 
+def test_what_is_said_of_conjugate_gradients_follows_from_the_run():
+    rows = store.load(PUBLISHED / "h200-solvers")
+    times = rows.pivot_table(index="label", columns=["name", "op"], values="t_median") * 1e6
+    number, page = r"(\d+(?:\.\d+)?)", "docs/operations.md"
+    fastest = rf"{number} microseconds in .*? on spd_pde:100 \(`ell-dia`\) and {number} on spd_fem:40:3 \(`bsr`\)"
+    vendor, shares = (
+        rf"CSR it takes {number} and {number}\.",
+        rf"is {number} to {number} % and {number} to {number} % of it",
+    )
+    said_of = {"fastest": said(page, fastest), "vendor": said(page, vendor), "shares": said(page, shares)}
+    found = {"fastest": [], "vendor": [], "shares": []}
+    for matrix, label in (("spd_pde:100", "ell-dia"), ("spd_fem:40:3", "bsr")):
+        iteration, spmv = times[matrix, "cg@100"] / 100, times[matrix, "spmv"]
+        assert iteration.idxmin() == label and len(iteration) == 24
+        found["fastest"].append(round(iteration.min(), 1))
+        found["vendor"].append(round(iteration["cusparse-csr-alg1"], 1))
+        found["shares"] += [round(100 * (spmv / iteration).min()), round(100 * (spmv / iteration).max())]
+    assert said_of == found
+
+
 def test_verdicts_of_ab_comparisons_are_those_of_the_pairs():
     """The table and the widths of docs/measuring.md, from docs/pairs."""
     page = "docs/measuring.md"
