@@ -16,7 +16,9 @@ import pandas as pd
 import pytest
 
 import spmvbench
-from spmvbench.analysis.cases import latest_cases
+from spmvbench.analysis.ab import THRESHOLD
+from spmvbench.analysis.cases import hot, latest_cases, verified
+from spmvbench.analysis.orders import gains
 from spmvbench.analysis.ranking import mean_slowdowns
 from spmvbench.reports import in_page
 from spmvbench.reports.irregular import VENDOR, gflops, rows_of
@@ -37,11 +39,9 @@ NOT_ROWS = {
     ("docs/cluster.md", "GPUs"): "scaling.json of h200-scaling: test_efficiency_is_that_of_the_run",
     ("docs/irregular.md", "f64 / f32"): "what the rule computes from the matrices: no times",
     ("docs/measuring.md", ""): "two separate measurements, tests/measure/placement.py",
-    ("docs/operations.md", ""): "spmvbench.reports.options, of a run that is not published yet",
     ("docs/operator.md", ""): "a separate measurement, tests/solvers/overhead.py",
     ("docs/operator.md", "Matrix"): "a separate measurement, tests/solvers/overhead.py",
     ("docs/operator.md", "Pattern"): "a separate measurement, tests/solvers/overhead.py",
-    ("docs/orders.md", "Format"): "spmvbench.reports.options, of a run that is not published yet",
     ("docs/reproduce.md", "Key"): "a separate measurement, as the page says",
     ("docs/rivals.md", "Program"): "rows that are not published yet, as the page says",
     ("docs/values.md", "Values"): "facts of the types",
@@ -121,6 +121,11 @@ def test_every_table_of_numbers_is_traced_or_says_where_it_is_from():
     assert found - set(NOT_ROWS) == set(), (
         "write it by a command, between comments, or say in NOT_ROWS where it is from"
     )
+
+
+def test_every_published_run_is_listed():
+    listed = re.findall(r"^\| \[([\w-]+)\]\(\.\./results/published/\1\) \|", read("docs/results.md"), re.MULTILINE)
+    assert sorted(listed) == RUNS
 
 
 @pytest.mark.parametrize("page", ["docs/cluster.md", "results/published/h200-scaling/README.md"])
@@ -247,6 +252,67 @@ def test_numbers_of_programs_and_matrices_on_the_first_page():
     assert said("docs/speed.md", r"the fastest of (\d+) programs and settings") == [programs]
     matrices = verified_rows("h200-applications")["matrix_sha256"].nunique()
     assert said("README.md", r"on (\d+) matrices of applications") == [matrices]
+
+
+def test_what_is_said_of_orders_follows_from_the_run():
+    """Of docs/orders.md: the sentences on natural and lost orders."""
+    page, rows = "docs/orders.md", hot(latest_cases(store.load(PUBLISHED / "h200-orders")))
+    cases = gains(verified(rows)).pivot(index=["matrix", "label"], columns="order", values="speedup").dropna()
+    rcm, lost = cases["rcm"], cases["random"]
+    pattern = r"gains (\d+) % .{,30} on (\d+) % of the (\d+) pairs .{,30} at most (\d+) %.*? loses over 5 % on (\d+) %"
+    more, less = 100 * (rcm > 1.05).mean(), 100 * (rcm < 0.95).mean()
+    known = 100 * (mean(rcm) - 1), more, len(cases), 100 * (rcm.max() - 1), less
+    assert said(page, pattern) == [round(value) for value in known]
+    assert rcm.idxmax() == ("DIMACS10/delaunay_n15", "ell-dia")
+    pattern = r"have ([\d.]+) of their speed, ([\d.]+) at worst\. .*? factor of ([\d.]+) in the mean"
+    assert said(page, pattern) == [round(value, 2) for value in (mean(lost), lost.min(), mean(rcm / lost))]
+    assert said(page, r"`ell-dia` on pde:64 has ([\d.]+) of") == [round(rcm["synthetic/pde:64", "ell-dia"], 2)]
+
+
+def test_what_is_said_of_conjugate_gradients_follows_from_the_run():
+    rows = store.load(PUBLISHED / "h200-solvers")
+    times = rows.pivot_table(index="label", columns=["name", "op"], values="t_median") * 1e6
+    number, page = r"(\d+(?:\.\d+)?)", "docs/operations.md"
+    fastest = rf"{number} microseconds in .*? on spd_pde:100 \(`ell-dia`\) and {number} on spd_fem:40:3 \(`bsr`\)"
+    vendor, shares = (
+        rf"CSR it takes {number} and {number}\.",
+        rf"is {number} to {number} % and {number} to {number} % of it",
+    )
+    said_of = {"fastest": said(page, fastest), "vendor": said(page, vendor), "shares": said(page, shares)}
+    found = {"fastest": [], "vendor": [], "shares": []}
+    for matrix, label in (("spd_pde:100", "ell-dia"), ("spd_fem:40:3", "bsr")):
+        iteration, spmv = times[matrix, "cg@100"] / 100, times[matrix, "spmv"]
+        assert iteration.idxmin() == label and len(iteration) == 24
+        found["fastest"].append(round(iteration.min(), 1))
+        found["vendor"].append(round(iteration["cusparse-csr-alg1"], 1))
+        found["shares"] += [round(100 * (spmv / iteration).min()), round(100 * (spmv / iteration).max())]
+    assert said_of == found
+
+
+def test_verdicts_of_ab_comparisons_are_those_of_the_pairs():
+    """The table and the widths of docs/measuring.md, from docs/pairs."""
+    page = "docs/measuring.md"
+    identical, slower = (pd.read_csv(ROOT / "docs" / "pairs" / f"{name}.csv") for name in ("identical", "slower"))
+    (table,) = [table for table in tables(read(page)) if cells(table[0])[0] == "Procedure"]
+    procedures = ["arrays allocated anew", "as now, shorter samples", "as now"]
+    for line, procedure in zip(table[2:], procedures, strict=True):
+        same, more = (pairs[pairs["procedure"] == procedure] for pairs in (identical, slower))
+        alarms = same["verdict"].isin(["slower", "faster"]).sum()
+        found = (1.03 * same["low"] > 1 + THRESHOLD).sum()
+        known = (more["verdict"] == "slower").sum()
+        assert cells(line)[1:] == [
+            f"{alarms} of {len(same)}",
+            f"{found} ({100 * found / len(same):.0f} %)",
+            f"{known} of {len(more)} ({100 * known / len(more):.0f} %)",
+        ]
+        assert f"{same['pairs'].unique().item()} pairs" in cells(line)[0]
+    assert said(page, r"no false alarm in (\d+) verdicts") == [len(identical)]
+    now = identical[identical["procedure"] == "as now"]
+    widths = ((now["high"] - now["low"]) / 2).quantile([0.5, 0.95])
+    told = said(
+        page, r"half of the intervals are narrower than 1 -\+ ([\d.]+), and 95 % are narrower than 1 -\+ ([\d.]+\d)"
+    )
+    assert all(0 <= bound - width < 2e-4 for bound, width in zip(told, widths, strict=True))
 
 
 def texts(svg):
