@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
 from spmvbench.formats.arrays import Array, Csr, address, array_module, nonzero_mask
 from spmvbench.formats.base import Format, Launch, Loop, Step, flat, single_steps
 from spmvbench.formats.vectors import SparseVector, parts
@@ -58,8 +60,11 @@ def compresses_values(fmt: Format, a: Csr) -> bool:
     """Whether the format stores fewer values of the type of `a`, the matrix in it, than that has nonzero entries.
 
     Such a time depends on which values repeat. A format of patterns, which stores none, compresses none.
+    Arrays of bytes may hold values beside other data, as many as fit.
     """
-    stored = sum(array.size for array in fmt.arrays().values() if array.dtype == a.dtype)
+    arrays = fmt.arrays().values()
+    stored = sum(array.size for array in arrays if array.dtype == a.dtype)
+    stored += sum(array.nbytes for array in arrays if array.dtype == np.uint8) // a.dtype.itemsize
     return fmt.keeps_values and stored < a.nnz and stored < int(nonzero_mask(a.values).sum())
 
 

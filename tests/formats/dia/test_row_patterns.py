@@ -46,7 +46,7 @@ def test_more_distinct_rows_than_two_bytes_tell_apart_are_refused():
     assert kept.pattern.dtype == np.uint16 and kept.detail == {"patterns": MOST}
 
 
-@pytest.mark.parametrize("key", ["csr-scalar", "dia", "hyb", "block-sell", "cusparse-csr-alg1"])
+@pytest.mark.parametrize("key", ["csr-scalar", "dia", "hyb", "block-sell", "cb", "cusparse-csr-alg1"])
 def test_other_storages_compress_no_values(key):
     a = Csr.of(stencil(6))
     assert not compresses_values(formats.get(key).from_csr(a), a)
