@@ -86,7 +86,10 @@ def test_no_published_time_is_faster_than_its_bytes_allow():
             continue
         rows = store.load(folder)
         rows = rows[(rows["status"] == "ok") & (rows["op"] == "spmv") & ~rows["format"].isin(["bsellpack", "bin-bcsr"])]
-        size = rows["model_bytes"] - rows["cols"] * rows["dtype"].map({"f64": 8, "f32": 4})
+        if rows.empty:  # of other operations alone
+            continue
+        vectors = rows["dtype"].str.rpartition("/")[2]
+        size = rows["model_bytes"] - rows["cols"] * vectors.map({"f64": 8, "f32": 4})
         least = [least_seconds(found, *of) for of in zip(size, rows["mode"], strict=True)]
         looked_at += len(rows)
         assert (rows["t_median"] >= np.array(least) / (1 + ERROR)).all(), folder.name
