@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, run_starts
+from spmvbench.formats.arrays import Array, Csr, alike_lists, cdiv, expand, offsets
 from spmvbench.formats.base import Format, Launch, Loop, Parameter, in_part, per_thread, register
 from spmvbench.formats.bfs.quads import BfsDo, BfsPush, QuadSearch, incoming
 
@@ -24,15 +24,6 @@ def closed(a: Csr) -> tuple[Array, Array]:
     return row_ptr.astype(np.int64), (arcs % n).astype(np.int32)
 
 
-def mixed(number: Array) -> Array:
-    """Numbers, (n,), as 64 bits that have nothing to do with each other (SplitMix64), uint64."""
-    z = (number.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    found: Array = z ^ z >> np.uint64(31)
-    return found
-
-
 def representatives(a: Csr) -> Array:
     """The first vertex that has the same neighbours as each vertex, both counted among them, (vertices,), int32.
 
@@ -42,21 +33,8 @@ def representatives(a: Csr) -> Array:
     own = xp.arange(a.rows, dtype=np.int32)
     if not a.rows or incoming(a) is not None:
         return own
-    row_ptr, col_idx = closed(a)
-    sums = xp.concatenate((xp.zeros(1, np.uint64), xp.cumsum(mixed(col_idx), dtype=np.uint64)))
-    keys = sums[row_ptr[1:]] - sums[row_ptr[:-1]]  # of each set of neighbours, modulo 2^64
-    order = xp.argsort(keys, kind="stable")
-    starts = run_starts(keys[order])
-    group = expand(xp.append(starts, a.rows), a.rows)
-    found = xp.empty_like(own)
-    found[order] = order[starts][group].astype(np.int32)
-    # Sets with equal keys are compared, place by place.
-    row = expand(offsets(xp.diff(row_ptr)), len(col_idx))
-    at = row_ptr[found[row]] + (xp.arange(len(col_idx), dtype=np.int64) - row_ptr[row])
-    same = xp.diff(row_ptr)[found] == xp.diff(row_ptr)
-    differs = col_idx[xp.minimum(at, len(col_idx) - 1)] != col_idx
-    same[row[differs]] = False
-    return xp.where(same, found, own)
+    kind, example = alike_lists(*closed(a))
+    return example[kind].astype(np.int32)
 
 
 def merged(a: Csr) -> tuple[Array, Csr]:
