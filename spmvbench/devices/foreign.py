@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from spmvbench.formats.arrays import Array, array_module, on_host
+from spmvbench.formats.streams import Stream
 
 _CUDA = 2  # DLDeviceType.kDLCUDA of DLPack
 
@@ -38,17 +39,6 @@ def given(x: Any) -> tuple[Array, Restore]:
     if array.dtype.kind not in "biufc":
         raise TypeError(f"a vector must be an array of numbers, not {type(x).__name__}")
     return array, _as_it_is
-
-
-class Stream:
-    """A stream of another library, by the CUDA stream protocol."""
-
-    def __init__(self, handle: int):
-        self._handle = handle
-
-    def __cuda_stream__(self) -> tuple[int, int]:
-        """Version of the protocol, and the handle."""
-        return 0, self._handle
 
 
 def current_stream(x: Any, ordinal: int) -> Stream | None:

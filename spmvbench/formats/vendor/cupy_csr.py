@@ -8,6 +8,7 @@ from typing import Any
 from spmvbench.formats.arrays import Array
 from spmvbench.formats.base import Call, Skip, Step, register, zero_fill
 from spmvbench.formats.csr.csr import CsrArrays
+from spmvbench.formats.streams import Stream
 
 
 @register
@@ -47,7 +48,7 @@ class CupyCsr(CsrArrays):
         def product(stream: int) -> Any:
             if current().ptr == stream:
                 return matrix @ x
-            with cupy.cuda.ExternalStream(stream):
+            with cupy.cuda.Stream.from_external(Stream(stream)):
                 return matrix @ x
 
         return [Call(self.key, product, (self.row_ptr, self.col_idx, self.values, x, y), y=y)]
