@@ -7,7 +7,16 @@ import pytest
 
 from spmvbench.formats import Csr, Format, Parameter, conversion
 from spmvbench.formats.base import Call, Launch, Loop, only_kernels
-from spmvbench.formats.conversion import EMULATED, Limits, converting_for, device_limits, one_by_one, tuned
+from spmvbench.formats.conversion import (
+    EMULATED,
+    Limits,
+    Tuning,
+    converting_for,
+    device_limits,
+    one_by_one,
+    search_once,
+    tuned,
+)
 
 A = Csr((1, 1), np.array([0, 1], np.int32), np.zeros(1, np.int32), np.ones(1))
 
@@ -62,6 +71,39 @@ def test_fields_are_those_of_the_fastest(monkeypatch):
 
     assert tuned(Clock, a, {"lanes": 0}, {"lanes": (1, 2, 4)}, fields)["chosen"] == 2
     assert tuned(Clock, a, {"lanes": 4}, {"lanes": (1, 2, 4)}, fields)["chosen"] == 4
+
+
+def test_conversions_of_a_case_search_once(monkeypatch):
+    now, tuning, searched = [0.0], Tuning(), []
+    monkeypatch.setattr(conversion.time, "perf_counter", lambda: now[0])
+
+    def search(name, inner=None):
+        searched.append(name)
+        now[0] += 5
+        tuning.compiling += 2
+        return inner() if inner else f"{name} {len(searched)}"
+
+    def convert(*names, a=A):
+        return [search_once(Clock, a, lambda name=name: search(name), lambda name=name: f"{name} 0") for name in names]
+
+    assert convert("outside") == ["outside 1"] and not tuning.asked
+    searched.clear()
+    with converting_for(EMULATED, tuning=tuning):
+        tuning.begin(warm_up=True)
+        assert convert("a", "b") == ["a 0", "b 0"] and not searched and tuning.asked
+        tuning.begin()
+        assert convert("a", "b") == ["a 1", "b 2"]
+        assert (tuning.seconds, tuning.uncounted) == (6, -4)
+        tuning.begin()
+        assert convert("a", "b") == ["a 1", "b 2"] and searched == ["a", "b"]
+        assert (tuning.seconds, tuning.uncounted) == (6, 6)
+        tuning.begin()
+        other = Csr((1, 2), A.row_ptr, A.col_idx, A.values)
+        assert convert("c", a=other) == ["c 3"], "what was found for another matrix"
+    tuning = Tuning()
+    with converting_for(EMULATED, tuning=tuning):
+        nested = search_once(Clock, A, lambda: search("a", lambda: convert("b")), lambda: None)
+        assert nested == ["b 5"] and (tuning.seconds, tuning.uncounted) == (6, -4), "counted once"
 
 
 @pytest.mark.gpu
