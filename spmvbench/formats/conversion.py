@@ -210,7 +210,7 @@ def tuned(
     fields: by the parameters, with a rule for each of `choices` that is not given: if NumPy holds the matrix nothing
     can be timed, and without entries nothing need be. They are tried as by `one_by_one`.
     """
-    if a.xp is np or not a.nnz:
+    if a.xp is np or not a.nnz or not any(params[name] in (0, FASTEST) for name in choices):
         return fields(**params)
     x, y = a.xp.zeros(a.cols, a.vector_dtype), a.xp.empty(a.rows, a.vector_dtype)
 
