@@ -17,6 +17,7 @@ from spmvbench.formats import Csr, Skip
 from spmvbench.formats.arrays import INT32_MAX, expand, expand_in_pieces, index_dtype, offsets
 from spmvbench.formats.base import flat
 from spmvbench.formats.compressed.bro import BroEll
+from spmvbench.formats.vendor import cusparse
 
 KEYS = {*formats.keys()}
 BEFORE = 2**31 + 2**16  # entries or slots in front: a multiple of what slices and tiles have
@@ -229,3 +230,24 @@ def test_all_others_refuse_so_many_entries():
             formats.get(key).converted(a)
     for key in wide:
         formats.get(key)._refuse_shape(a)
+
+
+@pytest.mark.parametrize(
+    ("version", "entries", "expected"), [(12603, 2**31, Skip), (12900, 2**31, RuntimeError), (12603, 7, RuntimeError)]
+)
+def test_an_old_cusparse_skips_more_than_2_31_entries(monkeypatch, version, entries, expected):
+    def fail(*_):
+        raise RuntimeError("cusparseSpMV_preprocess: internal error")
+
+    monkeypatch.setattr(cusparse, "_version", lambda: version)
+    monkeypatch.setattr(cusparse.CusparseCsrAlg1, "product", fail)
+    monkeypatch.setattr(cusparse.CusparseCsrAlg1, "_descriptor", lambda *_: None)
+    many = Csr(
+        (1, 1), np.array([0, entries]), np.broadcast_to(np.int32(0), entries), np.broadcast_to(np.float32(0), entries)
+    )
+    fmt = cusparse.CusparseCsrAlg1(
+        shape=(1, 1), params={}, row_ptr=many.row_ptr, col_idx=many.col_idx, values=many.values
+    )
+    vector = np.zeros(1, np.float32)
+    with pytest.raises(expected, match="12603, refuses more than 2\\^31" if expected is Skip else "internal error"):
+        fmt.launches(vector, vector)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, address, cdiv, expand, nonzero_mask, offsets, round_up
+from spmvbench.formats.arrays import INT32_MAX, Array, Csr, address, cdiv, expand, nonzero_mask, offsets, round_up
 from spmvbench.formats.base import Call, Format, Parameter, Skip, Step, register, zero_fill
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.coo.coo import Coo
@@ -29,6 +29,9 @@ DATA_TYPES = {np.dtype(np.float32): 0, np.dtype(np.float64): 1}  # cudaDataType
 DEFAULT_ALG, COO_ALG1, CSR_ALG1, CSR_ALG2, COO_ALG2, SELL_ALG1, BSR_ALG1 = range(7)  # cusparseSpMVAlg_t
 ORDER_ROW = 2  # cusparseOrder_t
 NOT_SUPPORTED = 10  # cusparseStatus_t
+# 12.5.4 and 12.6.3 end with an internal error beyond 2^31 entries, with pointers and columns in 64 bits; 12.8.0 holds
+# them (CuPy's issue 9490, and rmat:27:18 on an H200).
+WIDE_SINCE = 12800
 
 
 @cache
@@ -190,9 +193,11 @@ class Vendor(Format):
         self._descriptor(matrix)
         try:
             return self.product(matrix, self.algorithm, x, y, operation)
-        except RuntimeError as error:
-            if mixed:  # which storages and algorithms take mixed types depends on the version
+        except RuntimeError as error:  # which cases a version refuses is told by no status of its own
+            if mixed:
                 raise Skip(f"the installed cuSPARSE, {_version()}, refuses {stored} with {x.dtype}: {error}") from error
+            if len(self.arrays()["values"]) > INT32_MAX and _version() < WIDE_SINCE:
+                raise Skip(f"the installed cuSPARSE, {_version()}, refuses more than 2^31 entries: {error}") from error
             raise
 
     def _sizes(self) -> tuple[c_int64, c_int64, c_int64]:
