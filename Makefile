@@ -95,8 +95,8 @@ site: docs
 # Each page has the command of its table; README.md has the tables of others. What a page shows of rows is in no other place.
 PUBLISHED = results/published
 tables: $(VENV)/.dev
-	$(BIN)/python -m spmvbench.reports.speed $(PUBLISHED)/h200-headline $(PUBLISHED)/h200-long-rows $(PUBLISHED)/h200-all \
-	  $(PUBLISHED)/h200-irregular --page README.md
+	$(BIN)/python -m spmvbench.reports.speed $(PUBLISHED)/h200-headline $(PUBLISHED)/h200-long-rows $(PUBLISHED)/h200-headline-f32 \
+	  $(PUBLISHED)/h200-long-rows-f32 $(PUBLISHED)/h200-all $(PUBLISHED)/h200-irregular --page README.md
 	$(BIN)/python -m spmvbench.reports.time_to_n $(PUBLISHED)/h200-applications --page README.md
 	sed -nE 's,^python -m spmvbench[.](reports|site)[.].* --page docs/.*,$(BIN)/&,p' docs/*.md | sh -ex
 	$(BIN)/spmvbench report $(PUBLISHED)/h200-all --dtype f64 --figures ratios,bounds --out $(VENV)/pictures

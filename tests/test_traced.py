@@ -38,6 +38,7 @@ NOT_ROWS = {
     ("CONTRIBUTING.md", "Tests"): "a separate measurement, as the page says",
     ("docs/cluster.md", "GPUs"): "scaling.json of h200-scaling: test_efficiency_is_that_of_the_run",
     ("docs/irregular.md", "f64 / f32"): "what the rule computes from the matrices: no times",
+    ("docs/measuring.md", "Two times that are compared"): "verdicts in docs/pairs, and runs that the lines name",
     ("docs/measuring.md", ""): "two separate measurements, tests/measure/placement.py",
     ("docs/operator.md", ""): "a separate measurement, tests/solvers/overhead.py",
     ("docs/operator.md", "Matrix"): "a separate measurement, tests/solvers/overhead.py",

@@ -1,8 +1,8 @@
-"""What the options of `run` are worth: tables of docs/orders.md, docs/values.md and docs/operations.md.
+"""What the options of `run` tell: tables of docs/orders.md, docs/values.md, docs/operations.md and docs/measuring.md.
 
 ``python -m spmvbench.reports.options order RUN --page docs/orders.md`` makes the table of an option, ``order``,
-``values`` or ``op``, from the rows of a run and writes it into the page, between two comments. Matrices that the run
-has in part, for an order or an operation of some format, are left out.
+``values``, ``op`` or ``energy``, from the rows of a run and writes it into the page, between two comments. Matrices that
+the run has in part, for an order or an operation of some format, are left out.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from spmvbench.analysis.cases import hot, latest_cases, verified
+from spmvbench.analysis.cases import counted, hot, latest_cases, verified
 from spmvbench.analysis.orders import gains
 from spmvbench.errors import UsageError
 from spmvbench.matrices.sets import short_name
 from spmvbench.reports import in_page
 from spmvbench.rows import store
+from spmvbench.rows.schema import SETTLED
 
 MODULE = "spmvbench.reports.options"
 LOST, REGAINED = "random", "rcm"
@@ -66,16 +67,31 @@ def by_type(rows: pd.DataFrame) -> pd.DataFrame:
 def by_copies(rows: pd.DataFrame) -> pd.DataFrame:
     """Time of y = A^T x from the arrays of A over that from a second copy: formats by matrices.
 
-    NaN where a format cannot do the first. The last line compares the fastest formats.
+    rows: skipped ones included. NaN where a format skips one of both. The last line compares the fastest formats.
     """
-    times = rows.pivot_table(index=["matrix", "label"], columns="op", values="t_median")
-    times = times.loc[_whole(times[[TWO]]).index]
-    found = (times[ONE] / times[TWO]).unstack("matrix")
+    cases = ["matrix", "label"]
+    measured = rows.groupby([*cases, "op"], observed=True).size().unstack("op")
+    times = rows.pivot_table(index=cases, columns="op", values="t_median").reindex(_whole(measured[[TWO]]).index)
+    found = (times[ONE] / times[TWO]).unstack("matrix").dropna(how="all")
     found = found.sort_values(found.columns[0])
     found.index = [f"`{label}`" for label in found.index]
     fastest = times.groupby("matrix").min()
     found.loc[FASTEST] = fastest[ONE] / fastest[TWO]
     return found.rename(columns=short_name).rename_axis("Format")
+
+
+def by_energy(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rate, energy of an SpMV, power and GFLOPS per watt: formats of each matrix. Rows without energy are left out."""
+    counted = rows.dropna(subset="energy").assign(matrix=lambda rows: rows["matrix"].map(short_name))
+    counted = counted.sort_values(["matrix", "energy"])
+    return pd.DataFrame(
+        {
+            "GFLOPS": counted["gflops"],
+            "Energy of an SpMV, mJ": 1e3 * counted["energy"],
+            "Power, W": counted["energy"] / counted["t_median"],
+            "GFLOPS per watt": 1e-9 * counted["work"] / counted["energy"],
+        }
+    ).set_axis(pd.Index(counted["matrix"] + ", `" + counted["label"] + "`", name="Matrix, format"))
 
 
 def _whole(cells: pd.DataFrame) -> pd.DataFrame:
@@ -85,12 +101,19 @@ def _whole(cells: pd.DataFrame) -> pd.DataFrame:
     return every[whole[every.index.get_level_values("matrix")].to_numpy()]
 
 
-TABLES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {"order": by_order, "values": by_type, "op": by_copies}
+TABLES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "order": by_order,
+    "values": by_type,
+    "op": by_copies,
+    "energy": by_energy,
+}
+WITH_SKIPPED = {"op"}  # tables of which a matrix is whole although a format skips it
 # The column of a row that a table compares, and the values that it cannot do without.
 COMPARED: dict[str, tuple[str, tuple[str, ...]]] = {
     "order": ("order", (LOST, REGAINED)),
     "values": ("dtype", ()),
     "op": ("op", (ONE, TWO)),
+    "energy": ("energy", ()),
 }
 
 
@@ -113,12 +136,13 @@ def of_run(option: str, run: str) -> pd.DataFrame:
     for column in (compared, "t_median"):
         if column not in rows:
             raise UsageError(f"{run} has no column {column!r}: the table of the option {option!r} needs it")
-    rows = verified(hot(latest_cases(rows)))
+    cases = counted(hot(latest_cases(rows)))
+    rows = verified(cases)
     nothing = f"{run} has no rows that compare values of the option {option!r}"
     if absent := [value for value in values if value not in set(rows[compared])]:
         raise UsageError(f"{nothing}: no verified row has {absent[0]!r} in the column {compared!r}")
     try:
-        found = TABLES[option](rows)
+        found = TABLES[option](cases[cases["status"].isin(SETTLED)] if option in WITH_SKIPPED else rows)
     except IndexError:
         found = pd.DataFrame()
     except KeyError as error:  # of a table that is made of rows in part, such as orders without a natural one
