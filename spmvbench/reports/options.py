@@ -1,8 +1,8 @@
 """What the options of `run` tell: tables of docs/orders.md, docs/values.md, docs/operations.md and docs/measuring.md.
 
 ``python -m spmvbench.reports.options order RUN --page docs/orders.md`` makes the table of an option, ``order``,
-``values``, ``op`` or ``energy``, from the rows of a run and writes it into the page, between two comments. Matrices that
-the run has in part, for an order or an operation of some format, are left out.
+``values``, ``op`` or ``energy``, from the rows of a run and writes it into the page, between two comments. Matrices
+that the run has in part, for an order or an operation of some format, are left out.
 """
 
 from __future__ import annotations
