@@ -54,11 +54,15 @@ def read(page):
     return (ROOT / page).read_text(encoding="utf-8")
 
 
+def makefile():
+    """The Makefile's lines: continued ones joined, with the value of PUBLISHED, programs without $(BIN)."""
+    text = read("Makefile").replace("\\\n\t  ", "")
+    return text.replace("$(PUBLISHED)", "results/published").replace("$(BIN)/", "")
+
+
 def commands():
     """(module, arguments, page) of every command that writes a table: those of pages, and of `make tables`."""
-    made = (
-        read("Makefile").replace("$(PUBLISHED)", "results/published").replace("\t$(BIN)/", "").replace("\\\n\t  ", "")
-    )
+    made = makefile().replace("\t", "")
     return [found for text in (*map(read, PAGES), made) for found in COMMAND.findall(text)]
 
 
@@ -103,9 +107,8 @@ def test_tables_of_the_first_page_are_those_of_their_pages():
 
 def test_make_tables_runs_the_commands_of_pages():
     """As make's line does: sed takes them from the pages."""
-    (line,) = re.findall(r"^\t(sed -nE .*) \| sh -ex$", read("Makefile"), re.MULTILINE)
-    run = ["sh", "-c", line.replace("$(BIN)/", "")]
-    found = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    (line,) = re.findall(r"^\t(sed -nE .*) \| sh -ex$", makefile(), re.MULTILINE)
+    found = subprocess.run(["sh", "-c", line], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert sorted(COMMAND.findall(found)) == sorted(c for page in PAGES for c in COMMAND.findall(read(page)))
 
 
@@ -324,8 +327,7 @@ def test_pictures_are_those_of_the_rows(command, tmp_path, monkeypatch):
     """As `make tables` draws them: their texts, the numbers of `ratios` among them; lines depend on matplotlib."""
     monkeypatch.chdir(ROOT)
     drawn = {}
-    for words in re.findall(r"^\t\$\(BIN\)/spmvbench (report (?:.*\\\n)?.*)$", read("Makefile"), re.MULTILINE):
-        words = shlex.split(words.replace("\\\n", " ").replace("$(PUBLISHED)", "results/published"))
+    for words in map(shlex.split, re.findall(r"^\tspmvbench (report .*)$", makefile(), re.MULTILINE)):
         if "$(VENV)/pictures" not in words:
             continue
         words[words.index("--out") + 1] = str(tmp_path)

@@ -537,7 +537,10 @@ class Format:
 
     @property
     def in_use(self) -> dict[str, Any]:
-        """The parameters in use in place of those that are 0, for a format that finds them by timing: {} for others."""
+        """The parameters in use in place of those that are 0, for a format that finds them by timing: {} for others.
+
+        Rows keep them in `detail`. They must be the same for every conversion of a case: `conversion.search_once`.
+        """
         return {}
 
     @property

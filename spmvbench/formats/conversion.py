@@ -6,12 +6,13 @@ the matrix; tests pass an emulated device. What a rule may ask of the device tha
 
 from __future__ import annotations
 
+import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from spmvbench.formats.kernels import headers, kernel_options, kernel_path
 from spmvbench.formats.precision import stored_in
 
 Run = Callable[[Launch], None]
+Found = TypeVar("Found")
 
 
 class Limits(NamedTuple):
@@ -36,18 +38,89 @@ _LIMITS: ContextVar[Limits | None] = ContextVar("limits", default=None)
 _CHECK: ContextVar[Callable[[list[Launch]], None] | None] = ContextVar("check", default=None)
 
 
+class Tuning:
+    """What the conversions of one case find by timing: the first one searches, all later ones take what it found.
+
+    asked: whether a conversion has tuned anything, warm-ups included. seconds: of the searches whose results the latest
+    conversion took, without compiling. uncounted: seconds to add to the duration of the latest conversion, so that it
+    is that of one which searches and compiles nothing. A layout that the search has made and kept counts twice then.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.compiling = 0.0  # seconds of all compiling while kernels are timed
+        self._searches: list[tuple[Hashable, Any, float]] = []
+        self.begin()
+
+    def begin(self, *, warm_up: bool = False) -> None:
+        """Begin a conversion. warm_up: one that takes the first of all choices and times nothing."""
+        self.seconds = self.uncounted = 0.0
+        self._warm_up, self._searching, self._next = warm_up, False, 0
+
+    def result(self, what: Hashable, search: Callable[[], Found], first: Callable[[], Found]) -> Found:
+        """What `search` has found, or finds now. what: tells searches apart that are not the same in all conversions.
+
+        first: the first of the choices, for a warm-up. A search within a search is a part of that.
+        """
+        self.asked = True
+        if self._warm_up:
+            return first()
+        if self._searching:
+            return search()
+        known = self._searches[self._next] if self._next < len(self._searches) else None
+        if known is None or known[0] != what:
+            compiling, self._searching = self.compiling, True
+            began = time.perf_counter()
+            try:
+                found = search()
+            finally:
+                self._searching = False
+            compiling = self.compiling - compiling
+            known = what, found, time.perf_counter() - began - compiling
+            self._searches[self._next :] = [known]
+            self.uncounted -= compiling
+        else:
+            self.uncounted += known[2]
+        self._next += 1
+        self.seconds += known[2]
+        return known[1]
+
+
+_TUNING: ContextVar[Tuning | None] = ContextVar("tuning", default=None)
+
+
 @contextmanager
-def converting_for(limits: Limits, check: Callable[[list[Launch]], None] | None = None) -> Iterator[None]:
+def converting_for(
+    limits: Limits, check: Callable[[list[Launch]], None] | None = None, tuning: Tuning | None = None
+) -> Iterator[None]:
     """Within it matrices are converted for a device of these limits, wherever they are held.
 
-    check: called with every launch of a conversion before it runs; what it raises ends the conversion.
+    check: called with every launch of a conversion before it runs; what it raises ends the conversion. tuning: what the
+    conversions find by timing, for all of them; otherwise each one searches.
     """
-    tokens = _LIMITS.set(limits), _CHECK.set(check)
+    tokens = _LIMITS.set(limits), _CHECK.set(check), _TUNING.set(tuning)
     try:
         yield
     finally:
         _LIMITS.reset(tokens[0])
         _CHECK.reset(tokens[1])
+        _TUNING.reset(tokens[2])
+
+
+def search_once(cls: type[Format], a: Csr, search: Callable[[], Found], first: Callable[[], Found]) -> Found:
+    """What `search` finds by timing, once for all conversions of a case (`Tuning`). Every format tunes by it.
+
+    first: the first of the choices, without timing.
+    """
+    if (tuning := _TUNING.get()) is None:
+        return search()
+
+    def begun() -> Found:
+        if a.xp is not np:  # what was enqueued before is not the search's
+            a.xp.cuda.get_current_stream().synchronize()
+        return search()
+
+    return tuning.result((cls.key, a.shape, a.nnz), begun, first)
 
 
 def device_limits(a: Csr) -> Limits:
@@ -71,13 +144,17 @@ def runner(a: Csr) -> Run | None:
 
 def run(launch: Launch) -> None:
     """Enqueue a launch on CuPy's current stream; an empty grid does nothing."""
-    if (check := _CHECK.get()) is not None:
-        check([launch])
+    _check([launch])
     grid, block = (size if isinstance(size, tuple) else (size,) for size in (launch.grid, launch.block))
     if all(grid):
         # CuPy passes a NumPy array of one element by value.
         args = tuple(arg.packed(address) if isinstance(arg, Struct) else arg for arg in launch.args)
         _kernel(launch.source, launch.kernel)(grid, block, args, shared_mem=launch.shared_bytes)
+
+
+def _check(launches: list[Launch]) -> None:
+    if (check := _CHECK.get()) is not None:
+        check(launches)
 
 
 def seconds(steps: Iterable[Step], times: int = 3) -> float:
@@ -88,6 +165,13 @@ def seconds(steps: Iterable[Step], times: int = 3) -> float:
     import cupy
 
     launches = only_kernels(steps)
+    _check(launches)
+    began = time.perf_counter()
+    for launch in launches:
+        if np.all(launch.grid):
+            _kernel(launch.source, launch.kernel)
+    if (tuning := _TUNING.get()) is not None:
+        tuning.compiling += time.perf_counter() - began
     begin, end = cupy.cuda.Event(), cupy.cuda.Event()
     for launch in launches:
         run(launch)
@@ -126,15 +210,18 @@ def tuned(
     fields: by the parameters, with a rule for each of `choices` that is not given: if NumPy holds the matrix nothing
     can be timed, and without entries nothing need be. They are tried as by `one_by_one`.
     """
-    if a.xp is np or not a.nnz:
+    if a.xp is np or not a.nnz or not any(params[name] in (0, FASTEST) for name in choices):
         return fields(**params)
     x, y = a.xp.zeros(a.cols, a.vector_dtype), a.xp.empty(a.rows, a.vector_dtype)
 
-    def time(given: dict[str, Any]) -> float:
+    def taken(given: dict[str, Any]) -> float:
         fmt = cls.holding(a.shape, fields(**given), **given)
         return seconds(stored_in(a).launches(fmt.launches(x, y)))
 
-    return fields(**one_by_one(params, choices, time))
+    def search() -> dict[str, Any]:
+        return one_by_one(params, choices, taken)
+
+    return fields(**search_once(cls, a, search, lambda: one_by_one(params, choices, lambda given: 0.0)))
 
 
 @cache

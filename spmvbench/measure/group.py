@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from spmvbench.devices import DeviceFault
-from spmvbench.formats.conversion import converting_for
+from spmvbench.formats.conversion import Tuning, converting_for
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.measure import row, stages, timing
 from spmvbench.measure.cases import Group
@@ -145,15 +145,16 @@ class GroupRun:
         """All stages before the first sample."""
         context, task = self.context, progress.task
         stages.wait_for_preparation(context, task)
-        with converting_for(context.device.limits, partial(check_sources, task.cls)):
+        tuning = Tuning()
+        with converting_for(context.device.limits, partial(check_sources, task.cls), tuning):
             progress.host = stages.convert_on_host(context, task)
-            progress.integer_test = integer_test = stages.verify_integers(context, task)
+            progress.integer_test = integer_test = stages.verify_integers(context, task, tuning)
             progress.add_error(integer_test.error)
-            progress.converted = converted = stages.convert(context, task, progress.host, integer_test)
+            progress.converted = converted = stages.convert(context, task, progress.host, integer_test, tuning)
         progress.host = replace(progress.host, fmt=None)
         progress.decoded = stages.decode(context, task, converted.fmt)
         for op in task.ops:
-            bound = stages.bind(context, task, converted.fmt, op, warm=integer_test.passed)
+            bound = stages.bind(context, task, converted, op, warm=integer_test.passed)
             progress.bound[op], progress.program[op] = bound, bound.program_hash
             progress.columns[op] = row.bound_columns(context, op, integer_test, bound)
         progress.same_as = next(

@@ -452,18 +452,19 @@ class Pagerank(_Solver):
         return fixed.pagerank_steps(fmt, x, y, checks.scaling, self.iterations, device)
 
     def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
-        """Two vectors of first ranks whose sums are about 1, with bounds by `solver_references.page_rank`."""
+        """Two vectors of first ranks whose sums are about 1, with bounds by `solver_references.page_ranks`."""
         verify.reference_of(a)  # refuses entries that are not finite
         with np.errstate(over="ignore"):
             inverse = power_method.inverse_weights(a.rows, a.col_idx, a.values, a.dtype)
         if not np.isfinite(inverse).all():
             raise Skip(f"the inverse of the weights overflows {a.dtype}")
-        dense, additions = [], iteration.additions(a.rows, device)
+        firsts = []
         for index, source in enumerate((fresh, seed)):
             positive = np.abs(verify.both_signs(a.rows, np.random.default_rng((source, index)), np.dtype(np.float64)))
-            first = (positive * (4 / 3 / a.rows)).astype(a.dtype)
-            y, bound = solver_references.page_rank(a, first, inverse, fixed.DAMPING, self.iterations, additions)
-            dense.append(Reference(first, y, bound).moved(device))
+            firsts.append((positive * (4 / 3 / a.rows)).astype(a.dtype))
+        additions = iteration.additions(a.rows, device)
+        solved = solver_references.page_ranks(a, firsts, inverse, fixed.DAMPING, self.iterations, additions)
+        dense = [Reference(first, y, bound).moved(device) for first, (y, bound) in zip(firsts, solved, strict=True)]
         return Checks(dense, [], [], *self.work_and_details(a, seed), device.to_device(inverse))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
@@ -97,10 +97,11 @@ def residual_allowance(a: Csr, b: np.ndarray, x: np.ndarray, iterations: int) ->
     return iterations * float(np.finfo(a.dtype).eps) * float(np.linalg.norm(size))
 
 
-def page_rank(
-    a: Csr, first: np.ndarray, inverse_weights: np.ndarray, damping: float, iterations: int, additions: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Iterations of PageRank from the ranks `first`, and a bound on the rounding errors of a device's: (n,), float64.
+def page_ranks(
+    a: Csr, firsts: Sequence[np.ndarray], inverse_weights: np.ndarray, damping: float, iterations: int, additions: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Iterations of PageRank from each of the ranks `firsts`, and bounds on the rounding errors of a device's: (n,),
+    float64.
 
     a: entries are not negative; (i, j) is the weight of an arc from j to i. inverse_weights: as the device has them.
     additions: as `solve.iteration.additions`, of the device's sum of dangling ranks.
@@ -111,18 +112,21 @@ def page_rank(
     one iteration enter the next as ranks do, so that damping limits their sum. This computation in float64 has at most
     the same errors: its sum of dangling ranks is pairwise, with fewer roundings than `additions`. eps is 2 u, for both.
     """
-    matrix, n = matrix_of(a), len(first)
+    n = a.rows
     inverse = inverse_weights.astype(np.float64)
     dangling = inverse == 0
     local = (a.row_lengths + 4) * float(np.finfo(a.dtype).eps)
     of_all = (additions + 3) * float(np.finfo(np.float64).eps)
-    ranks, errors = first.astype(np.float64), np.zeros(n)
-    with products(matrix) as times:
-        for _ in range(iterations):
-            # Sums along an axis of a matrix would be one after the other.
-            held, lost = ranks[dangling].sum(), errors[dangling].sum()
-            found = times(inverse[:, None] * np.stack([ranks, errors], axis=1))
-            everywhere = (damping * held + (1 - damping)) / n
-            ranks = damping * found[:, 0] + everywhere
-            errors = damping * (found[:, 1] + lost / n) + local * ranks + of_all * everywhere
-    return ranks, 1.01 * errors  # terms of second order
+    solved = []
+    with products(matrix_of(a)) as times:  # shared by the host's cores once
+        for first in firsts:
+            ranks, errors = first.astype(np.float64), np.zeros(n)
+            for _ in range(iterations):
+                # Sums along an axis of a matrix would be one after the other.
+                held, lost = ranks[dangling].sum(), errors[dangling].sum()
+                found = times(inverse[:, None] * np.stack([ranks, errors], axis=1))
+                everywhere = (damping * held + (1 - damping)) / n
+                ranks = damping * found[:, 0] + everywhere
+                errors = damping * (found[:, 1] + lost / n) + local * ranks + of_all * everywhere
+            solved.append((ranks, 1.01 * errors))  # terms of second order
+    return solved

@@ -10,6 +10,7 @@ exception of a stage into a Failure. `row` makes the row from these results.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sys
@@ -30,6 +31,7 @@ from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Format, Launch, Loop, Skip
 from spmvbench.formats.arrays import cdiv
 from spmvbench.formats.base import REGISTRY, ctype
+from spmvbench.formats.conversion import Tuning
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.formats.footprint import bytes_read, footprint
 from spmvbench.formats.vectors import parts
@@ -192,24 +194,28 @@ class HostConversion:
 @dataclass(frozen=True)
 class IntegerTest:
     """Result of the exact integer test. passed: False if it was not possible. compile: seconds. error: the largest, as
-    a fraction of its bound.
+    a fraction of its bound. in_use: as `Format.in_use`; None if there was no test. peak: bytes allocated while
+    parameters were searched; 0 if they were not.
     """
 
     passed: bool
     compile: float = 0.0
     error: float = math.nan
+    in_use: Mapping[str, Any] | None = None
+    peak: int = 0
 
 
 @dataclass(frozen=True)
 class Converted:
-    """A format between guards in device memory. seconds: of the conversion on the device; peak: bytes allocated
-    meanwhile.
+    """A format between guards in device memory. seconds: of the conversion on the device, search for parameters
+    included; peak: bytes allocated meanwhile. search: seconds of that search; NaN if there was none.
     """
 
     fmt: Format
     guards: Guards
     seconds: float = math.nan
     peak: int = 0
+    search: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -313,13 +319,15 @@ def _waited_for(context: Context, task: Task, lock: Path) -> Iterator[None]:
         yield
 
 
-def verify_integers(context: Context, task: Task) -> IntegerTest:
+def verify_integers(context: Context, task: Task, tuning: Tuning) -> IntegerTest:
     """The exact integer test: convert the matrix with integer values and compare products exactly, in every row.
 
-    It is left out if no integer matrix gives exact sums, or if the format refuses its values. Raises Wrong.
+    A format that tunes searches here, and the conversion that is timed takes what it found. The matrix is converted
+    before, without a search, so that no CuPy kernel is compiled in the search: its time counts as preprocessing. The
+    test is left out if no integer matrix gives exact sums, or if the format refuses its values. Raises Wrong.
     """
     context.begin(task, "converting the integer matrix")
-    checks = context.references.checks
+    checks, peak = context.references.checks, 0
     if not all(checks[op].integer for op in context.products(task)):
         return IntegerTest(False)
     try:
@@ -327,7 +335,24 @@ def verify_integers(context: Context, task: Task) -> IntegerTest:
         if integers is None:
             return IntegerTest(False)
         integers = context.references.precision.integers(integers)
-        fmt, guards = _guarded(context, lambda: task.cls.converted(integers, **task.params))
+
+        def converted(warm_up: bool) -> Format:
+            tuning.begin(warm_up=warm_up)
+            # Derived arrays are kept: the timed conversion computes them, and the search must not count them again.
+            return task.cls.converted(integers, **task.params)
+
+        def tuned() -> Format:
+            nonlocal peak
+            fmt: Format | None = converted(warm_up=True)
+            if tuning.asked:
+                fmt = None  # memory may be too small for two
+                held = _reset_memory_peak(context.device)
+                fmt = converted(warm_up=False)
+                peak = (context.device.memory_peak() or 0) - held
+            assert fmt is not None
+            return fmt
+
+        fmt, guards = _guarded(context, tuned)
     except Skip:
         return IntegerTest(False)
     compiling, error = 0.0, 0.0
@@ -343,49 +368,69 @@ def verify_integers(context: Context, task: Task) -> IntegerTest:
         error = max(error, _raise_if_wrong(verdict, context.named("exact integer test", op)))
         error = max(error, repeat(context, task, op, fmt, program, cases[1]))
     context.inspect(guards)
-    return IntegerTest(True, compiling, error)
+    return IntegerTest(True, compiling, error, fmt.in_use, peak)
 
 
-def convert(context: Context, task: Task, host: HostConversion, integer_test: IntegerTest) -> Converted:
-    """The matrix in the format, in device memory, between guards."""
-    if host.fmt is not None:
-        found = host.fmt
-        return Converted(*_guarded(context, lambda: found))
-    context.begin(task, "converting on the device")
-    seconds, peak = math.nan, 0
+def convert(context: Context, task: Task, host: HostConversion, integer_test: IntegerTest, tuning: Tuning) -> Converted:
+    """The matrix in the format, in device memory, between guards. Raises Wrong if the parameters in use are not those
+    of the exact integer test.
+    """
+    on_host = host.fmt
+    if on_host is not None:
+        found = Converted(*_guarded(context, lambda: on_host))
+    else:
+        context.begin(task, "converting on the device")
+        found = _converted_on_device(context, task, integer_test, tuning)
+    if integer_test.in_use is not None and found.fmt.in_use != integer_test.in_use:
+        tested, timed = (json.dumps(used, default=str) for used in (integer_test.in_use, found.fmt.in_use))
+        raise Wrong(f"the exact integer test was of {tested}, the arrays to be timed are of {timed}")
+    return found
 
-    def timed() -> Format:
-        nonlocal seconds, peak
-        fmt, seconds, peak = _converted_on_device(context, task, warm=integer_test.passed)
-        return fmt
 
-    fmt, guards = _guarded(context, timed)
-    return Converted(fmt, guards, seconds, peak)
-
-
-def _converted_on_device(context: Context, task: Task, warm: bool) -> tuple[Format, float, int]:
+def _converted_on_device(context: Context, task: Task, integer_test: IntegerTest, tuning: Tuning) -> Converted:
     """Convert on the device and time it, after a warm-up that compiles CuPy's kernels and fills its memory pool.
 
     Short conversions: the median of three, because delays of the host are as long as the conversion.
     """
+    seconds, search, peak = math.nan, math.nan, 0
+
+    def timed() -> Format:
+        nonlocal seconds, search, peak
+        fmt, seconds, peak = _timed_on_device(context, task, tuning, warm=integer_test.passed)
+        search = tuning.seconds if tuning.asked else math.nan
+        return fmt
+
+    fmt, guards = _guarded(context, timed)
+    peak = max(peak, integer_test.peak + context.references.device_stored.nbytes if integer_test.peak else 0)
+    return Converted(fmt, guards, seconds, peak, search)
+
+
+def _timed_on_device(context: Context, task: Task, tuning: Tuning, warm: bool) -> tuple[Format, float, int]:
+    """The format, seconds of its conversion and bytes allocated meanwhile, see `_converted_on_device`."""
     device, device_a = context.device, context.references.device_stored
 
-    def once() -> Format:
+    def once(warm_up: bool = False) -> Format:
+        tuning.begin(warm_up=warm_up)
         fmt = task.cls.converted(device_a.fresh(), **task.params)
         device.synchronize()
         return fmt
 
     if not warm:
-        once()
-    device.reset_memory_peak()
-    held = device.memory_peak() or 0
+        once(warm_up=True)
+    held = _reset_memory_peak(device)
     seconds: list[float] = []
     while len(seconds) < 3 and sum(seconds) < REPEAT_CONVERSION_SECONDS:
         fmt = None  # memory may be too small for two
         fmt, latest = timing.timed(once)
-        seconds.append(latest)
+        seconds.append(latest + tuning.uncounted)
     assert fmt is not None
     return fmt, float(np.median(seconds)), (device.memory_peak() or 0) - held + device_a.nbytes
+
+
+def _reset_memory_peak(device: Device) -> int:
+    """Bytes that are allocated now, from which `Device.memory_peak` rises."""
+    device.reset_memory_peak()
+    return device.memory_peak() or 0
 
 
 def _guarded(context: Context, make: Callable[[], Format]) -> tuple[Format, Guards]:
@@ -418,10 +463,10 @@ def decode(context: Context, task: Task, fmt: Format) -> Decoded:
     return Decoded("yes", time.perf_counter() - began)
 
 
-def bind(context: Context, task: Task, fmt: Format, op: str, *, warm: bool) -> Bound:
+def bind(context: Context, task: Task, converted: Converted, op: str, *, warm: bool) -> Bound:
     """Make and compile the format's launches for this operation's x. Making them is timed as setup."""
     context.begin(task, COMPILING)
-    x, y, device = context.x[op], context.y, context.device
+    fmt, x, y, device = converted.fmt, context.x[op], context.y, context.device
     if not warm:  # one-time work of the process, such as loading a library, is not setup
         context.launches(replace(fmt), op)
         device.synchronize()
@@ -434,7 +479,9 @@ def bind(context: Context, task: Task, fmt: Format, op: str, *, warm: bool) -> B
     launches, setup = timing.timed(made)
     check_sources(task.cls, launches, context.ops[op].kernels)
     program = device.compile(launches)
-    detail = context.references.checks[op].facts | fmt.detail
+    detail = context.references.checks[op].facts | fmt.in_use | fmt.detail
+    if not math.isnan(converted.search):
+        detail |= {"search_seconds": converted.search}
     if program.host_driven:
         detail |= {"driven_by": program.host_driven}
     found = footprint(fmt, launches, x, y)

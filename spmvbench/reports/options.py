@@ -86,6 +86,12 @@ def _whole(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 TABLES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {"order": by_order, "values": by_type, "op": by_copies}
+# The column of a row that a table compares, and the values that it cannot do without.
+COMPARED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "order": ("order", (LOST, REGAINED)),
+    "values": ("dtype", ()),
+    "op": ("op", (ONE, TWO)),
+}
 
 
 def markdown(found: pd.DataFrame) -> str:
@@ -99,14 +105,26 @@ def markdown(found: pd.DataFrame) -> str:
 
 
 def of_run(option: str, run: str) -> pd.DataFrame:
-    """The table of an option from the verified hot rows of a run. Raises UsageError if it has none for it."""
-    rows = verified(hot(latest_cases(store.load(run))))
+    """The table of an option from the verified hot rows of a run.
+
+    Raises UsageError if the run has no rows for it, or lacks a column of rows or of the table, which it names.
+    """
+    rows, (compared, values) = store.load(run), COMPARED[option]
+    for column in (compared, "t_median"):
+        if column not in rows:
+            raise UsageError(f"{run} has no column {column!r}: the table of the option {option!r} needs it")
+    rows = verified(hot(latest_cases(rows)))
+    nothing = f"{run} has no rows that compare values of the option {option!r}"
+    if absent := [value for value in values if value not in set(rows[compared])]:
+        raise UsageError(f"{nothing}: no verified row has {absent[0]!r} in the column {compared!r}")
     try:
         found = TABLES[option](rows)
-    except (KeyError, IndexError):
+    except IndexError:
         found = pd.DataFrame()
+    except KeyError as error:  # of a table that is made of rows in part, such as orders without a natural one
+        raise UsageError(f"{nothing}: the table would have no column {error.args[0]!r}") from error
     if found.empty:
-        raise UsageError(f"{run} has no rows that compare values of the option {option!r}")
+        raise UsageError(nothing)
     return found
 
 

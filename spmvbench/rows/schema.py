@@ -181,7 +181,8 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "t_convert_host": ("float", "conversion from canonical CSR on the host (NumPy), seconds; NaN if not measured"),
     "t_convert_device": (
         "float",
-        "conversion from canonical CSR on the device (CuPy), seconds, median of three if short; NaN if not measured",
+        "conversion from canonical CSR on the device (CuPy), tuning included, seconds, median of three if short; NaN "
+        "if not measured",
     ),
     "t_transfer": ("float", "copying the format's arrays from host to device, seconds; NaN without a device"),
     "t_setup": (
@@ -213,7 +214,11 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "energy_low": ("float", "low end of the 95 % confidence interval of energy, J"),
     "energy_high": ("float", "high end of the 95 % confidence interval of energy, J"),
     "sm_clock_mhz": ("float", "multiprocessor clock after the samples, MHz"),
-    "detail": ("str", "further facts of the format, and of the operation's x and result, JSON"),
+    "detail": (
+        "str",
+        "further facts of the format, and of the operation's x and result, JSON; of a tuned format the parameters in "
+        "use, and search_seconds, the part of t_convert_device that finding them took",
+    ),
     "started_at": ("str", "start of the case, ISO 8601, UTC"),
     "t_case": ("float", "wall time of the case, seconds"),
 }

@@ -79,7 +79,7 @@ class ABWorker:
         self.buffer = xp.empty(sum(_aligned(array.nbytes) for array in self.arrays) + self.slack + ALIGNMENT, np.uint8)
         self.place(0)
         self.verify()
-        return dict(self.fmt.in_use)
+        return {name: value for name, value in self.fmt.in_use.items() if name in self.fmt.params}
 
     def place(self, seed: int) -> int:
         """Move all arrays to new addresses, on which times depend, and capture the work anew.

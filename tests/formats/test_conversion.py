@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
+from types import ModuleType, SimpleNamespace
+
 import numpy as np
 import pytest
 
+import spmvbench
+from spmvbench import formats
 from spmvbench.formats import Csr, Format, Parameter, conversion
 from spmvbench.formats.base import Call, Launch, Loop, only_kernels
-from spmvbench.formats.conversion import EMULATED, Limits, converting_for, device_limits, one_by_one, tuned
+from spmvbench.formats.conversion import (
+    EMULATED,
+    Limits,
+    Tuning,
+    converting_for,
+    device_limits,
+    one_by_one,
+    search_once,
+    tuned,
+)
 
 A = Csr((1, 1), np.array([0, 1], np.int32), np.zeros(1, np.int32), np.ones(1))
 
@@ -61,7 +76,84 @@ def test_fields_are_those_of_the_fastest(monkeypatch):
         return {"values": a.values, "chosen": lanes or 32}
 
     assert tuned(Clock, a, {"lanes": 0}, {"lanes": (1, 2, 4)}, fields)["chosen"] == 2
-    assert tuned(Clock, a, {"lanes": 4}, {"lanes": (1, 2, 4)}, fields)["chosen"] == 4
+    with converting_for(EMULATED, tuning=(tuning := Tuning())):
+        assert tuned(Clock, a, {"lanes": 4}, {"lanes": (1, 2, 4)}, fields)["chosen"] == 4
+    assert not tuning.asked, "nothing is left to tune"
+
+
+def test_conversions_of_a_case_search_once(monkeypatch):
+    now, tuning, searched = [0.0], Tuning(), []
+    monkeypatch.setattr(conversion.time, "perf_counter", lambda: now[0])
+
+    def search(name, inner=None):
+        searched.append(name)
+        now[0] += 5
+        tuning.compiling += 2
+        return inner() if inner else f"{name} {len(searched)}"
+
+    def convert(*names, a=A):
+        return [search_once(Clock, a, lambda name=name: search(name), lambda name=name: f"{name} 0") for name in names]
+
+    assert convert("outside") == ["outside 1"] and not tuning.asked
+    searched.clear()
+    with converting_for(EMULATED, tuning=tuning):
+        tuning.begin(warm_up=True)
+        assert convert("a", "b") == ["a 0", "b 0"] and not searched and tuning.asked
+        tuning.begin()
+        assert convert("a", "b") == ["a 1", "b 2"]
+        assert (tuning.seconds, tuning.uncounted) == (6, -4)
+        tuning.begin()
+        assert convert("a", "b") == ["a 1", "b 2"] and searched == ["a", "b"]
+        assert (tuning.seconds, tuning.uncounted) == (6, 6)
+        tuning.begin()
+        other = Csr((1, 2), A.row_ptr, A.col_idx, A.values)
+        assert convert("c", a=other) == ["c 3"], "what was found for another matrix"
+    tuning = Tuning()
+    with converting_for(EMULATED, tuning=tuning):
+        nested = search_once(Clock, A, lambda: search("a", lambda: convert("b")), lambda: None)
+        assert nested == ["b 5"] and (tuning.seconds, tuning.uncounted) == (6, -4), "counted once"
+
+
+class Module(ModuleType):
+    """NumPy under another name, which formats take for that of a device."""
+
+    cuda = SimpleNamespace(get_current_stream=lambda: SimpleNamespace(synchronize=lambda: None))
+    __getattr__ = staticmethod(partial(getattr, np))
+
+
+class OnDevice(Csr):
+    xp = Module("device")
+
+
+TUNED = {
+    "adell-plus": {}, "aligned-coo": {"L": 0}, "bccoo": {"tune": True}, "bcsr-verschoor": {}, "csr-am": {},
+    "csr-gg": {}, "ellr-t": {}, "hec": {"pr": 0}, "sell": {}, "tile-composite": {"width": 64},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", TUNED)
+def test_every_format_that_is_tuned_times_in_the_first_conversion_only(key, monkeypatch):
+    """The times are random: what a second search would find is another layout."""
+    random, timed, tuning = np.random.default_rng(0), [], Tuning()
+    cls = formats.get(key)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("spmvbench.formats.") and hasattr(module, "seconds"):
+            monkeypatch.setattr(module, "seconds", lambda steps: timed.append(list(steps)) or random.random())
+        if name.startswith("spmvbench.formats.") and hasattr(module, "runner"):  # array operations convert
+            monkeypatch.setattr(module, "runner", lambda a: None)
+    known = Csr.of(spmvbench.load("rmat:8:8"))
+    a = OnDevice(known.shape, known.row_ptr, known.col_idx, known.values)
+    found, counts = [], []
+    with converting_for(EMULATED, tuning=tuning):
+        for warm_up in (True, False, False):
+            tuning.begin(warm_up=warm_up)
+            found.append(cls.converted(a, **TUNED[key]))
+            counts.append(len(timed))
+    assert counts[0] == 0 < counts[1] == counts[2]
+    first, second = (fmt.in_use for fmt in found[1:])
+    assert first == second and first
+    for name, array in found[1].arrays().items():
+        np.testing.assert_array_equal(array, found[2].arrays()[name])
 
 
 @pytest.mark.gpu

@@ -20,7 +20,7 @@ import numpy as np
 
 from spmvbench import formats
 from spmvbench.devices import open_device
-from spmvbench.formats.conversion import converting_for
+from spmvbench.formats.conversion import Tuning, converting_for
 from spmvbench.matrices import sets, sources
 from spmvbench.measure import bounds, operations, protocol, row, stages, timing
 from spmvbench.measure.cases import DTYPES, Settings
@@ -80,14 +80,14 @@ def main(device_name: str, set_name: str, matrices: str, specs: str, dtypes: str
                 task = stages.Task(0, (case,))
                 what = f"{name} {dtype} {case.label}"
                 try:
-                    with converting_for(device.limits):
-                        converted = stages.convert(
-                            context, task, stages.convert_on_host(context, task), stages.IntegerTest(True)
-                        )
+                    tuning = Tuning()
+                    with converting_for(device.limits, tuning=tuning):
+                        host = stages.convert_on_host(context, task)
+                        converted = stages.convert(context, task, host, stages.IntegerTest(True), tuning)
                     start = time.perf_counter()
                     stages.decode(context, task, converted.fmt)
                     spent["decoding"] += time.perf_counter() - start
-                    bound = stages.bind(context, task, converted.fmt, "spmv", warm=True)
+                    bound = stages.bind(context, task, converted, "spmv", warm=True)
                 except (formats.Skip, MemoryError) as refused:
                     print(what, "skipped:", str(refused)[:80])
                     continue

@@ -1,9 +1,11 @@
 """Kernels and conversions with one fault each: every fault is detected, and no other format fails."""
 
 import importlib.util
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,8 +13,10 @@ from scipy import sparse
 
 from spmvbench import formats
 from spmvbench.devices import open_device
+from spmvbench.formats import conversion
+from spmvbench.formats.csr.csr import CsrScalar
 from spmvbench.matrices import sources
-from spmvbench.measure import protocol, reading, timing, worker
+from spmvbench.measure import protocol, reading, stages, timing, worker
 from spmvbench.measure.cases import Settings
 from spmvbench.runner import plan
 
@@ -93,8 +97,10 @@ def check(rows):
 def test_every_planted_fault_is_detected_and_no_other_format_fails(planted, dtype, monkeypatch):
     others = ["csr-scalar", "ell", "coo-atomic"]
     device = open_device("emulated")
-    rows = rows_of([key for pair in zip(planted, others * 9, strict=False) for key in pair], device, dtype, monkeypatch)
-    assert len(rows) == len(planted) + len(others) == 18
+    rows = rows_of(
+        [key for pair in zip(planted, others * 10, strict=False) for key in pair], device, dtype, monkeypatch
+    )
+    assert len(rows) == len(planted) + len(others) == 19
     check(rows)
     assert all(rows[key]["status"] == "wrong" for key in planted if key != "planted-none")
     reasons = {key.removeprefix("planted-"): row.get("reason") for key, row in rows.items()}
@@ -104,6 +110,49 @@ def test_every_planted_fault_is_detected_and_no_other_format_fails(planted, dtyp
     assert reasons["poisons"].startswith("changed the shared values while")
     assert reasons["last-entry"].endswith("exactly (exact integer test)")
     assert reasons["loses-small"].startswith("y[")
+    tested = 'the exact integer test was of {"lanes": 1}, the arrays to be timed are of {"lanes": 2}'
+    assert reasons["retunes"] == tested
+
+
+class Searching(CsrScalar):
+    """CSR that a search gives `lanes`, each time more: from 2 lanes on it loses its last entry."""
+
+    first_found = 1
+    searches: ClassVar[list[int]] = []
+
+    lanes: int
+
+    @classmethod
+    def convert(cls, a, **params):
+        def search():
+            cls.searches.append(cls.first_found + len(cls.searches))
+            return cls.searches[-1]
+
+        return super().convert(a) | {"lanes": conversion.search_once(cls, a, search, lambda: 9)}
+
+    @property
+    def in_use(self):
+        return {"lanes": self.lanes}
+
+    def launches(self, x, y):
+        values = self.values.copy()
+        values[-1] *= self.lanes == 1
+        return super(Searching, replace(self, values=values)).launches(x, y)
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_the_layout_that_is_timed_is_that_of_the_exact_integer_test(first, planted, monkeypatch):
+    """A case searches once, and the row has what it found. The conversion on the device takes NumPy here."""
+    monkeypatch.setattr(stages, "convert_on_host", lambda context, task: stages.HostConversion())
+    formats.register(type("Found", (Searching,), {"key": "searching", "first_found": first, "searches": []}))
+    row = rows_of(["searching"], open_device("emulated"), "f64", monkeypatch)["searching"]
+    assert formats.get("searching").searches == [first]
+    if first == 1:
+        assert row["status"] == "ok", row.get("reason")
+        detail = json.loads(row["detail"])
+        assert detail["lanes"] == 1 and 0 < detail["search_seconds"] < row["t_convert_device"]
+    else:
+        assert row["status"] == "wrong" and row["reason"].endswith("exactly (exact integer test)")
 
 
 @pytest.mark.slow

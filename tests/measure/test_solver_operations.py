@@ -92,7 +92,7 @@ def test_the_hosts_ranks_are_the_solvers():
     n = a.shape[0]
     inverse = operations.power_method.inverse_weights(n, a.indices, a.data, a.dtype)
     assert (inverse == 0).any(), "no vertex dangles"
-    found, bound = solver_references.page_rank(Csr.of(a), np.full(n, 1 / n), inverse, 0.85, 20, 43)
+    ((found, bound),) = solver_references.page_ranks(Csr.of(a), [np.full(n, 1 / n)], inverse, 0.85, 20, 43)
     expected = pagerank(operator(a, format="csr-scalar", device="emulated"), tol=0, maxiter=20).x
     assert (np.abs(found - expected) <= bound).all()
     assert (bound < 1e-12 * found).all()
@@ -106,7 +106,7 @@ def test_ranks_of_many_vertices_are_within_a_fraction_of_their_bound():
     a = Csr.of(sparse.coo_array((np.ones(100), places), (n, n)).tocsr())
     inverse = operations.power_method.inverse_weights(n, a.col_idx, a.values, a.dtype)
     first = rng.uniform(0.5, 1.5, n) / n
-    found, bound = solver_references.page_rank(a, first, inverse, 0.85, 30, 43)
+    ((found, bound),) = solver_references.page_ranks(a, [first], inverse, 0.85, 30, 43)
     matrix, exact = solver_references.matrix_of(a).astype(np.longdouble), first.astype(np.longdouble)
     for _ in range(30):
         held = math.fsum(exact[inverse == 0].astype(float))
@@ -123,6 +123,16 @@ def test_products_by_shares_of_rows_are_those_of_the_whole(monkeypatch):
     x = np.random.default_rng(4).normal(size=(19, 2))
     with solver_references.products(a) as times:
         np.testing.assert_array_equal(times(x), a @ x)
+
+
+def test_rows_are_shared_once_for_all_ranks(monkeypatch):
+    a, inverse = Csr.of(abs(GRAPH.read(0, "")).tocsr()), np.full(GRAPH.read(0, "").shape[0], 0.5)
+    firsts, shared = [np.full(a.rows, 1 / a.rows), np.arange(a.rows) / a.rows**2], []
+    alone = [solver_references.page_ranks(a, [first], inverse, 0.85, 3, 43)[0] for first in firsts]
+    products = solver_references.products
+    monkeypatch.setattr(solver_references, "products", lambda matrix: shared.append(matrix) or products(matrix))
+    np.testing.assert_array_equal(solver_references.page_ranks(a, firsts, inverse, 0.85, 3, 43), alone)
+    assert len(shared) == 1 and not np.array_equal(*alone)
 
 
 @settings(max_examples=30)

@@ -132,6 +132,13 @@ def test_a_build_is_a_folder_a_revision_or_a_run(tmp_path):
     assert not (tmp_path / "precious").exists()
 
 
+def test_only_parameters_are_given_to_the_old_build():
+    worker = ABWorker(open_device("emulated"))
+    worker.a = Csr.of(sparse.csr_array(np.triu(np.ones((9, 9)))))
+    assert worker.load("csr-am", {}, "hot", 0.0) == {"lanes": 8, "block": 128}
+    assert worker.load("csr-gg", {}, "hot", 0.0) == {} and worker.fmt.in_use
+
+
 def test_a_permuted_y_is_verified_in_the_matrix_order():
     worker = ABWorker(open_device("emulated"))
     worker.a = Csr.of(sparse.csr_array(np.triu(np.ones((9, 9)))))

@@ -23,7 +23,7 @@ from spmvbench.formats.arrays import (
     stable_order,
 )
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
-from spmvbench.formats.conversion import seconds
+from spmvbench.formats.conversion import search_once, seconds
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.precision import stored_in
 
@@ -197,6 +197,21 @@ class TileComposite(Format):
         if a.xp is np or not a.nnz or (width and capacity):
             width = width or WIDTHS[1]
             return cls.stored(a, Layout.of(a, width, equal(capacity or LEAST))) | {"width_in_use": width, "times": ()}
+        width, times = search_once(
+            cls, a, lambda: cls.fastest(a, width, capacity), lambda: cls.first_choice(a, width, capacity)
+        )
+        layout = Layout.of(a, width, by_times(times) if times else equal(capacity))
+        return cls.stored(a, layout) | {"width_in_use": width, "times": times}
+
+    @classmethod
+    def first_choice(cls, a: Csr, width: int, capacity: int) -> tuple[int, tuple[int, ...]]:
+        """The width and times that are tried first."""
+        width = width or WIDTHS[0]
+        return width, () if capacity else TIMES[:1] * (len(Layout.starts(a, width)) - 1)
+
+    @classmethod
+    def fastest(cls, a: Csr, width: int, capacity: int) -> tuple[int, tuple[int, ...]]:
+        """The width and, if `capacity` is 0, the times of each tile whose product takes the least time."""
         x, y = a.xp.zeros(a.cols, a.vector_dtype), a.xp.empty(a.rows, a.vector_dtype)
 
         def timed(width: int, found: dict[str, Any]) -> list[float]:
@@ -217,9 +232,7 @@ class TileComposite(Format):
             if best is None or total < best[0]:
                 best = total, tried, times
         assert best is not None
-        _, width, times = best
-        layout = Layout.of(a, width, by_times(times) if times else equal(capacity))
-        return cls.stored(a, layout) | {"width_in_use": width, "times": times}
+        return best[1:]
 
     @property
     def in_use(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv, on_host, stable_order
 from spmvbench.formats.base import Launch, Parameter, ctype, per_thread, register, zero_fill
-from spmvbench.formats.conversion import device_limits, runner, seconds
+from spmvbench.formats.conversion import device_limits, runner, search_once, seconds
 from spmvbench.formats.csr.csr import LANES, LANES_BY_MEAN, CsrArrays, threads_by_lanes
 from spmvbench.formats.csr.rows import ALL, LISTED, Pieces, rows_by_length, rows_launch
 
@@ -68,21 +69,33 @@ class CsrGg(CsrVisited):
         rows, begins = ordered(a.row_lengths, a.row_len_max + 1, [longest + 1 for longest in CLASSES])
         found = super().convert(a) | {"rows": rows}
         x, y = a.xp.zeros(a.cols, a.dtype), a.xp.empty(a.rows, a.dtype)
-        ranges, chosen = [0], list[int]()
-        for number, (begin, end) in enumerate(pairwise((0, *begins, a.rows))):
-            if begin == end:
-                continue
-            lanes = min(max(int(2.0 ** (number + shift)), 1), 32)
-            if tune and not shift and a.xp is not np:
-                fmt = cls.holding(a.shape, found | {"ranges": (), "lanes": ()})
-                part = rows[begin:end]
-                lanes = min(LANES, key=lambda n: seconds([rows_launch(fmt, LISTED, part, x, y, n, 1, False)]))
-            if chosen and chosen[-1] == lanes:
+        classes = [
+            (min(max(int(2.0 ** (number + shift)), 1), 32), begin, end)
+            for number, (begin, end) in enumerate(pairwise((0, *begins, a.rows)))
+            if begin < end
+        ]
+
+        def by_rule() -> list[int]:
+            return [lanes for lanes, _, _ in classes]
+
+        def fastest() -> list[int]:
+            fmt = cls.holding(a.shape, found | {"ranges": (), "lanes": ()})
+
+            def taken(part: Array, lanes: int) -> float:
+                return seconds([rows_launch(fmt, LISTED, part, x, y, lanes, 1, False)])
+
+            return [min(LANES, key=partial(taken, rows[begin:end])) for _, begin, end in classes]
+
+        timed = tune and not shift and a.xp is not np
+        of_classes = search_once(cls, a, fastest, by_rule) if timed else by_rule()
+        ranges, of_ranges = [0], list[int]()
+        for lanes, (_, _, end) in zip(of_classes, classes, strict=True):
+            if of_ranges and of_ranges[-1] == lanes:
                 ranges[-1] = end
             else:
                 ranges.append(end)
-                chosen.append(lanes)
-        return found | {"ranges": tuple(ranges), "lanes": tuple(chosen)}
+                of_ranges.append(lanes)
+        return found | {"ranges": tuple(ranges), "lanes": tuple(of_ranges)}
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         return [
@@ -91,9 +104,13 @@ class CsrGg(CsrVisited):
         ]
 
     @property
-    def detail(self) -> dict[str, Any]:
+    def in_use(self) -> dict[str, Any]:
         rows = zip(self.lanes, np.diff(self.ranges).tolist(), strict=True)
         return {"ranges": ", ".join(f"{held} rows x {lanes}" for lanes, held in rows)}
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return self.in_use
 
 
 BINS = 33  # by powers of two: as many as lengths of rows need

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, nonzero_mask, offsets, round_up
 from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, in_part, per_thread, register
-from spmvbench.formats.conversion import Run, runner, seconds
+from spmvbench.formats.conversion import Run, runner, search_once, seconds
 from spmvbench.formats.dense_blocks.blocks import MarkedTiles, Shape, SortedTiles, best_shape, shapes, tiles_of
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.precision import stored_in
@@ -162,7 +161,6 @@ class Bccoo(Format):
     block_rows: int  # of all slices
     escapes: int  # columns whose difference does not fit, the threads' first left out
     fill: float  # share of the stored values that are entries; 1 if nothing is stored
-    search_seconds: float  # of the conversion that went into timing candidates
 
     @classmethod
     def stacked(cls, a: Csr, h: int, w: int, *_: Any, **params: Any) -> Csr:
@@ -216,10 +214,17 @@ class Bccoo(Format):
     def convert(cls, a: Csr, *, h: int, w: int, tune: bool, **params: Any) -> dict[str, Any]:
         tall = cls.stacked(a, h, w, **params)
         tiles = tiles_of(tall, cls.choices(h, w))
+
+        def by_rule() -> tuple[Plan, Array]:
+            r, c, counts = cls.chosen(tiles, h, w, params["delta"])
+            steps = params["steps"] or steps_for(cls.blocks(counts), len(counts))
+            return Plan(r, c, steps, params["group"] or GROUP), counts
+
         if tune and a.xp is not np and a.nnz:
-            return cls.tuned(a, tiles, h=h, w=w, **params)
-        h, w, counts = cls.chosen(tiles, h, w, params["delta"])
-        plan = Plan(h, w, params["steps"] or steps_for(cls.blocks(counts), len(counts)), params["group"] or GROUP)
+            plan = search_once(cls, a, lambda: cls.tuned(a, tiles, h=h, w=w, **params), lambda: by_rule()[0])
+            counts = tiles.counts(plan.h, plan.w)
+        else:
+            plan, counts = by_rule()
         return cls.assigned(tiles, plan, counts, a.nnz, **params)
 
     @classmethod
@@ -253,27 +258,28 @@ class Bccoo(Format):
             "plan": plan,
             "block_rows": block_rows,
             "fill": nnz / values.size if nnz else 1.0,
-            "search_seconds": 0.0,
         }
 
     @classmethod
-    def tuned(cls, a: Csr, tiles: SortedTiles | MarkedTiles, **params: Any) -> dict[str, Any]:
-        """The fields that `assigned` gives for the plan with the shortest product."""
-        began, cols = time.perf_counter(), tiles.a.cols
+    def tuned(cls, a: Csr, tiles: SortedTiles | MarkedTiles, **params: Any) -> Plan:
+        """The plan with the shortest product."""
+        cols = tiles.a.cols
         x, y = a.xp.zeros(cols, a.vector_dtype), a.xp.empty(a.rows, a.vector_dtype)
         counted = {shape: tiles.counts(*shape) for shape in cls.choices(params["h"], params["w"])}
         size = {shape: cls.read_bytes(a, counts, *shape, params["delta"]) for shape, counts in counted.items()}
-        best, shortest = None, np.inf
+        best: Plan | None = None
+        shortest = np.inf
         for shape in sorted(size, key=lambda shape: size[shape])[:4]:
             for steps in (params["steps"],) if params["steps"] else (8, 16, 32):
                 for group in (params["group"],) if params["group"] else (128, 256):
-                    found = cls.assigned(tiles, Plan(*shape, steps, group), counted[shape], a.nnz, **params)
+                    plan = Plan(*shape, steps, group)
+                    found = cls.assigned(tiles, plan, counted[shape], a.nnz, **params)
                     launches = cls.holding(a.shape, found, **params).launches(x, y)
                     taken = seconds(stored_in(a).launches(launches))
                     if taken < shortest:
-                        best, shortest = found, taken
+                        best, shortest = plan, taken
         assert best is not None
-        return best | {"search_seconds": time.perf_counter() - began}
+        return best
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         xp, plan, across = self.xp, self.plan, self.block_col.shape[2]
@@ -303,12 +309,11 @@ class Bccoo(Format):
 
     @property
     def detail(self) -> dict[str, Any]:
-        """The blocks, how they are distributed, and the part of the conversion's time that the search took."""
+        """The blocks, and how they are distributed."""
         return {
             **self.plan._asdict(),
             "fill": self.fill,
             "narrow": self.narrow,
-            "search_seconds": self.search_seconds,
         }
 
     def by_blocks(self, x: Array, y: Array) -> list[Launch]:

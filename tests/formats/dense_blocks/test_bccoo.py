@@ -170,10 +170,9 @@ def test_the_search_keeps_the_shortest(monkeypatch):
     params = bccoo.PlainBccoo.resolve({"tune": True})
     found = bccoo.PlainBccoo.tuned(a, tiles, **params)
     assert len(timed) == 4 * 3 * 2
-    assert found["plan"] == (3, 1, 32, 128)  # the third number of blocks, the first of threads
-    assert found["search_seconds"] > 0
+    assert found == (3, 1, 32, 128)  # the third number of blocks, the first of threads
     again = bccoo.PlainBccoo.tuned(a, tiles, **params | {"h": 1, "w": 2, "steps": 8, "group": 64})
-    assert again["plan"] == (1, 2, 8, 64)
+    assert again == (1, 2, 8, 64)
 
 
 def test_steps_on_their_way():
