@@ -308,7 +308,8 @@ class Emulated(Device):
         Those of one source together take half of the time. Raises DeviceFault for a source that does not compile.
         """
         missing = defaultdict(list)
-        for source, expression in set(kernels) - self._made.keys():
+        # The difference of the sets would look at all that was ever made, for each launch.
+        for source, expression in {kernel for kernel in kernels if kernel not in self._made}:
             missing[source].append(expression)
         made = self._pool.map(
             lambda source: build.instantiations(kernel_path(source), missing[source], check=self.check), missing

@@ -55,6 +55,7 @@ def _comments(cls: type) -> dict[str, str]:
 
 def describe(cls: type[Format]) -> dict[str, Any]:
     """Everything that a format says of itself, and the files that it is in, ready for JSON."""
+    sources = formats.sources(cls)  # once: it reads the modules of a format and all that they import
     return {
         "key": cls.key,
         "family": cls.family,
@@ -73,10 +74,10 @@ def describe(cls: type[Format]) -> dict[str, Any]:
         "experiment": cls.experiment,
         "project_kernel": cls.project_kernel,
         "alias_of": cls.alias_of,
-        "sources": list(formats.sources(cls)),
+        "sources": list(sources),
         "module": cls.__module__,
         "file": inspect.getfile(cls),
-        "kernel_files": [str(formats.kernel_path(source)) for source in formats.sources(cls)],
+        "kernel_files": [str(formats.kernel_path(source)) for source in sources],
     }
 
 

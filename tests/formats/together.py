@@ -9,12 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from spmvbench import formats
+from spmvbench import formats, paths
 from spmvbench.devices.base import DeviceFault
 from spmvbench.devices.emulated import Emulated
 from spmvbench.formats.base import single_steps
-from tests.formats.representatives import DECIDING
+from tests.formats.representatives import DECIDING, EMULATED
 from tests.kept import contents, keep
+
+
+@cache
+def sources() -> dict[str, list[str]]:
+    """The kernel files that each format may launch: finding them reads hundreds of modules, for each format anew."""
+    files = (path.relative_to(paths.kernels()).as_posix() for path in sorted(paths.kernels().rglob("*.cu")))
+    return keep("sources", (*DECIDING, *files), lambda: {key: formats.sources(formats.get(key)) for key in EMULATED})
 
 
 class Together(Emulated):
@@ -35,7 +42,7 @@ class Together(Emulated):
             kernel = (launch.source, launch.kernel)
             if launch.source not in self._seen and self.lacks([kernel]):
                 self._seen.add(launch.source)
-                users = [key for key in self._keys if launch.source in formats.sources(formats.get(key))]
+                users = [key for key in self._keys if launch.source in sources()[key]]
                 with suppress(DeviceFault):  # where one does not compile, the others are compiled one by one
                     self.precompile(
                         (source, expression)
