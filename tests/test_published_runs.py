@@ -63,11 +63,17 @@ def test_runs_with_labels_of_an_older_version_say_so():
         assert words in " ".join(found["h200-suitesparse"])
 
 
+WITH_REAL_MATRICES = (
+    *("suitesparse", "applications", "irregular", "orders"),
+    *("tilespmspv", "-like", "fastload", "stand-ins"),
+)
+
+
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_the_command_that_measured_it_works_from_a_clone(run, command, monkeypatch, request):
     monkeypatch.chdir(ROOT)
     (words,) = commands(run, "run")
-    if run.name.endswith(("suitesparse", "applications", "irregular", "orders", "tilespmspv", "-like", "fastload", "stand-ins")):
+    if run.name.endswith(WITH_REAL_MATRICES):
         request.getfixturevalue("mirror")
     result = command("run", *words, "--results", "/nowhere", "--dry-run")
     assert result.code == 0, result.err
