@@ -20,7 +20,7 @@ from spmvbench.analysis.ab import THRESHOLD
 from spmvbench.analysis.cases import hot, latest_cases, verified
 from spmvbench.analysis.orders import gains
 from spmvbench.analysis.ranking import mean_slowdowns
-from spmvbench.reports import in_page
+from spmvbench.reports import in_page, published
 from spmvbench.reports.irregular import VENDOR, gflops, rows_of
 from spmvbench.rows import store
 
@@ -44,7 +44,6 @@ NOT_ROWS = {
     ("docs/operator.md", "Matrix"): "a separate measurement, tests/solvers/overhead.py",
     ("docs/operator.md", "Pattern"): "a separate measurement, tests/solvers/overhead.py",
     ("docs/reproduce.md", "Key"): "a separate measurement, as the page says",
-    ("docs/rivals.md", "Program"): "rows that are not published yet, as the page says",
     ("docs/values.md", "Values"): "facts of the types",
 }
 WRITTEN = ("docs/advice.md",)  # as a whole, which tests/advice/test_advice.py compares
@@ -291,6 +290,29 @@ def test_what_is_said_of_conjugate_gradients_follows_from_the_run():
         found["vendor"].append(round(iteration["cusparse-csr-alg1"], 1))
         found["shares"] += [round(100 * (spmv / iteration).min()), round(100 * (spmv / iteration).max())]
     assert said_of == found
+
+
+def test_what_is_said_of_formats_beside_programs_follows_from_rows():
+    page, public = "docs/rivals.md", published.programs().rows.set_index(["program", "matrix", "dtype"])["gflops"]
+    rows = verified_rows("h200-all").set_index(["label", "name", "dtype"])
+    dense = "denserow:1000000", "f32"
+    ours, program = rows.loc["coo-flat", *dense], public["cusparse-new-coo-alg1", *dense]
+    assert said(page, r"it has (\d+) GFLOPS, the program (\d+), and the bound is (\d+)\.") == [
+        round(value) for value in (ours["gflops"], program, ours["bound_gflops"])
+    ]
+    (slower,) = [table for table in tables(read(page)) if cells(table[0])[-1] == "Of bound"]
+    explained = "cusparse", "sell-petsc"  # by the library, and by the rule
+    shares = [float(cells(line)[-1]) for line in slower[2:] if not cells(line)[2].startswith(explained)]
+    assert said(page, r"reach ([\d.]+) of their bound at most") == [round(max(shares), 2)]
+    rows = verified_rows("h200-headline").set_index(["label", "name"])
+    for pattern, labels in (
+        (r"equal length, and converts in ([\d.]+) to ([\d.]+) ms", ["sell-petsc"]),
+        (r"row lengths, and convert in ([\d.]+) to ([\d.]+) ms", ["csr-lrb", "cusparse-coo-alg2"]),
+    ):
+        times = 1e3 * rows.loc[labels, "t_convert_device"]
+        assert said(page, pattern) == [round(times.min(), 1), round(times.max(), 1)]
+    stored = [round(rows.loc[(label, "pde:200"), "bytes_per_nnz"], 1) for label in ("csr-ans", "bit8x4-dict")]
+    assert said(page, r"([\d.]+) bytes per entry on pde:200, .* stores it in ([\d.]+\d)") == stored
 
 
 def test_verdicts_of_ab_comparisons_are_those_of_the_pairs():

@@ -7,23 +7,26 @@ import pandas as pd
 from spmvbench.analysis.cases import hot, of_one_operation, verified
 
 BEST = "best of all"  # in place of a program: the fastest of all programs, beside the fastest format
-COLUMNS = ["setting", "program", "title", "matrix", "label", "ours", "theirs", "ratio"]
+COLUMNS = ["setting", "program", "title", "matrix", "label", "ours", "bound", "theirs", "ratio"]
 
 
 def beside(rows: pd.DataFrame, programs: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
     """One row for each setting, program and matrix with a figure of both.
 
     rows: as `latest_cases`, of the GPU that `measured` is of. programs: program, title and the label that has the same
-    storage and kernel. measured: program, matrix (a name without its group), dtype and gflops; hot, y = A x.
+    storage; of several programs with one title the fastest on a matrix counts. measured: program, matrix (a name
+    without its group), dtype and gflops; hot, y = A x.
 
-    Columns: setting; program; title; matrix; label; ours, theirs: GFLOPS; ratio: ours / theirs. The program BEST is the
-    fastest of all in `measured`; beside it is the fastest format that stores every value.
+    Columns: setting; program; title; matrix; label; ours, theirs: GFLOPS; bound: that of the format; ratio: ours /
+    theirs. The program BEST is the fastest of all in `measured`; beside it is the fastest format that stores every
+    value.
     """
     rows = verified(hot(of_one_operation(rows)))
-    ours = rows[["setting", "dtype", "name", "label", "gflops", "compresses_values"]]
-    ours = ours.rename(columns={"name": "matrix", "gflops": "ours"})
+    ours = rows[["setting", "dtype", "name", "label", "gflops", "bound_gflops", "compresses_values"]]
+    ours = ours.rename(columns={"name": "matrix", "gflops": "ours", "bound_gflops": "bound"})
     theirs = measured.rename(columns={"gflops": "theirs"})
-    same = theirs.merge(programs, on="program").merge(ours, on=["label", "dtype", "matrix"])
+    same = programs.merge(theirs, on="program").merge(ours, on=["label", "dtype", "matrix"])
+    same = same.loc[same.groupby(["title", "setting", "matrix"], observed=True)["theirs"].idxmax().sort_values()]
     whole = ours[~ours["compresses_values"].fillna(False).astype(bool)]
     fastest = whole.sort_values("ours").drop_duplicates(["setting", "matrix"], keep="last")
     top = theirs.groupby(["matrix", "dtype"], as_index=False)["theirs"].max()

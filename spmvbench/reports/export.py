@@ -133,8 +133,8 @@ def _products(rows: pd.DataFrame) -> list[Table]:
     return [tables.products(found)]
 
 
-def _rivals(rows: pd.DataFrame) -> list[Table]:
-    """Raises ValueError if there is nothing to compare with."""
+def rivals(rows: pd.DataFrame) -> list[Table]:
+    """The table `rivals`, one for each setting. Raises ValueError if there is nothing to compare with."""
     public = published.programs()
     rows = latest_cases(rows[rows["device_name"] == public.gpu])
     found = beside(rows, public.programs, public.rows)
@@ -148,7 +148,7 @@ _TABLES: Mapping[str, Callable[[pd.DataFrame], list[Table]]] = {
     "formats": _formats,
     "matrices": _matrices,
     "products": _products,
-    "rivals": _rivals,
+    "rivals": rivals,
     "programs": _programs,
     "reasons": lambda rows: [tables.reasons(latest_cases(rows))],
 }

@@ -92,8 +92,9 @@ def get(name: str) -> Published:
 class Programs:
     """What public programs reach on one GPU, all timed by one driver: configs/published/programs.
 
-    gpu: the name of the device. programs: columns program, title, and label, that of the format with the same storage
-    and kernel. rows: program, matrix (a name without its group), dtype, gflops; hot, y = A x, verified.
+    gpu: the name of the device. programs: columns program, title, and label, that of the format with the same storage;
+    a title of several programs is the fastest of them. rows: program, matrix (a name without its group), dtype, gflops;
+    hot, y = A x, verified.
     """
 
     gpu: str

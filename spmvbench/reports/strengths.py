@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from spmvbench.analysis.cases import latest_cases
+from spmvbench.analysis.cases import latest_cases, verified
 from spmvbench.analysis.strengths import EVERY, strengths
 from spmvbench.reports import in_page
 from spmvbench.rows import store
@@ -30,10 +30,11 @@ FEWEST = 2  # matrices of a structure, for it to be named
 def paragraph(rows: pd.DataFrame, labels: Sequence[str] = FORMATS) -> str:
     """Sentences on each of the formats, the best first, for every setting of some runs.
 
-    rows: as they are stored. A format without verified rows is named as such; a structure with fewer than FEWEST
-    matrices that the format holds is left out.
+    rows: as they are stored. A format without verified rows is named as such, and so is one that stores fewer values
+    wherever it is verified; a structure with fewer than FEWEST matrices that the format holds is left out.
     """
-    found = strengths(latest_cases(rows), labels)
+    cases = latest_cases(rows)
+    found = strengths(cases, labels)
     texts = []
     for setting, part in found.groupby("setting", sort=False):
         every = part[part["structure"] == EVERY].sort_values("share", ascending=False)
@@ -41,8 +42,14 @@ def paragraph(rows: pd.DataFrame, labels: Sequence[str] = FORMATS) -> str:
         if held.empty:
             continue
         sentences = [_sentence(row, part[part["label"] == row["label"]]) for row in held.to_dict("records")]
-        if missing := [f"`{label}`" for label in labels if label not in set(held["label"])]:
-            sentences.append(f"No verified rows: {', '.join(missing)}.")
+        timed = set(verified(cases[cases["setting"] == setting])["label"])
+        missing = [label for label in labels if label not in set(held["label"])]
+        for text, names in (
+            ("Not compared, because they store fewer values than the matrix has", [n for n in missing if n in timed]),
+            ("No verified rows", [name for name in missing if name not in timed]),
+        ):
+            if names:
+                sentences.append(f"{text}: {', '.join(f'`{name}`' for name in names)}.")
         texts.append(f"In {setting}, on {every['matrices'].iloc[0]} matrices: {' '.join(sentences)}")
     return "\n\n".join(texts) or NOTHING
 
@@ -56,8 +63,9 @@ def _sentence(every: dict[str, Any], part: pd.DataFrame) -> str:
         text += f", {shares[0]}"
     elif len(kinds):
         text += f", from {shares[0]} to {shares[-1]}"
-    text += f"; it is the first of these on {every['first']}"
-    return text + (f" and within 5 % of all on {every['near']}." if every["near"] else ".")
+    counts = [f"the first of these on {every['first']}"] if every["first"] else []
+    counts += [f"within 5 % of all on {every['near']}"] if every["near"] else []
+    return text + (f"; it is {' and '.join(counts)}." if counts else ".")
 
 
 def main(given: Sequence[str] | None = None) -> None:

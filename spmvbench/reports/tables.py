@@ -354,7 +354,7 @@ def rivals(setting: str, found: pd.DataFrame) -> Table:
         return Cell(f"{text} {case.label}" if case.program == BEST else text, _key(case.ratio), best=case.ratio >= 1)
 
     rows = []
-    for (_, title), part in found.groupby(["program", "title"], sort=False):
+    for title, part in found.groupby("title", sort=False):
         held = {case.matrix: cell(case) for case in part.itertuples()}
         label = part["label"].iloc[0] if part["label"].nunique() == 1 else NONE
         rows.append([Cell(title, title), Cell(label, label), *(held.get(matrix, Cell("", "")) for matrix in matrices)])

@@ -18,6 +18,7 @@ def run(**columns):
     rows = [("a", "ell", 120.0, False), ("a", "csr5[sigma=4]", 75.0, False), ("a", "row-patterns", 900.0, True)]
     found = pd.DataFrame(rows, columns=["name", "label", "gflops", "compresses_values"])
     settings = pd.Categorical(["f64 hot"] * len(rows))
+    found = found.assign(bound_gflops=2 * found["gflops"])
     return found.assign(setting=settings, dtype="f64", op="spmv", mode="hot", order="", status="ok", **columns)
 
 
@@ -34,6 +35,12 @@ def test_a_program_is_beside_the_format_of_its_label_and_type():
         ["Q", "csr5[sigma=4]", "75 / 150 = 0.50"],
     ]
     assert [row[2].best for row in table.rows] == [False, True, False]
+
+
+def test_of_programs_with_one_title_the_fastest_on_a_matrix_counts():
+    programs = PROGRAMS.assign(title="P", label="ell")
+    (found,) = beside(run(), programs, MEASURED).query("title == 'P'").to_dict("records")
+    assert (found["program"], found["ours"], found["theirs"], found["bound"]) == ("q", 120, 150, 240)
 
 
 def test_failed_rows_and_other_types_are_beside_nothing():

@@ -67,6 +67,10 @@ def test_the_sentences_follow_from_the_rows(some):
         "No verified rows: `mbsr`."
     )
     assert report.paragraph(some, ["mbsr"]) == report.NOTHING
+    text = report.paragraph(some, ["amb", "dia", "row-patterns", "mbsr"])
+    assert "`dia` has 0.63 of the fastest format's rate on the 3 that it holds, 1.00 on diagonals; it is " in text
+    assert text.endswith("fewer values than the matrix has: `row-patterns`. No verified rows: `mbsr`.")
+    assert "`amb`" in text and report.paragraph(some[some["label"] != "cb"], ["amb", "cb"]).count("; it is") == 1
 
 
 def test_the_formats_are_known():
