@@ -79,7 +79,7 @@ format; (names) are not in its Table 2.
 
 - A: all of it, from the paper or the authors' code.
 - B: all of it as far as the sources say. What they leave open is our reading, which the last column quotes.
-- C: a part is missing, which the table names.
+- C: a part is missing, which the table names with the reason.
 
 {count}.
 
