@@ -43,7 +43,6 @@ NOT_ROWS = {
     ("docs/operator.md", ""): "a separate measurement, tests/solvers/overhead.py",
     ("docs/operator.md", "Matrix"): "a separate measurement, tests/solvers/overhead.py",
     ("docs/operator.md", "Pattern"): "a separate measurement, tests/solvers/overhead.py",
-    ("docs/reproduce.md", "Key"): "a separate measurement, as the page says",
     ("docs/values.md", "Values"): "facts of the types",
 }
 WRITTEN = ("docs/advice.md",)  # as a whole, which tests/advice/test_advice.py compares

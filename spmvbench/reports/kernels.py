@@ -1,0 +1,60 @@
+"""The table of both kernels in docs/reproduce.md: the time of `kernel=paper` over that of the default.
+
+``python -m spmvbench.reports.kernels RUN... --page docs/reproduce.md`` makes it from the rows of runs and writes it
+into the page, between two comments.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from spmvbench.analysis.cases import hot, latest_cases, verified
+from spmvbench.analysis.coverage import geometric_mean
+from spmvbench.analysis.speedup import pair_speedups
+from spmvbench.errors import UsageError
+from spmvbench.reports import export, in_page
+from spmvbench.reports.tables import Column, number, table
+from spmvbench.rows import store
+
+MODULE = "spmvbench.reports.kernels"
+COLUMNS = [
+    Column("label", "Key"),
+    Column("setting", "Setting"),
+    Column("matrices", "Matrices", number),
+    Column("mean", "Mean", number, "geometric mean of the time of kernel=paper over that of the default"),
+    Column("least", "Least", number),
+    Column("most", "Most", number),
+]
+
+
+def ratios(rows: pd.DataFrame) -> pd.DataFrame:
+    """Time of `kernel=paper` over that of the default, by key and setting: the fields of COLUMNS.
+
+    rows: as they are stored; verified hot ones of matrices with both count. Raises UsageError if there are none.
+    """
+    rows = verified(hot(latest_cases(rows)))
+    labels = set(rows["label"])
+    pairs = [(label, f"{label}[kernel=paper]") for label in sorted(labels) if f"{label}[kernel=paper]" in labels]
+    if not pairs:
+        raise UsageError("the runs have no verified rows of a format with both kernels")
+    by_key = pair_speedups(rows, pairs).groupby(["setting", "label"], observed=True)["speedup"]
+    return by_key.agg(matrices="size", mean=geometric_mean, least="min", most="max").reset_index()
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Print the table, or write it into a page."""
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run, by its name in results/ or its folder")
+    parser.add_argument("--page", type=Path, help="the page that holds the table, such as docs/reproduce.md")
+    options = parser.parse_args(given)
+    found = ratios(pd.concat([store.load(run) for run in options.runs], ignore_index=True))
+    made = table("Time of kernel=paper over that of the default", found, COLUMNS)
+    in_page.put(options.page, export.written([made], "markdown").rstrip("\n"), MODULE)
+
+
+if __name__ == "__main__":
+    main()
