@@ -44,7 +44,8 @@ HEAD = """# Formats
 {count} formats in {families} families run here. The survey by Filippone et al. (2017) lists {all} names in its Table 2;
 {built} of them run here: {shares}. `spmvbench formats --survey` prints every name with the formats that run it.
 Of {recent} exact storages and kernels for GPUs in the lists and papers since, {recent_built} run here;
-`spmvbench formats --recent` prints them, and why the others do not.
+`spmvbench formats --recent` prints them, and why the others do not. [Formats beside their authors'
+programs](../rivals.md) has their times, and says what they are good for.
 [Grades](grades.md) says what each paper adds, and what of it is our reading.
 
 | Family | Formats | Keys |
