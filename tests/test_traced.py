@@ -127,9 +127,14 @@ def test_every_table_of_numbers_is_traced_or_says_where_it_is_from():
     )
 
 
-def test_every_published_run_is_listed():
-    listed = re.findall(r"^\| \[([\w-]+)\]\(\.\./results/published/\1\) \|", read("docs/results.md"), re.MULTILINE)
-    assert sorted(listed) == RUNS
+def test_every_published_run_is_listed_with_its_date():
+    line = r"^\| \[([\w-]+)\]\(\.\./results/published/\1\) \| .* \| ([\d-]+) \|$"
+    listed = dict(re.findall(line, read("docs/results.md"), re.MULTILINE))
+    known = {run: store.environment(PUBLISHED / run)["sessions"] for run in RUNS}
+    assert listed == {run: min(session["started"] for session in known[run])[:10] for run in RUNS}
+    old = {run for run in RUNS if min(session["started"] for session in known[run]) < "2026-11-22T16:00"}
+    (said_of,) = re.findall(r"([^.]*) are\s+from before rounds began with an empty L2", read("docs/results.md"))
+    assert set(re.findall(r"`([\w-]+)`", said_of)) == old
 
 
 @pytest.mark.parametrize("page", ["docs/cluster.md", "results/published/h200-scaling/README.md"])
