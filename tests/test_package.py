@@ -91,13 +91,14 @@ def hatch(folder, *args):
 
 
 def test_version_comes_from_tags_or_does_without(tmp_path):
-    """In a clone with a tag, behind it, without any; from an sdist, and from files without a history."""
+    """In a clone with a tag, behind it, without any; from an archive, an sdist, and files without a history."""
 
     def git(*args):
         who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
         subprocess.run(["git", *who, *args], cwd=tmp_path / "clone", check=True, capture_output=True)
 
-    for file in ("pyproject.toml", "README.md", "LICENSE", "spmvbench/__init__.py"):
+    files = ("pyproject.toml", "README.md", "LICENSE", "spmvbench/__init__.py", ".gitattributes", ".git_archival.txt")
+    for file in files:
         (tmp_path / "clone" / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, tmp_path / "clone" / file)
     clone = tmp_path / "clone"
@@ -108,6 +109,10 @@ def test_version_comes_from_tags_or_does_without(tmp_path):
     assert re.fullmatch(r"0\.1\S*\.dev1\+g\w+", hatch(clone, "version"))
     git("tag", "v1.2.3")
     assert hatch(clone, "version") == "1.2.3"
+    git("archive", "--output", tmp_path / "archive.tar", "HEAD")
+    with tarfile.open(tmp_path / "archive.tar") as tar:
+        tar.extractall(tmp_path / "archive", filter="data")
+    assert hatch(tmp_path / "archive", "version") == "1.2.3"
     hatch(clone, "build", "--target", "sdist")
     (sdist,) = (clone / "dist").glob("*.tar.gz")
     with tarfile.open(sdist) as tar:

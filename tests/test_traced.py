@@ -125,9 +125,14 @@ def test_every_table_of_numbers_is_traced_or_says_where_it_is_from():
     )
 
 
-def test_every_published_run_is_listed():
-    listed = re.findall(r"^\| \[([\w-]+)\]\(\.\./results/published/\1\) \|", read("docs/results.md"), re.MULTILINE)
-    assert sorted(listed) == RUNS
+def test_every_published_run_is_listed_with_its_date():
+    line = r"^\| \[([\w-]+)\]\(\.\./results/published/\1\) \| .* \| ([\d-]+) \|$"
+    listed = dict(re.findall(line, read("docs/results.md"), re.MULTILINE))
+    known = {run: store.environment(PUBLISHED / run)["sessions"] for run in RUNS}
+    assert listed == {run: min(session["started"] for session in known[run])[:10] for run in RUNS}
+    old = {run for run in RUNS if min(session["started"] for session in known[run]) < "2026-11-22T16:00"}
+    (said_of,) = re.findall(r"([^.]*) are\s+from before rounds began with an empty L2", read("docs/results.md"))
+    assert set(re.findall(r"`([\w-]+)`", said_of)) == old
 
 
 @pytest.mark.parametrize("page", ["docs/cluster.md", "results/published/h200-scaling/README.md"])
@@ -245,6 +250,115 @@ class TestIrregularAccess:
         assert list(first.index[:3]) == ["irregular", "ell-warp-k2", "csr-adaptive-l"]
         pattern = r"\[mean slowdown\]\(\S+\) is ([\d.]+); that of ell-warp-k2 and csr-adaptive-l is ([\d.]+)\."
         assert said(self.page, pattern) == [first.iloc[0], first.iloc[1]] and first.iloc[1] == first.iloc[2]
+
+
+class TestSpeed:
+    """Statements of docs/speed.md beside its tables."""
+
+    page = "docs/speed.md"
+
+    def test_cells_that_are_done(self):
+        lines = [cells(line) for line in read(self.page).splitlines() if line.count("|") == 12][2:]
+        done = [line[:2] for line in lines if "**" in line[5] and "**" in line[6] + line[9]]
+        assert said(self.page, r"That is (\d+) of (\d+)\.") == [len(done), len(lines)]
+        assert {tuple(cell) for cell in done} == {
+            *((matrix, dtype) for matrix in ("fem:40:3", "fem:60:3") for dtype in ("f64", "f32")),
+            *((matrix, "f32") for matrix in ("pde:100", "pde:200")),
+        }
+
+    def test_bytes_bound_the_stencils(self):
+        rows = verified_rows("h200-headline").set_index(["name", "label"])
+        found = rows.loc[[("pde:100", "crsd[kernel=paper]"), ("pde:200", "brcsd")]]
+        pattern = (
+            r"take ([\d.]+) and ([\d.]+) bytes per entry, .{,40} at (\d),(\d+) and (\d),(\d+) GB/s, .*? (\d),(\d+)\."
+        )
+        read_at = store.environment(PUBLISHED / "h200-headline")["sessions"][0]["read_bandwidth_gbps"]
+        rates = [part for rate in (*found["gbps"], read_at) for part in divmod(round(rate), 1000)]
+        assert said(self.page, pattern) == [*found["bytes_per_nnz"].round(2), *rates]
+
+    def test_rates_on_the_larger_graph(self):
+        best = gflops(rows_of(PUBLISHED, "h200-irregular")).loc["synthetic/rmat:22:16"].max(axis=1).round()
+        assert said(self.page, r"on rmat:22:16 (\d+) of 340, and (\d+) of 450") == list(best[["f64", "f32"]])
+
+    def test_dense_row_in_single_precision(self):
+        best = verified_rows("h200-long-rows-f32")["gflops"].nlargest(4).round()
+        assert said(self.page, r"four formats are within 3 % of each other \((\d+) to (\d+)\)") == [
+            best.min(),
+            best.max(),
+        ]
+        assert best.max() / best.min() < 1.03
+
+    def test_searches(self):
+        rows = pd.concat([verified_rows(run) for run in ("h200-bfs", "h200-tilespmspv")])
+        rows = rows[rows["op"].str.startswith("bfs")].assign(ms=lambda rows: 1e3 * rows["t_median"])
+        matrices = ["fem:40:3", "poisson2d:1024", "rmat:20:16", "uniform:1048576:12"]
+        programs = pd.read_csv(ROOT / "configs" / "published" / "speed" / "searches.csv").groupby("matrix")["us"].min()
+        first = rows[rows["op"] == "bfs@0"].groupby("name")["ms"].min()
+        pattern = r"takes ([\d.]+) ms on fem.{,14} ([\d.]+) on pois.{,20} ([\d.]+) on rmat.{,14} ([\d.]+) on uniform"
+        assert said(self.page, pattern) == [float(f"{value:.3g}") for value in first[matrices]]
+        pattern = r"BLEST takes ([\d.]+), ([\d.]+), ([\d.]+) and ([\d.]+) ms"
+        assert said(self.page, pattern) == [float(f"{value / 1e3:.3g}") for value in programs[matrices]]
+        mean_ms = rows.groupby(["name", "label"])["ms"].mean()
+        for matrix, label in (("fem:40:3", "bfs-merged"), ("poisson2d:1024", "bfs-push")):
+            assert mean_ms[matrix].idxmin() == label
+            known = said(self.page, rf"{matrix}\*\*: ([\d.]+) ms in `{label}`")
+            assert known == [float(f"{mean_ms[matrix, label]:.3g}")]
+        grid = rows[(rows["name"] == "poisson2d:1024") & (rows["label"] == "bfs-push")]
+        detail = grid.set_index("op")["detail"].map(json.loads)
+        levels = np.array([of["levels"] for of in detail])
+        each = 1e3 * grid["ms"].to_numpy() / levels
+        pattern = r"(\d),(\d+) to (\d),(\d+) levels, and a level takes ([\d.]+) to ([\d.]+) microseconds"
+        ends = [*divmod(levels.min(), 1000), *divmod(levels.max(), 1000), each.min().round(1), each.max().round(1)]
+        assert said(self.page, pattern) == ends
+        found = detail["bfs@0"]["level_found"]
+        assert said(self.page, r"a level has (\d+) to (\d),(\d+) vertices") == [min(found), *divmod(max(found), 1000)]
+
+    def test_small_matrices(self):
+        rows = verified_rows("h200-suitesparse").query("nnz < 1_000_000")
+        overhead = store.environment(PUBLISHED / "h200-suitesparse")["sessions"][0]["launch_overhead"]["hot"]
+        least = rows["t_median"].min()
+        pattern = r"No time is below ([\d.]+) microseconds, which is ([\d.]+) launch overheads"
+        assert said(self.page, pattern) == [round(1e6 * least, 1), round(least / overhead, 1)]
+        best = rows.loc[rows.groupby(["group", "name"])["t_median"].idxmin()]
+        assert said(self.page, r"read and write (\d+) GB/s in the median") == [round(best["gbps"].median())]
+        several = best[best["launches"] > 1]
+        assert len(several) == 2 and several["row_len_max"].min() > 256
+        largest = (12 * rows["nnz"] + 4 * rows["rows"]).max() / 1e6
+        assert said(self.page, r"largest of these matrices takes (\d+) MB in CSR") == [round(largest)]
+
+    def test_how_long_a_run_takes(self):
+        def first(run):
+            """Seconds from an invocation's start to its first row."""
+            begun = pd.Timestamp(store.environment(PUBLISHED / run)["sessions"][0]["started"])
+            row = store.load(PUBLISHED / run).sort_values("started_at").iloc[0]
+            return round((pd.Timestamp(row["started_at"]) - begun).total_seconds() + row["t_case"], 1)
+
+        session = store.environment(PUBLISHED / "h200-headline")["sessions"][0]
+        seconds, wall = session["seconds"], pd.Timestamp(session["ended"]) - pd.Timestamp(session["started"])
+        pattern = r"First row\*\*: ([\d.]+) s if .{,90} 180 labels, ([\d.]+) s"
+        assert said(self.page, pattern) == [first("h200-headline"), round(seconds["precompiling"], 1)]
+        pattern = r"it is ([\d.]+) s in \[h200-long-rows\].{,60} ([\d.]+) s in .{,150} On two GPUs it is ([\d.]+) s"
+        assert said(self.page, pattern) == [first(run) for run in ("h200-long-rows", "h200-orders", "h200-scaling")]
+        pattern = r"(\d),(\d+) cases in (\d+) s with nothing compiled, ([\d.]+) in a second"
+        took = wall.total_seconds()
+        assert said(self.page, pattern) == [
+            *divmod(session["rows"], 1000),
+            round(took),
+            round(session["rows"] / took, 1),
+        ]
+        pattern = (
+            r"take (\d+) s, those .{,80} (\d+) s, timing (\d+) s, the start (\d+) s, checks after timing (\d+) s, "
+        )
+        pattern += r"compilation for single cases (\d+) s, decoding (\d+) s"
+        names = "converting on the device", "converting the integer matrix", "timing", "starting", "checking again"
+        known = seconds | {"timing": seconds["timing hot"] + seconds["timing hot while x changes"]}
+        assert said(self.page, pattern) == [round(known[name]) for name in (*names, "compiling", "decoding")]
+        rows = store.load(PUBLISHED / "h200-headline")
+        tuned = rows.loc[rows["label"] == "tile-composite", "t_case"].sum()
+        assert said(self.page, r"`tile-composite`, takes (\d+) s") == [round(tuned)]
+        known = json.loads((PUBLISHED / "h200-scaling" / "scaling.json").read_text(encoding="utf-8"))["runs"]
+        longer = [of["command"] - of["wall"] for of in known.values()]
+        assert said(self.page, r"the command took (\d+) s longer than its record") == [round(mean(longer))]
 
 
 def test_numbers_of_programs_and_matrices_on_the_first_page():

@@ -126,7 +126,8 @@ def names(bundle: Bundle) -> Iterator[Finding]:
     missing = where(rows, lambda row: not _installed(row) and bool(sources.known(row.format, row.source_hash)))
     by_source = rows.groupby(["format", "source_hash"])["family"].transform("nunique") > 1
     text = "label, family and other properties are those of the format's source"
-    yield from check_rows("names", rows, wrong | by_source.to_numpy(bool), text, missing)
+    why = "measured with other revisions of their formats"
+    yield from check_rows("names", rows, wrong | by_source.to_numpy(bool), text, missing, why)
 
 
 @cache

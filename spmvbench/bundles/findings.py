@@ -14,6 +14,7 @@ import pandas as pd
 
 PASSED, FAILED, OPEN, NOTE = "passed", "FAILED", "open", "note"
 LISTED = 5
+LACKING = "which lack the columns"  # why rows cannot be verified
 Flags = npt.NDArray[np.bool_]
 
 
@@ -90,11 +91,11 @@ def cases(rows: pd.DataFrame) -> str:
 
 
 def check_rows(
-    check: str, rows: pd.DataFrame, bad: Flags, what: str, unknown: Flags | None = None
+    check: str, rows: pd.DataFrame, bad: Flags, what: str, unknown: Flags | None = None, why: str = LACKING
 ) -> Iterator[Finding]:
     """Findings of one rule over rows: FAILED with the first bad rows, OPEN with the number of unknown ones.
 
-    bad, unknown: (rows,). unknown: rows without the data that the rule needs. PASSED if all others obey the rule.
+    bad, unknown: (rows,). unknown: rows that the rule cannot judge, for the reason `why`. PASSED if all others obey it.
     """
     wrong = np.asarray(bad, dtype=bool)
     missing = np.zeros(len(rows), bool) if unknown is None else np.asarray(unknown, dtype=bool) & ~wrong
@@ -105,5 +106,5 @@ def check_rows(
     elif len(rows) > missing.sum():
         yield Finding(check, PASSED, f"{what}: {len(rows) - int(missing.sum())} rows")
     if missing.any():
-        text = f"{what}: cannot be verified of {int(missing.sum())} of {len(rows)} rows, which lack the columns"
+        text = f"{what}: cannot be verified of {int(missing.sum())} of {len(rows)} rows, {why}"
         yield Finding(check, OPEN, text)

@@ -100,10 +100,11 @@ def _echo_others(table: pd.DataFrame, every: bool) -> None:
 def command(before: str, after: str, formats: str | None, threshold: float | None, every: bool, results: str) -> int:
     """Compare two runs case by case: matrix, format, type, mode, operation and kind of device.
 
-    BEFORE and AFTER are names under results/ or folders. The ratio of the medians, after divided by before, has an
-    interval made of the samples' spread (95 % of each median) and the threshold. A case is slower or faster if the
-    interval excludes 1, the same if the samples' part of the interval is within the threshold, else undecided. Among
-    many cases of identical builds a few exceed the threshold by chance: measure those again, or use the summary.
+    BEFORE and AFTER are names under results/ or results/published, or folders. The ratio of the medians, after
+    divided by before, has an interval made of the samples' spread (95 % of each median) and the threshold. A case is
+    slower or faster if the interval excludes 1, the same if the samples' part of the interval is within the threshold,
+    else undecided. Among many cases of identical builds a few exceed the threshold by chance: measure those again, or
+    use the summary.
 
     \b
     Exit code:  0  no case is slower; it may be faster, the same or undecided
@@ -113,11 +114,11 @@ def command(before: str, after: str, formats: str | None, threshold: float | Non
                 2  the command is wrong, 1 a run cannot be read
     """  # noqa: D301 - click wants the bare control character
     from spmvbench.analysis import compare as analysis
-    from spmvbench.cli.report import rows_of
+    from spmvbench.cli.report import folder_of, rows_of
     from spmvbench.measure.timing import median_interval
     from spmvbench.rows import store
 
-    folders = [store.folder(run, results) for run in (before, after)]
+    folders = [folder_of(run, results) for run in (before, after)]
     if folders[0].samefile(folders[1]):
         raise UsageError(f"{before} and {after} are the same run: name two")
     invocations = [store.environment(folder)["sessions"] for folder in folders]

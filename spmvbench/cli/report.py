@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -289,7 +289,7 @@ def _write(
             if rows.empty:
                 raise UsageError(f"no row has {column} {' or '.join(chosen)}: there is {', '.join(present)}")
     rows = _once(rows)
-    other = None if beside is None else _other_run(beside, folders[0].parent)
+    other = None if beside is None else folder_of(beside, folders[0].parent)
     second_card = None
     if other is not None:
         from spmvbench.reports import cards
@@ -358,14 +358,19 @@ def _write(
     return report.page
 
 
-def _other_run(run: str, results: Path) -> Path:
-    """The folder of another run, by its folder, or its name beside these rows or among the published runs."""
+def folder_of(run: str, results: Path | str) -> Path:
+    """The folder of a run to compare with, by its folder, or its name in `results` or among the published runs.
+
+    Raises UsageError if there is none.
+    """
     from spmvbench.rows import store
 
     try:
         return store.folder(run, results)
     except UsageError:
-        return store.folder(run, PUBLISHED)
+        with suppress(UsageError):
+            return store.folder(run, PUBLISHED)
+        raise
 
 
 def _echo_cards(over: pd.DataFrame, here: str, there: str, bandwidths: float) -> None:

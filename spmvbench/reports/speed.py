@@ -85,7 +85,7 @@ def _fastest(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
 
 
 def markdown(found: pd.DataFrame) -> str:
-    """The table for the page; ratios and shares that reach their aim are bold."""
+    """The table for the page; rates, ratios and shares that reach their aim are bold."""
     lines = [f"| {' | '.join(HEAD)} |", f"| {' | '.join('---:' if name in NUMBERS else '---' for name in HEAD)} |"]
     for row in found.to_dict("records"):
         cells = [
@@ -94,7 +94,7 @@ def markdown(found: pd.DataFrame) -> str:
             row["program"],
             _number(row["public"]),
             f"`{row['label']}`" if isinstance(row["label"], str) else "",
-            _number(row["gflops"]),
+            _aimed(np.round(row["gflops"]), row["target"], 0),
             _aimed(row["ratio"], AIMS[row["dtype"]]),
             _number(row["target"]),
             _number(row["bound"]),
@@ -109,8 +109,8 @@ def _number(value: float, digits: int = 0) -> str:
     return "" if np.isnan(value) else f"{value:.{digits}f}"
 
 
-def _aimed(value: float, aim: float) -> str:
-    text = _number(value, 2)
+def _aimed(value: float, aim: float, digits: int = 2) -> str:
+    text = _number(value, digits)
     return f"**{text}**" if value >= aim else text
 
 

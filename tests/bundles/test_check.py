@@ -137,7 +137,8 @@ def test_missing_columns_of_an_old_version_are_open(run, verdicts, failed):
         "run.json held nothing of bounds, cusparse, ecc, gpu",
         f"work follows from the entries: cannot be verified of {ok} of {ok} rows",
         f"the bounds follow from the device's measurements: cannot be verified of {ok} of {ok} rows",
-        f"each row has a unique sequence number: cannot be verified of {every} of {every} rows",
+        f"each row has a unique sequence number: cannot be verified of {every} of {every} rows, which lack the columns",
+        f"those of the format's source: cannot be verified of {every} of {every} rows, measured with other",
     ):
         assert words in text
 

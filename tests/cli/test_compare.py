@@ -77,6 +77,15 @@ def test_what_is_said(compare, write):
     assert "Same: 2" not in out and "Same: 2" in compare("old", "new", "--all").out
 
 
+def test_a_published_run_is_found_by_its_name(compare, write, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results/published").mkdir(parents=True)
+    write("results/published/old", OLD)
+    write("new", OLD)
+    result = compare("old", "new")
+    assert result.code == 0 and "results/published/old" in result.out, result.err
+
+
 def test_no_wider_than_the_terminal(compare, write, monkeypatch):
     write("old", {("m" * 60, "ell"): 1e-5})
     write("new", {("m" * 60, "ell"): 2e-5})

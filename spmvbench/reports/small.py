@@ -1,0 +1,39 @@
+"""The table of small matrices in docs/speed.md: the best times beside the launch overhead, by the longest row.
+
+``python -m spmvbench.reports.small RUN --page docs/speed.md`` makes it from the rows of a run and writes it into the
+page, between two comments.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from spmvbench.analysis.cases import hot, latest_cases, natural_products
+from spmvbench.reports import export, in_page
+from spmvbench.reports.figures import Options, small_matrices
+from spmvbench.rows import store
+
+MODULE = "spmvbench.reports.small"
+
+
+def of_run(run: str) -> str:
+    """The table of the hot rows of a run, one for each type, in Markdown. Raises LeftOut if it has no small matrix."""
+    rows = hot(natural_products(latest_cases(store.load(run))))
+    options = Options(baseline=None, marks={})
+    shown = small_matrices.show(small_matrices.data(rows, options), store.environment(run), options)
+    return export.written(shown, "markdown").strip()
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Print the table, or write it into a page."""
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
+    parser.add_argument("run", metavar="RUN", help="a run, by its name in results/ or its folder")
+    parser.add_argument("--page", type=Path, help="the page that holds the table, such as docs/speed.md")
+    options = parser.parse_args(given)
+    in_page.put(options.page, of_run(options.run), MODULE)
+
+
+if __name__ == "__main__":
+    main()
