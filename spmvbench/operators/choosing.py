@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 from spmvbench import formats
@@ -79,12 +80,14 @@ def like(name: str) -> str:
 
 def check_spmvs(spmvs: float) -> None:
     """Raise UsageError unless it is a number of products."""
-    if not spmvs >= 1:
+    if not isinstance(spmvs, Real) or not spmvs >= 1:
         raise UsageError(f"spmvs is the number of products, at least 1, not {spmvs!r}")
 
 
 def named(text: str, device: Device) -> Candidate:
     """The one format that a text names. Raises UsageError unless it is one that computes y = A x on the device."""
+    if not isinstance(text, str):
+        raise UsageError(f"format is a name such as csr5[sigma=16], not {text!r}")
     found = formats.parse(text)
     if len(found) != 1:
         raise UsageError(f"{text!r} names {len(found)} formats: an operator has one, such as csr5[sigma=16]")
