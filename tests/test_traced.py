@@ -17,6 +17,7 @@ import pytest
 
 import spmvbench
 from spmvbench.analysis.ab import THRESHOLD
+from spmvbench.analysis.breakeven import break_even, ready
 from spmvbench.analysis.cases import hot, latest_cases, verified
 from spmvbench.analysis.orders import gains
 from spmvbench.analysis.ranking import mean_slowdowns
@@ -271,6 +272,64 @@ def test_what_is_said_of_orders_follows_from_the_run():
     pattern = r"have ([\d.]+) of their speed, ([\d.]+) at worst\. .*? factor of ([\d.]+) in the mean"
     assert said(page, pattern) == [round(value, 2) for value in (mean(lost), lost.min(), mean(rcm / lost))]
     assert said(page, r"`ell-dia` on pde:64 has ([\d.]+) of") == [round(rcm["synthetic/pde:64", "ell-dia"], 2)]
+    meshes = (rcm / lost)[["synthetic/fem:24:3", "synthetic/pde:64"]]
+    assert said(page, r"and ([\d.]+) on meshes in three dimensions") == [round(mean(meshes), 1)]
+
+
+def payback(rows, natural, order):
+    """By matrix, SpMVs after which the fastest format in `order` has paid, from that in `natural`; the speed-up."""
+    made = rows.assign(made=ready(rows) + rows["t_order"].fillna(0))
+    fastest = made.loc[made.groupby(["order", "matrix"])["t_median"].idxmin()].set_index(["order", "matrix"])
+    after, before = fastest.loc[order].align(fastest.loc[natural], axis=0)
+    paid = break_even(after["made"], after["t_median"], ready(before), before["t_median"])
+    return pd.DataFrame({"paid": paid, "factor": before["t_median"] / after["t_median"]}, after.index)
+
+
+def test_when_orders_pay_follows_from_the_run():
+    """The first order to pay on each matrix; four are cited one by one, three by their range."""
+    page, rows = "docs/orders.md", verified(hot(latest_cases(store.load(PUBLISHED / "h200-orders"))))
+    rows = rows[rows["matrix"] != "SNAP/ca-AstroPh"]  # not whole
+    found = pd.concat({order: payback(rows, "none", order) for order in set(rows["order"]) - {"none", "random"}})
+    found = found.rename_axis(["order", "matrix"]).reset_index().sort_values("paid").drop_duplicates("matrix")
+    cited = re.findall(
+        r"([\d,]+)(?: products)? +\((\S+), `(\w+)`,(?: factor)? ([\d.]+)\)", re.sub(r"\s+", " ", read(page))
+    )
+    assert [(matrix.rpartition("/")[2], order) for _, matrix, order, _ in cited] == [
+        (x.matrix.rpartition("/")[2], x.order) for x in found.head(4).itertuples()
+    ]
+    assert [(paid, float(factor)) for paid, _, _, factor in cited] == [
+        (f"{round(x.paid, -3):,.0f}", round(x.factor, 2)) for x in found.head(4).itertuples()
+    ]
+    rest = found.iloc[4:7]
+    assert list(found["matrix"][~np.isfinite(found["paid"])]) == ["synthetic/pde:64"] and len(found) == 8
+    pattern = r"and (\d+),000 to (\d+),000 \(delaunay_n15, usroads, fem:24:3; factors of ([\d.]+) to ([\d.]+)\)"
+    ends = [round(rest["paid"].iloc[k] / 1000) for k in (0, -1)]
+    assert said(page, pattern) == [*ends, round(rest["factor"].min(), 2), round(rest["factor"].max(), 2)]
+    lost = payback(rows, "random", "rcm")["paid"] / 1000
+    assert said(page, r"`rcm` pays after (\d+),000 to (\d+),000") == [round(lost.min()), round(lost.max())]
+
+
+def test_what_is_said_of_narrower_values_follows_from_the_run():
+    page, rows = "docs/values.md", verified(latest_cases(store.load(PUBLISHED / "h200-values")))
+    speed = rows.pivot(index=["name", "label"], columns="dtype", values="gflops").loc["fem:40:3"]
+    blocks = speed.loc["block-sell"]
+    pattern = (
+        r"has ([\d.]+) times its speed with 16-bit values on fem:40:3 \((\d+) to ([\d,]+) GFLOPS\), "
+        r"and `cds` ([\d.]+)\."
+    )
+    ((times, before, after, diagonals),) = re.findall(pattern.replace(" ", r"\s+"), read(page))
+    assert float(times) == round(blocks["f16/f64"] / blocks["f64"], 1)
+    assert (before, after) == (f"{blocks['f64']:.0f}", f"{blocks['f16/f64']:,.0f}")
+    assert float(diagonals) == round(speed.at["cds", "f16/f64"] / speed.at["cds", "f64"], 1)
+    error = rows.groupby(["name", "dtype"])["rounding_error"].max()
+    pattern = (
+        r"up to (\S+) \(f16\) and (\S+) \(bf16\) of a row on pde:100, (\S+) and (\S+) on fem:40:3, (\S+) \(f16\) on "
+        r"rmat:20:16; f32 has (\S+) to ([\d.e-]+\d)\."
+    )
+    of = [("pde:100", "f16"), ("pde:100", "bf16"), ("fem:40:3", "f16"), ("fem:40:3", "bf16"), ("rmat:20:16", "f16")]
+    known = [error[name, f"{values}/f64"] for name, values in of]
+    single = error.xs("f32/f64", level="dtype")
+    assert said(page, pattern) == [float(f"{value:.0e}") for value in (*known, single.min(), single.max())]
 
 
 def test_what_is_said_of_conjugate_gradients_follows_from_the_run():
