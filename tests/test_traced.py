@@ -16,12 +16,14 @@ import pandas as pd
 import pytest
 
 import spmvbench
+from spmvbench.advice import model, training
 from spmvbench.analysis.ab import THRESHOLD
 from spmvbench.analysis.breakeven import break_even, ready
 from spmvbench.analysis.cases import hot, latest_cases, verified
 from spmvbench.analysis.orders import gains
+from spmvbench.analysis.products import ADVISED, CUPY
 from spmvbench.analysis.ranking import mean_slowdowns
-from spmvbench.reports import in_page
+from spmvbench.reports import in_page, time_to_n
 from spmvbench.reports.irregular import VENDOR, gflops, rows_of
 from spmvbench.rows import store
 
@@ -41,7 +43,7 @@ NOT_ROWS = {
     ("docs/irregular.md", "f64 / f32"): "what the rule computes from the matrices: no times",
     ("docs/measuring.md", "Two times that are compared"): "verdicts in docs/pairs, and runs that the lines name",
     ("docs/measuring.md", ""): "two separate measurements, tests/measure/placement.py",
-    ("docs/operator.md", ""): "a separate measurement, tests/solvers/overhead.py",
+    ("docs/operator.md", ""): "tests/solvers/overhead.py, and docs/advice.md: test_aims_of_operators",
     ("docs/operator.md", "Matrix"): "a separate measurement, tests/solvers/overhead.py",
     ("docs/operator.md", "Pattern"): "a separate measurement, tests/solvers/overhead.py",
     ("docs/reproduce.md", "Key"): "a separate measurement, as the page says",
@@ -283,6 +285,59 @@ def payback(rows, natural, order):
     after, before = fastest.loc[order].align(fastest.loc[natural], axis=0)
     paid = break_even(after["made"], after["t_median"], ready(before), before["t_median"])
     return pd.DataFrame({"paid": paid, "factor": before["t_median"] / after["t_median"]}, after.index)
+
+
+def test_calls_of_operators_beside_published_rows():
+    page, rows = "docs/operator.md", verified_rows("h200-headline").query("dtype == 'f64'")
+    (table,) = [table for table in tables(read(page)) if cells(table[0])[0] == "Matrix"]
+    matrix, ratios_of = "", []
+    for line in table[2:]:
+        named, product, *_, graph = cells(line)
+        matrix = named or matrix
+        row = rows[(rows["name"] == matrix) & (rows["label"] == product.partition(" ")[0])]
+        if graph and len(row):
+            ratios_of.append(float(graph) / (1e6 * row["t_median"].item()))
+    assert len(ratios_of) == 5
+    ends = [round(min(ratios_of), 2), round(max(ratios_of), 2)]
+    assert said(page, r"is ([\d.]+) to ([\d.]+) times what `run` measured") == ends
+    assert said(page, r"over that of its kernels \| 1 \| ([\d.]+) to ([\d.]+) \|") == ends
+    found = verified_rows("h200-products").query("mode == 'hot'")
+    calls = found[found["label"] == "cupy-csr"].set_index("name")["t_median"] * 1e6
+    fastest = found[found["label"] != "cupy-csr"].groupby("name")["t_median"].min() * 1e6
+    names = ["pde:16", "pde:100", "uniform:1048576:12", "rmat:20:16"]
+    pattern = (
+        r"takes ([\d.]+) microseconds on pde:16, ([\d.]+) on pde:100, (\d+) on uniform:1048576:12 and (\d+) on rmat"
+    )
+    assert said(page, pattern) == [float(f"{calls[name]:.3g}") for name in names]
+    pattern = r"in a CUDA graph, take ([\d.]+), ([\d.]+), ([\d.]+) and ([\d.]+)\."
+    assert said(page, pattern) == [round(fastest[name], 1) for name in names]
+    table = time_to_n.of_run(PUBLISHED / "h200-products")
+    slower = table[(table["chooser"] == CUPY) & (table["spmvs"] >= 1000)]["slowdown"]
+    ends = [round(slower.min(), 1), round(slower.max(), 1)]
+    assert said(page, r"([\d.]+) to ([\d.]+) times as long as the oracle") == ends
+
+
+def test_aims_of_operators():
+    """Those of the advice are the numbers of its page."""
+    (aims,) = [table for table in tables(read("docs/operator.md")) if cells(table[0])[1:3] == ["Aim", "Measured"]]
+    (known,) = [table for table in tables(read("docs/advice.md")) if cells(table[0])[:2] == ["Chooser", "Regret, %"]]
+    advised = [cells(line)[2:4] for line in known[2:] if not line.startswith("| model |")]
+    assert [cells(line)[1:3] for line in aims[-6:]] == advised
+    regret = pd.DataFrame(model.load("h200").about["regret"]).query("of == @model.ABOVE").set_index("spmvs")
+    reached = []
+    for chooser, mean_aim, p95 in ((training.ADVISED, 5, 25), (training.TRIED, 1, 5)):
+        part = regret[regret["chooser"] == chooser]
+        for near in (part["mean"] <= mean_aim, part["p95"] <= p95, part["worst"] < 100):
+            ends = " to ".join(f"{n:,}" for n in dict.fromkeys((near.index[near].min(), near.index[near].max())))
+            reached.append("yes" if near.all() else f"at N = {ends}")
+    assert [cells(line)[3] for line in aims[-6:]] == reached
+    found = time_to_n.of_run(PUBLISHED / "h200-applications")
+    found = found[found["chooser"] == ADVISED]
+    faster = found.loc[found["spmvs"] >= 10_000, "speedup"]
+    assert [cells(line)[2] for line in aims[-8:-6]] == [
+        f"{faster.min():.2f} to {faster.max():.2f}",
+        f"{100 * found['always'].iloc[0]:.1f}",
+    ]
 
 
 def test_when_orders_pay_follows_from_the_run():

@@ -327,9 +327,9 @@ The aim is 95 % of the matrices for any N, and a factor of 1.5 from N = 10,000 o
 0.6 milliseconds longer.
 
 {about_cupy} Its `csr @ x` calls
-cuSPARSE anew through the host, which took 48 to 119 microseconds on an H200 ([Operators](operator.md#measuring)). A
-product in cuSPARSE's CSR takes less than 48 microseconds on {_quick(rows)} % of these matrices. There, CuPy's call
-takes longer than the product."""
+cuSPARSE anew through the host, which took 48 to 160 microseconds on four other matrices, about twice as long as a
+product in cuSPARSE's CSR ([a table of N products](operator.md#measuring)). A product in cuSPARSE's CSR takes less than
+48 microseconds on {_quick(rows)} % of these matrices. There, CuPy's call takes longer than the product."""
 
 
 def _quick(rows: pd.DataFrame) -> str:
