@@ -445,6 +445,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
     def matmat(self, X: Any) -> Any:
         """The product A X, column by column. X: (cols, k), of NumPy or CuPy. Raises as `matvec`."""
+        self.format  # noqa: B018 - raises if it was freed
         columns, restore = given(X)
         if columns.ndim != 2 or columns.shape[0] != self._cols:
             raise ValueError(f"X has the shape {columns.shape}, this product needs ({self._cols}, k)")

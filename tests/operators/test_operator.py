@@ -298,8 +298,9 @@ def test_freed(a, device):
     gc.collect()
     assert held() is None and op.nbytes == 0 and "freed" in repr(op)
     for freed, size in ((op, 50), (transposed, 70)):
-        with pytest.raises(UsageError, match="freed"):
-            freed @ np.ones(size)
+        for x in (np.ones(size), np.ones((size, 2))):
+            with pytest.raises(UsageError, match="freed"):
+                freed @ x
     op.free()
 
 
