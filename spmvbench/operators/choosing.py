@@ -102,13 +102,16 @@ def named(text: str, device: Device) -> Candidate:
 def advised(a: Csr, device: Device, spmvs: float, max_bytes: int | None = None) -> Iterator[Candidate]:
     """Formats for a matrix on the host that the device can run, from the advised one on, and csr-scalar last.
 
+    The model is that of the device's GPU, MODEL if it has none.
+
     max_bytes: the largest footprint, at most a quarter of the memory that is free.
     """
     if a.nnz:
         limit = device.memory_free() // FREE_SHARE
         limit = limit if max_bytes is None else min(limit, max_bytes)
-        advice = advising.advise(a, model.load(MODEL), spmvs, limit)
-        yield from candidates(advice, device, spmvs)
+        name = model.of_gpu(str(device.properties()["device_name"])) or MODEL
+        advice = advising.advise(a, model.load(name), spmvs, limit)
+        yield from candidates(advice, device, spmvs, name)
     yield LAST
 
 

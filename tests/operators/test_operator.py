@@ -95,6 +95,17 @@ def test_the_advice_chooses_and_says_why(device):
         assert not label.startswith("cusparse"), "no format of another device is tried"
 
 
+@pytest.mark.parametrize(
+    ("gpu", "name"), [("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA H200", "h200"), ("NVIDIA L4", "h200")]
+)
+def test_the_model_is_that_of_the_gpu(device, monkeypatch, gpu, name):
+    monkeypatch.setattr(device, "properties", lambda: {"device_name": gpu})
+    op = operator("pde:6", device=device)
+    assert op.choice.reason.endswith(f"a GPU like {name}")
+    op = operator("pde:6", device=device, format="csr5")
+    assert f"a GPU like {name}" in op.T.choice.reason
+
+
 def test_the_transposed_operator_is_made_once(a, op):
     y, x = vector(70), vector(50)
     np.testing.assert_allclose(op.rmatvec(y), a.T @ y, rtol=1e-12)
