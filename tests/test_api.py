@@ -139,6 +139,20 @@ def test_run_measures_values_narrower_than_vectors(tmp_path):
     assert 0 < narrow["error_ratio"] < 1
 
 
+def test_orders_narrower_values_and_transposed_products_at_once(tmp_path):
+    """Each case in each order: right, or skipped with its reason."""
+    options = {"values": "f32", "vectors": "f64", "device": "emulated", "results": tmp_path, "progress": False}
+    labels = ("csr-lanes", "dia", "csr5", "tile-csr")
+    found = spmvbench.run(["rmat:6:4", "pde:4"], labels, op="spmv,spmv-t", order="rcm,none", **options)
+    none = "no kernel multiplies with A^T from its arrays"
+    reasons = {("csr5", "spmv-t@1"): none, ("tile-csr", "spmv-t@1"): none}
+    reasons |= {("tile-csr", op): "tile_csr_spmv takes values and vectors of one type" for op in ("spmv", "spmv-t@2")}
+    assert len(found) == 2 * 4 * 3 * 2 and set(found["dtype"]) == {"f32/f64"}
+    for row in found.itertuples():
+        expected = reasons.get((row.label, row.op), "")
+        assert (row.status, row.reason) == ("skipped" if expected else "ok", expected), (row.name, row.label, row.op)
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -16,11 +16,14 @@ import pandas as pd
 import pytest
 
 import spmvbench
+from spmvbench.advice import model, training
 from spmvbench.analysis.ab import THRESHOLD
+from spmvbench.analysis.breakeven import break_even, ready
 from spmvbench.analysis.cases import hot, latest_cases, verified
 from spmvbench.analysis.orders import gains
+from spmvbench.analysis.products import ADVISED, CUPY
 from spmvbench.analysis.ranking import mean_slowdowns
-from spmvbench.reports import in_page, published
+from spmvbench.reports import in_page, published, time_to_n
 from spmvbench.reports.irregular import VENDOR, gflops, rows_of
 from spmvbench.rows import store
 
@@ -40,7 +43,7 @@ NOT_ROWS = {
     ("docs/irregular.md", "f64 / f32"): "what the rule computes from the matrices: no times",
     ("docs/measuring.md", "Two times that are compared"): "verdicts in docs/pairs, and runs that the lines name",
     ("docs/measuring.md", ""): "two separate measurements, tests/measure/placement.py",
-    ("docs/operator.md", ""): "a separate measurement, tests/solvers/overhead.py",
+    ("docs/operator.md", ""): "tests/solvers/overhead.py, and docs/advice.md: test_aims_of_operators",
     ("docs/operator.md", "Matrix"): "a separate measurement, tests/solvers/overhead.py",
     ("docs/operator.md", "Pattern"): "a separate measurement, tests/solvers/overhead.py",
     ("docs/values.md", "Values"): "facts of the types",
@@ -383,6 +386,117 @@ def test_what_is_said_of_orders_follows_from_the_run():
     pattern = r"have ([\d.]+) of their speed, ([\d.]+) at worst\. .*? factor of ([\d.]+) in the mean"
     assert said(page, pattern) == [round(value, 2) for value in (mean(lost), lost.min(), mean(rcm / lost))]
     assert said(page, r"`ell-dia` on pde:64 has ([\d.]+) of") == [round(rcm["synthetic/pde:64", "ell-dia"], 2)]
+    meshes = (rcm / lost)[["synthetic/fem:24:3", "synthetic/pde:64"]]
+    assert said(page, r"and ([\d.]+) on meshes in three dimensions") == [round(mean(meshes), 1)]
+
+
+def payback(rows, natural, order):
+    """By matrix, SpMVs after which the fastest format in `order` has paid, from that in `natural`; the speed-up."""
+    made = rows.assign(made=ready(rows) + rows["t_order"].fillna(0))
+    fastest = made.loc[made.groupby(["order", "matrix"])["t_median"].idxmin()].set_index(["order", "matrix"])
+    after, before = fastest.loc[order].align(fastest.loc[natural], axis=0)
+    paid = break_even(after["made"], after["t_median"], ready(before), before["t_median"])
+    return pd.DataFrame({"paid": paid, "factor": before["t_median"] / after["t_median"]}, after.index)
+
+
+def test_calls_of_operators_beside_published_rows():
+    page, rows = "docs/operator.md", verified_rows("h200-headline").query("dtype == 'f64'")
+    (table,) = [table for table in tables(read(page)) if cells(table[0])[0] == "Matrix"]
+    matrix, ratios_of = "", []
+    for line in table[2:]:
+        named, product, *_, graph = cells(line)
+        matrix = named or matrix
+        row = rows[(rows["name"] == matrix) & (rows["label"] == product.partition(" ")[0])]
+        if graph and len(row):
+            ratios_of.append(float(graph) / (1e6 * row["t_median"].item()))
+    assert len(ratios_of) == 5
+    ends = [round(min(ratios_of), 2), round(max(ratios_of), 2)]
+    assert said(page, r"is ([\d.]+) to ([\d.]+) times what `run` measured") == ends
+    assert said(page, r"over that of its kernels \| 1 \| ([\d.]+) to ([\d.]+) \|") == ends
+    found = verified_rows("h200-products").query("mode == 'hot'")
+    calls = found[found["label"] == "cupy-csr"].set_index("name")["t_median"] * 1e6
+    fastest = found[found["label"] != "cupy-csr"].groupby("name")["t_median"].min() * 1e6
+    names = ["pde:16", "pde:100", "uniform:1048576:12", "rmat:20:16"]
+    pattern = (
+        r"takes ([\d.]+) microseconds on pde:16, ([\d.]+) on pde:100, (\d+) on uniform:1048576:12 and (\d+) on rmat"
+    )
+    assert said(page, pattern) == [float(f"{calls[name]:.3g}") for name in names]
+    pattern = r"in a CUDA graph, take ([\d.]+), ([\d.]+), ([\d.]+) and ([\d.]+)\."
+    assert said(page, pattern) == [round(fastest[name], 1) for name in names]
+    table = time_to_n.of_run(PUBLISHED / "h200-products")
+    slower = table[(table["chooser"] == CUPY) & (table["spmvs"] >= 1000)]["slowdown"]
+    ends = [round(slower.min(), 1), round(slower.max(), 1)]
+    assert said(page, r"([\d.]+) to ([\d.]+) times as long as the oracle") == ends
+
+
+def test_aims_of_operators():
+    """Those of the advice are the numbers of its page."""
+    (aims,) = [table for table in tables(read("docs/operator.md")) if cells(table[0])[1:3] == ["Aim", "Measured"]]
+    (known,) = [table for table in tables(read("docs/advice.md")) if cells(table[0])[:2] == ["Chooser", "Regret, %"]]
+    advised = [cells(line)[2:4] for line in known[2:] if not line.startswith("| model |")]
+    assert [cells(line)[1:3] for line in aims[-6:]] == advised
+    regret = pd.DataFrame(model.load("h200").about["regret"]).query("of == @model.ABOVE").set_index("spmvs")
+    reached = []
+    for chooser, mean_aim, p95 in ((training.ADVISED, 5, 25), (training.TRIED, 1, 5)):
+        part = regret[regret["chooser"] == chooser]
+        for near in (part["mean"] <= mean_aim, part["p95"] <= p95, part["worst"] < 100):
+            ends = " to ".join(f"{n:,}" for n in dict.fromkeys((near.index[near].min(), near.index[near].max())))
+            reached.append("yes" if near.all() else f"at N = {ends}")
+    assert [cells(line)[3] for line in aims[-6:]] == reached
+    found = time_to_n.of_run(PUBLISHED / "h200-applications")
+    found = found[found["chooser"] == ADVISED]
+    faster = found.loc[found["spmvs"] >= 10_000, "speedup"]
+    assert [cells(line)[2] for line in aims[-8:-6]] == [
+        f"{faster.min():.2f} to {faster.max():.2f}",
+        f"{100 * found['always'].iloc[0]:.1f}",
+    ]
+
+
+def test_when_orders_pay_follows_from_the_run():
+    """The first order to pay on each matrix; four are cited one by one, three by their range."""
+    page, rows = "docs/orders.md", verified(hot(latest_cases(store.load(PUBLISHED / "h200-orders"))))
+    rows = rows[rows["matrix"] != "SNAP/ca-AstroPh"]  # not whole
+    found = pd.concat({order: payback(rows, "none", order) for order in set(rows["order"]) - {"none", "random"}})
+    found = found.rename_axis(["order", "matrix"]).reset_index().sort_values("paid").drop_duplicates("matrix")
+    cited = re.findall(
+        r"([\d,]+)(?: products)? +\((\S+), `(\w+)`,(?: factor)? ([\d.]+)\)", re.sub(r"\s+", " ", read(page))
+    )
+    assert [(matrix.rpartition("/")[2], order) for _, matrix, order, _ in cited] == [
+        (x.matrix.rpartition("/")[2], x.order) for x in found.head(4).itertuples()
+    ]
+    assert [(paid, float(factor)) for paid, _, _, factor in cited] == [
+        (f"{round(x.paid, -3):,.0f}", round(x.factor, 2)) for x in found.head(4).itertuples()
+    ]
+    rest = found.iloc[4:7]
+    assert list(found["matrix"][~np.isfinite(found["paid"])]) == ["synthetic/pde:64"] and len(found) == 8
+    pattern = r"and (\d+),000 to (\d+),000 \(delaunay_n15, usroads, fem:24:3; factors of ([\d.]+) to ([\d.]+)\)"
+    ends = [round(rest["paid"].iloc[k] / 1000) for k in (0, -1)]
+    assert said(page, pattern) == [*ends, round(rest["factor"].min(), 2), round(rest["factor"].max(), 2)]
+    lost = payback(rows, "random", "rcm")["paid"] / 1000
+    assert said(page, r"`rcm` pays after (\d+),000 to (\d+),000") == [round(lost.min()), round(lost.max())]
+
+
+def test_what_is_said_of_narrower_values_follows_from_the_run():
+    page, rows = "docs/values.md", verified(latest_cases(store.load(PUBLISHED / "h200-values")))
+    speed = rows.pivot(index=["name", "label"], columns="dtype", values="gflops").loc["fem:40:3"]
+    blocks = speed.loc["block-sell"]
+    pattern = (
+        r"has ([\d.]+) times its speed with 16-bit values on fem:40:3 \((\d+) to ([\d,]+) GFLOPS\), "
+        r"and `cds` ([\d.]+)\."
+    )
+    ((times, before, after, diagonals),) = re.findall(pattern.replace(" ", r"\s+"), read(page))
+    assert float(times) == round(blocks["f16/f64"] / blocks["f64"], 1)
+    assert (before, after) == (f"{blocks['f64']:.0f}", f"{blocks['f16/f64']:,.0f}")
+    assert float(diagonals) == round(speed.at["cds", "f16/f64"] / speed.at["cds", "f64"], 1)
+    error = rows.groupby(["name", "dtype"])["rounding_error"].max()
+    pattern = (
+        r"up to (\S+) \(f16\) and (\S+) \(bf16\) of a row on pde:100, (\S+) and (\S+) on fem:40:3, (\S+) \(f16\) on "
+        r"rmat:20:16; f32 has (\S+) to ([\d.e-]+\d)\."
+    )
+    of = [("pde:100", "f16"), ("pde:100", "bf16"), ("fem:40:3", "f16"), ("fem:40:3", "bf16"), ("rmat:20:16", "f16")]
+    known = [error[name, f"{values}/f64"] for name, values in of]
+    single = error.xs("f32/f64", level="dtype")
+    assert said(page, pattern) == [float(f"{value:.0e}") for value in (*known, single.min(), single.max())]
 
 
 def test_what_is_said_of_conjugate_gradients_follows_from_the_run():

@@ -104,9 +104,8 @@ def command(
         import dataclasses
         import json
 
-        answer: dict[str, Any] = {"matrix": found.id, "spmvs": spmvs, "choice": _parsed(best)} | dataclasses.asdict(
-            advice
-        )
+        answer: dict[str, Any] = {"matrix": found.id, "dtype": dtypes[0], "spmvs": spmvs}
+        answer |= {"device": known.about["device"], "choice": _parsed(best)} | dataclasses.asdict(advice)
         for e in (*answer["ranked"], answer["vendor"], answer["fallback"]):
             e |= _parsed(e["label"])
         if rows is not None:

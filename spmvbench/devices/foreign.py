@@ -34,11 +34,22 @@ def given(x: Any) -> tuple[Array, Restore]:
             import cupy
 
             return cupy.from_dlpack(x), _maker(x)
-        return np.from_dlpack(x), _maker(x)
+        try:
+            return np.from_dlpack(x), _maker(x)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:  # each library has its own
+            raise TypeError(f"the memory of this {type(x).__name__} cannot be used by NumPy: {error}") from error
     array = np.asarray(x)
     if array.dtype.kind not in "biufc":
         raise TypeError(f"a vector must be an array of numbers, not {type(x).__name__}")
     return array, _as_it_is
+
+
+def given_out(y: Any) -> Array:
+    """A vector to write to, as `given`. Raises TypeError also for what NumPy would have to copy, such as a list."""
+    array, _ = given(y)
+    if array is not y and not any(hasattr(y, name) for name in ("__cuda_array_interface__", "__dlpack__")):
+        raise TypeError(f"out must be an array that can be written to, not {type(y).__name__}")
+    return array
 
 
 def current_stream(x: Any, ordinal: int) -> Stream | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 from spmvbench import formats
@@ -79,12 +80,14 @@ def like(name: str) -> str:
 
 def check_spmvs(spmvs: float) -> None:
     """Raise UsageError unless it is a number of products."""
-    if not spmvs >= 1:
+    if not isinstance(spmvs, Real) or not spmvs >= 1:
         raise UsageError(f"spmvs is the number of products, at least 1, not {spmvs!r}")
 
 
 def named(text: str, device: Device) -> Candidate:
     """The one format that a text names. Raises UsageError unless it is one that computes y = A x on the device."""
+    if not isinstance(text, str):
+        raise UsageError(f"format is a name such as csr5[sigma=16], not {text!r}")
     found = formats.parse(text)
     if len(found) != 1:
         raise UsageError(f"{text!r} names {len(found)} formats: an operator has one, such as csr5[sigma=16]")
@@ -99,13 +102,16 @@ def named(text: str, device: Device) -> Candidate:
 def advised(a: Csr, device: Device, spmvs: float, max_bytes: int | None = None) -> Iterator[Candidate]:
     """Formats for a matrix on the host that the device can run, from the advised one on, and csr-scalar last.
 
+    The model is that of the device's GPU, MODEL if it has none.
+
     max_bytes: the largest footprint, at most a quarter of the memory that is free.
     """
     if a.nnz:
         limit = device.memory_free() // FREE_SHARE
         limit = limit if max_bytes is None else min(limit, max_bytes)
-        advice = advising.advise(a, model.load(MODEL), spmvs, limit)
-        yield from candidates(advice, device, spmvs)
+        name = model.of_gpu(str(device.properties()["device_name"])) or MODEL
+        advice = advising.advise(a, model.load(name), spmvs, limit)
+        yield from candidates(advice, device, spmvs, name)
     yield LAST
 
 

@@ -14,7 +14,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from spmvbench import formats
 from spmvbench.devices import Device, DeviceFault, shared_device
-from spmvbench.devices.foreign import check_vector, current_stream, given, moved
+from spmvbench.devices.foreign import check_vector, current_stream, given, given_out, moved
 from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Csr, Format, Launch, Loop
 from spmvbench.formats.arrays import Array, array_module, ordinal
@@ -22,6 +22,7 @@ from spmvbench.formats.ordered import Ordered
 from spmvbench.operators import choosing, transposing
 from spmvbench.operators.binding import Bound, CudaBinder, Pairs, binder
 from spmvbench.operators.choosing import Candidate, Choice
+from spmvbench.runner import options
 
 ALIGNMENT = 16  # bytes: the widest load of x or store of y in a kernel
 
@@ -37,7 +38,7 @@ def operator(
     device: str | Device | None = None,
     *,
     dtype: Any = None,
-    max_bytes: int | None = None,
+    max_bytes: int | str | None = None,
 ) -> Operator:
     """Makes a linear operator of a matrix: chooses the format, converts the matrix, and compiles the kernels.
 
@@ -46,12 +47,14 @@ def operator(
     ``csr5[sigma=16]``; without it, the advice chooses. device: ``cuda:0``, ``emulated`` or an open device; without it,
     the GPU that holds A, else ``cuda:0`` if it can be used, else ``emulated``. dtype: float64 or float32; without it,
     that of A's values, or float64 for integers. max_bytes: what the stored arrays may take on the device, those of `T`
-    included; without it, a quarter of the memory that is free when each of them is converted.
+    included, a number or for example ``"2GB"``; without it, a quarter of the memory that is free when each of them is
+    converted.
 
     Raises UsageError for a format that does not exist or cannot run there, TypeError for anything that is not a real
     sparse matrix, Skip if a named format cannot hold the matrix, SpmvbenchError if no format can.
     """
     choosing.check_spmvs(spmvs)
+    max_bytes = None if max_bytes is None else options.size(max_bytes)
     if isinstance(A, Format):
         if format is not None or dtype is not None:
             raise UsageError(f"the matrix is in a format already, {A.key}: name no other, and no dtype")
@@ -79,9 +82,18 @@ def real_csr(A: Any, dtype: Any = None) -> Csr:
     a = Csr.of(A)
     if dtype is None:
         return a
-    if np.dtype(dtype) not in (np.float32, np.float64):
-        raise UsageError(f"dtype is float64 or float32, not {np.dtype(dtype)}")
-    return a.astype(dtype)
+    return a.astype(_real_type(dtype))
+
+
+def _real_type(given: Any) -> np.dtype[Any]:
+    """Float64 or float32, by NumPy's names or f64 and f32. Raises UsageError."""
+    try:
+        found = np.dtype({"f64": "float64", "f32": "float32"}.get(given, given) if isinstance(given, str) else given)
+    except TypeError:
+        found = None
+    if found not in (np.float32, np.float64):
+        raise UsageError(f"dtype is float64 or float32, not {given if found is None else found}")
+    return found
 
 
 def opened_for(device: str | Device | None, held: Csr | Format) -> Device:
@@ -274,7 +286,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
             self._check_vector("x", array, self._cols)
             y = None
             if out is not None:
-                y, _ = given(out)
+                y = given_out(out)
                 self._check_out(y, array)
             found = self._computed(array, y, alpha, beta)
             if out is not None:
@@ -433,6 +445,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
     def matmat(self, X: Any) -> Any:
         """The product A X, column by column. X: (cols, k), of NumPy or CuPy. Raises as `matvec`."""
+        self.format  # noqa: B018 - raises if it was freed
         columns, restore = given(X)
         if columns.ndim != 2 or columns.shape[0] != self._cols:
             raise ValueError(f"X has the shape {columns.shape}, this product needs ({self._cols}, k)")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import spmvbench
 from spmvbench import formats, testing
 from spmvbench.formats import Csr, Launch, Skip, single_steps
 from spmvbench.formats.kernels import declaration
@@ -170,6 +171,14 @@ def test_every_format_is_right_or_refuses(key, device):
         right, reasons = checked(key, "bf16/f32", device, HARD)
         if not right:
             pytest.skip(reasons[0])
+
+
+@pytest.mark.parametrize("name", ["f16/f64", "bf16/f32"])
+def test_small_blocks_in_strips_take_narrower_values(name, device):
+    """Few matrices have blocks that `bcoo-bcsr` stores as such."""
+    a = spmvbench.load("fem:3:2")
+    assert len(formats.get("bcoo-bcsr").from_csr(a).arrays()["blocks.values"])
+    testing.check_product("bcoo-bcsr", a, device, dtype=name)
 
 
 def test_formats_of_one_type_refuse_with_the_reason(device):

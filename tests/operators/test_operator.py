@@ -1,8 +1,10 @@
 """Operators on the emulated device: products, what solvers ask of them, and bad input."""
 
 import gc
+import re
 import warnings
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -93,6 +95,17 @@ def test_the_advice_chooses_and_says_why(device):
         assert not label.startswith("cusparse"), "no format of another device is tried"
 
 
+@pytest.mark.parametrize(
+    ("gpu", "name"), [("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA H200", "h200"), ("NVIDIA L4", "h200")]
+)
+def test_the_model_is_that_of_the_gpu(device, monkeypatch, gpu, name):
+    monkeypatch.setattr(device, "properties", lambda: {"device_name": gpu})
+    op = operator("pde:6", device=device)
+    assert op.choice.reason.endswith(f"a GPU like {name}")
+    op = operator("pde:6", device=device, format="csr5")
+    assert f"a GPU like {name}" in op.T.choice.reason
+
+
 def test_the_transposed_operator_is_made_once(a, op):
     y, x = vector(70), vector(50)
     np.testing.assert_allclose(op.rmatvec(y), a.T @ y, rtol=1e-12)
@@ -159,6 +172,7 @@ def test_types_of_values(a, device):
         assert (op @ np.array([1, 1])).tolist() == [3, 3]
     with pytest.raises(UsageError, match="float64 or float32, not float16"):
         operator(a, dtype=np.float16)
+    assert operator(a, format="csr-scalar", device=device, dtype="f32", max_bytes="2GB").dtype == np.float32
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0), (6, 7)])
@@ -205,6 +219,7 @@ def test_columns(op, a):
         (np.ones(50), np.ones(70, np.float32), {}, TypeError, "out is an array of float32, the operator gives float64"),
         (np.ones(50), np.ones(140)[::2], {}, ValueError, "out is not contiguous"),
         (np.ones(50), np.broadcast_to(1.0, 70), {}, ValueError, "out is not contiguous"),
+        (np.ones(50), [0.0] * 70, {}, TypeError, "out must be an array that can be written to, not list"),
         (np.ones(50), None, {"beta": 1}, UsageError, "give y as out"),
         (np.ones(50), np.ones(70), {"alpha": 1j}, TypeError, "alpha is a real number"),
         (np.ones(50), np.ones(70), {"beta": "much"}, TypeError, "beta is a real number, not 'much'"),
@@ -245,6 +260,10 @@ def test_vectors_that_cannot_be_written_or_overlap(op, device):
         (sparse.eye_array(3), {"device": "gpu"}, UsageError, "there is no device 'gpu'"),
         (sparse.eye_array(3), {"spmvs": 0}, UsageError, "at least 1, not 0"),
         (sparse.eye_array(3), {"spmvs": float("nan")}, UsageError, "at least 1, not nan"),
+        (sparse.eye_array(3), {"spmvs": "many"}, UsageError, "at least 1, not 'many'"),
+        (sparse.eye_array(3), {"format": 5}, UsageError, r"a name such as csr5\[sigma=16\], not 5"),
+        (sparse.eye_array(3), {"dtype": "double double"}, UsageError, "float64 or float32, not double double"),
+        (sparse.eye_array(3), {"max_bytes": -1}, UsageError, "-1 is no size"),
     ],
 )
 def test_bad_operators(given, options, error, words):
@@ -290,8 +309,9 @@ def test_freed(a, device):
     gc.collect()
     assert held() is None and op.nbytes == 0 and "freed" in repr(op)
     for freed, size in ((op, 50), (transposed, 70)):
-        with pytest.raises(UsageError, match="freed"):
-            freed @ np.ones(size)
+        for x in (np.ones(size), np.ones((size, 2))):
+            with pytest.raises(UsageError, match="freed"):
+                freed @ x
     op.free()
 
 
@@ -326,19 +346,50 @@ def test_other_libraries_come_and_go_by_dlpack(op, a, monkeypatch):
     np.testing.assert_allclose(out.array, a @ x, rtol=1e-12)
 
 
-def test_it_works_as_a_petsc_shell(a, device):
+class Unshared:
+    """An array of a library that refuses to share its memory."""
+
+    def __dlpack__(self, **options):
+        raise BufferError("it requires a gradient")
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+def test_memory_that_is_not_shared(op):
+    with pytest.raises(TypeError, match="the memory of this Unshared cannot be used by NumPy: it requires a gradient"):
+        op @ Unshared()
+
+
+def test_pytorch_on_the_host(op, a):
+    torch = pytest.importorskip("torch", reason="needs PyTorch (pip install torch)")
+    x = torch.from_numpy(vector(50))
+    out = torch.zeros(70, dtype=torch.float64)
+    assert isinstance(op @ x, torch.Tensor) and op.matvec(x, out=out) is out
+    for y in (op @ x, out, op.T.rmatvec(x)):
+        np.testing.assert_allclose(y.numpy(), a @ vector(50), rtol=1e-12)
+    for refused in (x.clone().requires_grad_(), x.to(torch.bfloat16)):
+        with pytest.raises(TypeError, match="the memory of this Tensor cannot be used by NumPy"):
+            op @ refused
+
+
+def test_it_works_as_a_petsc_shell(device):
+    """The example of docs/operator.md."""
     petsc = pytest.importorskip("petsc4py.PETSc", reason="needs petsc4py (pip install petsc4py)")
-    op = operator(a, format="csr-scalar", device=device)
-
-    class Shell:
-        def mult(self, mat, x, y):
-            op.matvec(x.getArray(readonly=True), out=y.getArray())
-
-    shell = petsc.Mat().createPython(a.shape, Shell())
-    x, y = shell.createVecs()
-    x.setArray(vector(50))
-    shell.mult(x, y)
-    np.testing.assert_allclose(y.getArray(), a @ vector(50), rtol=1e-12)
+    page = Path(spmvbench.__file__).parents[1] / "docs" / "operator.md"
+    if not page.is_file():
+        pytest.skip("needs a checkout (git clone)")
+    (example,) = re.findall(r"```python\n([^`]*createPython[^`]*)```", page.read_text(encoding="utf-8"))
+    a = spmvbench.load("poisson2d:12") + sparse.diags_array(np.linspace(0, 1, 143), offsets=1)  # not symmetric
+    names = {"op": operator(a, format="csr-scalar", device=device), "b": a @ vector(144)}
+    exec(example, names)
+    assert names["solver"].getConvergedReason() > 0
+    np.testing.assert_allclose(names["x"].getArray(), vector(144), rtol=1e-4)
+    x, y = names["shell"].createVecs()
+    x.setArray(vector(144))
+    names["shell"].multTranspose(x, y)
+    np.testing.assert_allclose(y.getArray(), a.T @ vector(144), rtol=1e-12)
+    assert isinstance(names["shell"], petsc.Mat)
 
 
 def test_the_class_is_exported():
