@@ -22,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from spmvbench import paths
@@ -150,7 +150,7 @@ class Instantiation:
     library: Library
     kernel: Kernel
 
-    @property
+    @cached_property
     def parameters(self) -> list[Parameter]:
         """What the kernel takes."""
         return list(self.kernel.parameters[: self.kernel.count])
@@ -229,12 +229,32 @@ def missing(kernels: Iterable[tuple[Path, str]], *, check: bool) -> bool:
 
 def _names(source: Path, expressions: Iterable[str], check: bool) -> dict[str, Path]:
     """Where the cache has, or will have, each instantiation."""
-    compiler = find_compiler(os.environ.get("CXX"))
-    files = [source, *headers(source), *_runtime_files()]
-    # By name and contents, wherever the files are: a second checkout, or a new environment, compiles nothing again.
-    common = _hash(_unit(Path(source.name), []), compiler, _flags(compiler, check), files)
+    common = _common(source, find_compiler(os.environ.get("CXX")), paths.include(), check)
     folder = paths.compiled() / "emulated"
     return {expression: folder / f"{_short(f'{common} {expression}')}.so" for expression in expressions}
+
+
+_digests: dict[tuple[object, ...], tuple[dict[Path, tuple[int, int]], str]] = {}
+
+
+def _common(source: Path, compiler: Compiler, include: Path, check: bool) -> str:
+    """What the libraries of a source have in common in their names; files that did not change are not read again."""
+    known = _digests.get(key := (source, compiler, include, check))
+    if known is None or any(_stamp(file) != stamp for file, stamp in known[0].items()):
+        files = [source, *headers(source), *_runtime_files()]
+        stamps = {file: _stamp(file) for file in files}
+        # By name and contents, wherever the files are: a second checkout, or a new environment, compiles nothing again.
+        digest = _hash(_unit(Path(source.name), []), compiler, _flags(compiler, check), files)
+        _digests[key] = known = stamps, digest
+    return known[1]
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    try:
+        found = os.stat(file)
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
 
 
 def _unit(source: Path, expressions: Iterable[str]) -> str:
