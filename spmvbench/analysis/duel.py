@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from spmvbench.analysis.cases import verified
 from spmvbench.analysis.ranking import TIE
@@ -59,6 +58,8 @@ def duel_summary(table: pd.DataFrame) -> pd.DataFrame:
 
 def interval(ratios: np.ndarray) -> tuple[float, float, float]:
     """(low, geometric mean, high) of positive ratios; low and high enclose CONFIDENCE, NaN for fewer than two."""
+    from scipy.special import stdtrit  # takes longer to import than all intervals of a report to compute
+
     logs = np.log(ratios)
     if not len(logs):
         return math.nan, math.nan, math.nan

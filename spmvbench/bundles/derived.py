@@ -158,7 +158,8 @@ def _label_fits(row: Any) -> bool:
 
 
 def _installed(row: Any) -> bool:
-    return bool(sources.installed().get(row.format) == sources.of_format(row.source_hash))
+    digest = sources.of_format(row.source_hash)
+    return bool(digest) and sources.installed(row.format) == digest
 
 
 def _as_installed(row: Any) -> bool:

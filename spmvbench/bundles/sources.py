@@ -32,12 +32,19 @@ def released() -> dict[tuple[str, str], str]:
 
 
 @cache
-def installed() -> dict[str, str]:
-    """The source hash of every format of this installation by key, without those of SPMVBENCH_FORMATS, and of every
-    solver by name.
+def installed(name: str) -> str:
+    """The source hash of a format of this installation by its key, or of a solver by its name; empty if there is none.
+
+    Formats of SPMVBENCH_FORMATS are not of this installation.
     """
-    found = {key: formats.source_hash(formats.get(key)) for key in formats.shipped()}
-    return found | {name: operations.get(operations.instances(name)[0]).source_hash for name in _solvers()}
+    if name in _solvers():
+        return operations.get(operations.instances(name)[0]).source_hash
+    return formats.source_hash(formats.get(name)) if name in _shipped() else ""
+
+
+@cache
+def _shipped() -> frozenset[str]:
+    return frozenset(formats.shipped())
 
 
 def _solvers() -> list[str]:
@@ -64,12 +71,13 @@ def solver_known(source_hash: str) -> bool:
 
 
 def _origin(key: str, digest: str) -> str:
-    return released().get((key, digest)) or ("this installation" if installed().get(key) == digest else "")
+    return released().get((key, digest)) or ("this installation" if digest and installed(key) == digest else "")
 
 
 def with_installed(revision: str) -> str:
     """The text of the table with this installation's hashes added, sorted; known ones keep their revision."""
-    rows = dict.fromkeys(installed().items(), revision) | released()
+    here = {(name, installed(name)): revision for name in (*formats.shipped(), *_solvers())}
+    rows = here | released()
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(FIELDS)

@@ -48,11 +48,16 @@ def facts() -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    """Versions of the installed packages, by name. CuPy's distribution has its CUDA version in the name."""
+    """Versions of the installed packages, by name. CuPy's distribution has its CUDA version in the name.
+
+    Distributions are found by their names: `packages_distributions` would read the list of every package's files.
+    """
     from importlib import metadata
 
-    distributions = metadata.packages_distributions()
-    return {name: metadata.version(distributions[name][0]) for name in PACKAGES if name in distributions}
+    found: dict[str, str] = {}
+    for one in metadata.distributions():
+        found.setdefault(str(one.metadata["Name"]).lower().partition("-cuda")[0], one.version)
+    return {name: found[name] for name in PACKAGES if name in found}
 
 
 def _device(name: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ import pkgutil
 import re
 import sys
 import traceback
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -126,11 +126,22 @@ def shipped() -> list[str]:
 
 def get(key: str) -> type[Format]:
     """The class of a key. Raises UsageError with the nearest keys for an unknown one."""
-    _discover()
+    if key not in REGISTRY:
+        _discover()
     try:
         return REGISTRY[key]
     except KeyError:
         raise UsageError(f"there is no format {key!r}{did_you_mean(key, keys())}") from None
+
+
+def import_shipped(modules: Iterable[str]) -> None:
+    """Import those of some modules that are this package's, so that `get` knows their formats without the others.
+
+    All others take 0.15 s, a third of the time that a measuring process takes to start.
+    """
+    for name in modules:
+        if name.startswith(f"{__name__.partition('.')[0]}."):
+            importlib.import_module(name)
 
 
 def families() -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import sys
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -45,12 +46,15 @@ def _arrays(cls: type[Format]) -> dict[str, str]:
     }
 
 
-@cache  # to find a class in its file takes parsing the file
+@cache
 def _comments(cls: type) -> dict[str, str]:
     """What is after the fields that a class itself declares."""
     if cls is object:
         return {}
-    return dict(re.findall(r"^    (\w+): [^=#\n]+#\s*(.+)$", inspect.getsource(cls), re.MULTILINE))
+    # Up to the next line that is not indented: `inspect.getsource` of a class would parse the whole file.
+    module = inspect.getsource(sys.modules[cls.__module__])
+    body = re.search(rf"^class {cls.__name__}\b.*?(?=^[^\s)#]|\Z)", module, re.MULTILINE | re.DOTALL)
+    return dict(re.findall(r"^    (\w+): [^=#\n]+#\s*(.+)$", body[0] if body else "", re.MULTILINE))
 
 
 def describe(cls: type[Format]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -123,13 +123,15 @@ class Case:
 class Group:
     """Cases that share one matrix, type and kind of operation: the matrix is read once for them.
 
-    formats: for each format with its parameters the cases (operations and modes) that share one conversion.
+    formats: for each format with its parameters the cases (operations and modes) that share one conversion. modules:
+    names of the modules that define the formats.
     """
 
     matrix: Matrix
     seed: int
     dtype: str
     formats: tuple[tuple[Case, ...], ...]
+    modules: tuple[str, ...]
 
     @property
     def cases(self) -> list[Case]:
@@ -144,7 +146,7 @@ class Group:
     def only(self, case_ids: Container[str]) -> Group:
         """The group reduced to the cases in `case_ids`."""
         left = (tuple(case for case in cases if case.case_id in case_ids) for cases in self.formats)
-        return Group(self.matrix, self.seed, self.dtype, tuple(filter(None, left)))
+        return replace(self, formats=tuple(filter(None, left)))
 
 
 def precision_of(dtype: str) -> Precision:

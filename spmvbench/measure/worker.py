@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench import paths
+from spmvbench import formats, paths
 from spmvbench.devices import Device, DeviceFault, open_device
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Csr
@@ -58,6 +58,7 @@ def measure(
 ) -> None:
     """Measure a group: each case gives one row."""
     started = {"started_at": now()}
+    formats.import_shipped(group.modules)
     ops = {name: operations.get(name) for name in group.ops}
     kind = ops[group.ops[0]]  # the operations of a group are of one kind
     ops |= {op.product: operations.get(op.product) for op in ops.values() if op.product}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from spmvbench.advice.choosing import Advice
 from spmvbench.advice.model import MEASURED
-from spmvbench.analysis.breakeven import ready
-from spmvbench.analysis.programs import same_as
 from spmvbench.devices import cuda
 from spmvbench.errors import SpmvbenchError, UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def require_gpu() -> None:
@@ -39,6 +38,8 @@ def measured(
     """
     import tempfile
 
+    from spmvbench.analysis.breakeven import ready  # with pandas, which advice without measuring does not need
+    from spmvbench.analysis.programs import same_as
     from spmvbench.runner import api
 
     tried = dict.fromkeys((*advice.ranked[:MEASURED], advice.vendor, advice.fallback))

@@ -535,7 +535,7 @@ def _read(run_folder: Path, layout: _Layout) -> tuple[pa.Table, list[Path]]:
     merged, stale = run_folder / layout.merged, True
     while stale:
         before = _version(merged)
-        tables, parts, damaged = [layout.schema.empty_table()], [], []
+        tables, parts, damaged = [pa.Table.from_batches([], layout.schema)], [], []
         try:
             tables.append(_table(merged, layout))
         except FileNotFoundError:
@@ -557,6 +557,8 @@ def _read(run_folder: Path, layout: _Layout) -> tuple[pa.Table, list[Path]]:
     for warning in damaged:
         print(warning, file=sys.stderr)
     table = pa.concat_tables(tables)
+    if not len(table):  # Arrow imports pandas, which takes 0.2 s, to make an array of a list
+        return table, parts
     last = {key: index for index, key in enumerate(table[layout.key].to_pylist())}
     places = table["sequence"].to_pylist()
     order = sorted(last.values(), key=lambda index: (places[index], index))
@@ -572,6 +574,8 @@ def _valid(run_folder: Path, layout: _Layout) -> tuple[pa.Table, str]:
     import pyarrow.compute as pc
 
     table, _ = _read(run_folder, layout)
+    if not len(table):  # Arrow imports pandas to hand out arrays
+        return table, ""
     for index, field in enumerate(layout.schema):
         if field.type == pa.string():
             column = table.column(index)

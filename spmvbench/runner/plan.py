@@ -95,5 +95,6 @@ def grouped(cases: Iterable[Case]) -> list[Group]:
             tuple(same_label) for _, same_label in itertools.groupby(same_group, key=lambda case: case.label)
         )
         first = by_format[0][0]
-        groups.append(Group(first.matrix, first.seed, first.dtype, by_format))
+        modules = dict.fromkeys(formats.get(cases[0].format).__module__ for cases in by_format)
+        groups.append(Group(first.matrix, first.seed, first.dtype, by_format, tuple(modules)))
     return groups

@@ -101,9 +101,9 @@ def test_debug_shows_the_traceback(failing, error):
 
 
 def test_reader_that_leaves_is_no_error():
-    """As in `spmvbench formats --json | head -1`."""
+    """As in `spmvbench formats | head -1`."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "spmvbench", "formats", "--json"],
+        [sys.executable, "-m", "spmvbench", "formats"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
