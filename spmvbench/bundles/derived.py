@@ -233,7 +233,8 @@ def samples(bundle: Bundle) -> Iterator[Finding]:
         repeated = len(taken) >= 10 and len(np.unique(taken)) < 3  # measured times are never that equal
         quartiles = np.quantile(taken, [0.25, 0.5, 0.75])
         stored = np.array([row.t_q1, row.t_median, row.t_q3])
-        return repeated or row.repeats < 1 or not np.allclose(stored, quartiles, rtol=SAMPLE_TOLERANCE, atol=0)
+        near = bool((abs(stored - quartiles) <= SAMPLE_TOLERANCE * quartiles).all())
+        return repeated or row.repeats < 1 or not near
 
     yield from check_rows("samples", rows, where(rows, wrong), "median and quartiles follow from the samples")
     # A program is timed once for all of its names. Of those with the same samples, the longest case has timed it.
@@ -366,12 +367,19 @@ def bounded(bundle: Bundle) -> Iterator[Finding]:
     rows = rows[(rows["op"] == "spmv") & ~rows["device"].str.startswith("emulated") & (rows["nnz"] > 0)]
     if not len(rows):
         return
+    measured = {id(session) for session in bundle.sessions if valid_bounds(session)}
+
+    def with_bounds(row: Any) -> list[dict[str, Any]]:
+        return [session for session in bundle.sessions_of(row) if id(session) in measured]
+
     has_bound = where(rows, lambda row: bool(row.bound_by))
-    is_measured = where(rows, lambda row: bool(_sessions_with_bounds(bundle, row)))
+    is_measured = where(rows, lambda row: bool(with_bounds(row)))
     if (has_bound & ~is_measured).any():
         text = "rows have bounds, but the metadata lacks the measurements for them"
         yield Finding("bounds", FAILED, f"{text}: {cases(rows[has_bound & ~is_measured])}")
-    wrong = has_bound & is_measured & ~where(rows, lambda row: not row.bound_by or _bound_follows(bundle, row))
+    wrong = (
+        has_bound & is_measured & ~where(rows, lambda row: not row.bound_by or _bound_follows(with_bounds(row), row))
+    )
     yield from check_rows("bounds", rows, wrong, "the bounds follow from the device's measurements", ~has_bound)
 
     fastest = {id(session): _fastest(session) for session in bundle.sessions}
@@ -416,14 +424,11 @@ def valid_bounds(session: dict[str, Any]) -> dict[str, Any] | None:
     return found
 
 
-def _sessions_with_bounds(bundle: Bundle, row: Any) -> list[dict[str, Any]]:
-    return [session for session in bundle.sessions_of(row) if valid_bounds(session)]
-
-
-def _bound_follows(bundle: Bundle, row: Any) -> bool:
+def _bound_follows(sessions: list[dict[str, Any]], row: Any) -> bool:
+    """Whether a row's bound is that of the limits which one of these invocations measured."""
     fetched = bounds.Fetched(row.x_sectors, row.x_lines)
     sizes = {"nnz": row.nnz, "model_bytes": row.model_bytes, "x_bytes": row.cols * itemsize(row)}
-    for session in _sessions_with_bounds(bundle, row):
+    for session in sessions:
         found = bounds.columns(session["bounds"], fetched=fetched, **sizes)
         single = not isinstance(session.get("workers"), list)
         near = same(found["bound_gflops"], row.bound_gflops, TOLERANCE if single else WORKER_TOLERANCE)

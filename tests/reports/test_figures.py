@@ -81,7 +81,7 @@ def rows_of(figure, families):
         )
     if figure.name == "transposed":
         rows = keyed(pd.concat([rows, rows.assign(op="spmv-t@1"), rows.assign(op="spmv-t@2")]))
-    return rows
+    return rows.assign(program=rows["label"].str[:3])  # some names of each family are one program
 
 
 @pytest.fixture
@@ -124,9 +124,8 @@ def test_chosen_figures_stand_in_the_order_of_the_page():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("figure", EVERY, ids=lambda f: f.name)
-def test_figure_draws_its_table(figure, about, options, environment):
-    about = about.assign(program=about["label"].str[:3])  # some names of each family are one program
-    table = figure.data(about, options)
+def test_figure_draws_its_table(figure, about, data, options, environment):
+    table = data(figure)
     assert len(table) and set(table.get("label", [])) - {"", "all formats"} <= set(about["label"])
     assert "Broken/archive" not in set(table.get("matrix", []))
     assert hasattr(figure, "draw") or hasattr(figure, "show")

@@ -90,10 +90,16 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     for op, asked in claims().groupby("op", sort=False):
         run = _of_operation(rows, str(op))
         ours = verified(run)
+        solved = ours.groupby("setting", observed=True)["matrix"].nunique()
+        known = set(ours["format"])
         for claim in asked.itertuples(index=False):
-            part = ours[ours["dtype"] == claim.dtype] if claim.dtype else ours
+            if len(known & _keys(claim)) < 2:
+                continue
+            part = ours[ours["format"].isin(_keys(claim)) & (ours["nnz"] >= claim.least_nnz)]
+            part = part[part["dtype"] == claim.dtype] if claim.dtype else part
             for setting, of in part.groupby("setting", observed=True):
-                lines += _measured(claim, str(setting), of, run[run["setting"] == setting])
+                if of["format"].nunique() > 1:
+                    lines += _measured(claim, str(setting), of, run[run["setting"] == setting], solved[setting])
     if not lines:
         raise LeftOut("no matrix is verified for a format of these papers and its rival")
     return pd.DataFrame(lines)
@@ -109,13 +115,12 @@ def _of_operation(rows: pd.DataFrame, op: str) -> pd.DataFrame:
     return hot(found)
 
 
-def _measured(claim: Any, setting: str, of: pd.DataFrame, run: pd.DataFrame) -> list[dict[str, Any]]:
-    """One row for each pair of kernels of a claim. of: verified rows of one setting and type; run: all its rows."""
-    solved = of["matrix"].nunique()
-    of = of[of["format"].isin(_keys(claim)) & (of["nnz"] >= claim.least_nnz)]
-    if of["format"].nunique() < 2:
-        return []
-    times = of.pivot_table(index="matrix", columns="label", values="t_median", observed=True)
+def _measured(claim: Any, setting: str, of: pd.DataFrame, run: pd.DataFrame, solved: int) -> list[dict[str, Any]]:
+    """One row for each pair of kernels of a claim.
+
+    of: the claim's verified rows of one setting; run: all rows of the setting; solved: its matrices with verified rows.
+    """
+    times = of.pivot(index="matrix", columns="label", values="t_median")
     lines = []
     for label, rival, rivals, took in _pairs(of, times, run, claim):
         speedup = (took / times[label]).dropna()
