@@ -308,9 +308,11 @@ def _regrets(rest: Table, model: Model, out: Table) -> Iterator[dict[str, Any]]:
     safe = [rest.vendor, fallback(rest, labels)]
     spmv, conversion = predictions(model, out)
     unlike = np.array([bool(model.out_of_range(columns)) for _, columns in out.columns.iterrows()])
+    seen, unseen = features.of(rest.columns), features.of(out.columns)
+    about = list(zip(out.spmv.index, out.columns["dtype"], out.family, out.columns["nnz"], strict=True))
     for n in SPMVS:
         total = out.total(n)
-        best = total.min(axis=1)
+        best, fastest = total.min(axis=1), total.idxmin(axis=1)
         totals = pd.DataFrame(conversion + n * spmv, total.index, labels)
         tried = totals.rank(axis=1) <= MEASURED
         tried[safe] = True
@@ -320,33 +322,36 @@ def _regrets(rest: Table, model: Model, out: Table) -> Iterator[dict[str, Any]]:
             WITHIN: total[labels].idxmin(axis=1),
             FALLBACK: totals[safe].idxmin(axis=1),
             ADVISED: totals[safe].idxmin(axis=1).where(unlike, totals.idxmin(axis=1)),
-            **_rivals(rest, out, n),
+            **_rivals(rest, out, seen, unseen, n),
         }
         for chooser, chosen in choosers.items():
-            for matrix, label in chosen.items():
+            for (matrix, dtype, family, nnz), label in zip(about, chosen, strict=True):
                 slowdown = total.at[matrix, label] / best[matrix]
                 yield {
                     "matrix": matrix,
-                    "dtype": out.columns.at[matrix, "dtype"],
-                    "family": out.family[matrix],
-                    "nnz": int(out.columns.at[matrix, "nnz"]),
+                    "dtype": dtype,
+                    "family": family,
+                    "nnz": int(nnz),
                     "spmvs": n,
                     "chooser": chooser,
                     "format": label,
-                    "best": total.loc[matrix].idxmin(),
+                    "best": fastest[matrix],
                     "regret": (WORST if np.isnan(slowdown) else slowdown) - 1,
                 }
 
 
-def _rivals(rest: Table, out: Table, spmvs: float) -> dict[str, pd.Series]:
-    """The choices of simpler choosers: always the same format, or a tree of depth 4 on the same features."""
+def _rivals(rest: Table, out: Table, seen: np.ndarray, unseen: np.ndarray, spmvs: float) -> dict[str, pd.Series]:
+    """The choices of simpler choosers: always the same format, or a tree of depth 4 on the same features.
+
+    seen, unseen: (matrices, features) of `rest` and of `out`.
+    """
     from sklearn.tree import DecisionTreeRegressor
 
     total = rest.total(spmvs)
     slowdowns = np.log(total.div(total.min(axis=1), axis=0)).fillna(np.inf).clip(upper=np.log(WORST))
     tree = DecisionTreeRegressor(max_depth=4, min_samples_leaf=2, random_state=0)
-    tree.fit(features.of(rest.columns), slowdowns)
-    predicted = pd.DataFrame(tree.predict(features.of(out.columns)), out.spmv.index, list(slowdowns))
+    tree.fit(seen, slowdowns)
+    predicted = pd.DataFrame(tree.predict(unseen), out.spmv.index, list(slowdowns))
     always = {"always cuSPARSE": rest.vendor, "always the best single format": slowdowns.mean().idxmin()}
     return {name: pd.Series(label, out.spmv.index) for name, label in always.items()} | {
         "tree of depth 4": predicted.where(out.spmv[list(slowdowns)].notna()).idxmin(axis=1)
