@@ -117,11 +117,13 @@ def test_labels_are_no_paths(tmp_path, monkeypatch):
     assert again["started_at"].tolist() == found.loc[found["name"] == "..", "started_at"].tolist()
 
 
+@pytest.mark.slow
 def test_run_measures_other_operations(tmp_path):
     found = spmvbench.run("pde:3", "all", op="bfs@0", device="emulated", results=tmp_path, progress=False)
     assert set(found["op"]) == {"bfs@0"} and set(found["status"]) == {"ok"} and "bfs-push" in set(found["label"])
 
 
+@pytest.mark.slow
 def test_run_measures_values_narrower_than_vectors(tmp_path):
     options = {"device": "emulated", "results": tmp_path, "progress": False}
     found = spmvbench.run("pde:4", "csr-lanes,tile-csr", values="f64,f16", vectors=["f64"], **options)
@@ -139,6 +141,7 @@ def test_run_measures_values_narrower_than_vectors(tmp_path):
     assert 0 < narrow["error_ratio"] < 1
 
 
+@pytest.mark.slow
 def test_orders_narrower_values_and_transposed_products_at_once(tmp_path):
     """Each case in each order: right, or skipped with its reason."""
     options = {"values": "f32", "vectors": "f64", "device": "emulated", "results": tmp_path, "progress": False}
@@ -226,6 +229,7 @@ def test_run_says_what_is_wrong(tmp_path, matrices, options, said):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_plot_and_report_take_rows(rows, tmp_path):
     shown = spmvbench.plot(rows, "bytes")
     assert shown._repr_svg_().startswith("<?xml") and len(shown.data) == 2

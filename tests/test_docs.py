@@ -161,6 +161,7 @@ def test_notebook_runs(tmp_path, monkeypatch):
     assert (tmp_path / "out" / "index.html").is_file()
 
 
+@pytest.mark.slow
 def test_notebook_of_operators_runs(capsys):
     names, shown = run_notebook("operator.ipynb")
     assert names["op"].choice.label in capsys.readouterr().out

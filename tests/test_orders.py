@@ -109,6 +109,7 @@ def test_names_are_checked():
     assert all(order.about.endswith(".") and order.reference for order in orders.ORDERS.values())
 
 
+@pytest.mark.slow
 def test_rows_have_their_order_and_are_compared_within_it(tmp_path):
     arguments = {"formats": "csr-scalar,dia", "order": "none,rcm,degree", "results": tmp_path, "run": "o"}
     rows = spmvbench.run(["rmat:6:4", "rect:40:60:3"], **arguments, budget=0.001, progress=False)

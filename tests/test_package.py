@@ -31,6 +31,7 @@ def wheel(tmp_path_factory):
     return built
 
 
+@pytest.mark.slow
 def test_wheel_holds_every_file_that_runs(wheel):
     held = set(zipfile.ZipFile(wheel).namelist())
     sources = {"": ROOT / "spmvbench", "kernels/": ROOT / "kernels", "configs/": ROOT / "configs"}
@@ -90,6 +91,7 @@ def hatch(folder, *args):
     ).stdout.strip()
 
 
+@pytest.mark.slow
 def test_version_comes_from_tags_or_does_without(tmp_path):
     """In a clone with a tag, behind it, without any; from an archive, an sdist, and files without a history."""
 

@@ -17,7 +17,7 @@ from spmvbench.site import runs
 
 ROOT = Path(spmvbench.__file__).parents[1]
 RUNS = sorted(path.parent for path in (ROOT / "results" / "published").glob("*/README.md"))
-pytestmark = pytest.mark.skipif(not RUNS, reason="needs a checkout (git clone)")
+pytestmark = [pytest.mark.skipif(not RUNS, reason="needs a checkout (git clone)"), pytest.mark.slow]
 
 
 def commands(run, name):

@@ -65,6 +65,7 @@ def test_pages_of_formats_are_the_same_whatever_else_is_registered(monkeypatch):
     test_pages_of_formats_are_current()
 
 
+@pytest.mark.slow
 def test_python_example_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"```python\n(.*?)```", read("docs/python.md"), re.DOTALL)

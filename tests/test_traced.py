@@ -51,7 +51,7 @@ NOT_ROWS = {
     ("docs/values.md", "Values"): "facts of the types",
 }
 WRITTEN = ("docs/advice.md",)  # as a whole, which tests/advice/test_advice.py compares
-pytestmark = pytest.mark.skipif(not RUNS, reason="needs a checkout (git clone)")
+pytestmark = [pytest.mark.skipif(not RUNS, reason="needs a checkout (git clone)"), pytest.mark.slow]
 
 
 def read(page):

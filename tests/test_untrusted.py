@@ -196,6 +196,7 @@ def test_a_description_whose_grid_does_not_fit_is_left_out(tmp_path, columns):
     assert store.matrices(folder)["matrix_sha256"].tolist() == ["n"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in PUBLISHED.glob("*/run.json")))
 def test_published_runs_are_read_as_they_are(name, capsys):
     rows = store.load(PUBLISHED / name)
@@ -244,6 +245,7 @@ def test_a_damaged_run_is_a_line_and_the_others_are_shown(command, tmp_path):
     assert "rows.parquet is damaged" in said.out and "run.json is damaged" in said.out
 
 
+@pytest.mark.slow
 def test_a_report_of_all_draws_the_others(command, tmp_path):
     damaged(tmp_path)
     said = command("report", "--all", "--results", tmp_path, "--figures", "bytes")

@@ -91,6 +91,7 @@ def trained(rows, few_trees):
     return training.trained(rows, ABOUT)
 
 
+@pytest.mark.slow
 def test_families_that_were_left_out_get_the_right_format(trained):
     _, evaluation = trained
     chosen = evaluation.choices[evaluation.choices["chooser"] == "model"].set_index(["spmvs", "matrix"])["format"]
@@ -102,6 +103,7 @@ def test_families_that_were_left_out_get_the_right_format(trained):
     assert (evaluation.choices["regret"] >= 0).all()
 
 
+@pytest.mark.slow
 def test_regrets_are_those_of_the_rows(rows, trained):
     _, evaluation = trained
     known = training.table(rows)
@@ -139,6 +141,7 @@ def test_what_is_missing_differs_as_it_does_elsewhere():
     np.testing.assert_allclose(own.mean(axis=1), 0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_format_that_is_missing_somewhere_is_no_choice_there(rows):
     gone = (rows["label"] == "ell") & rows["kind"].eq("rmat")
     known = training.table(rows.assign(status=np.where(gone, "skipped", rows["status"])))
@@ -196,6 +199,7 @@ def test_the_bytes_of_a_format_decide_on_its_time(rows):
     assert np.isnan(slower(np.nan)).tolist() == [label == "ell" for label in labels]
 
 
+@pytest.mark.slow
 def test_single_precision_is_evaluated_and_not_learned(rows, trained):
     single = rows[rows["kind"].isin(["pde", "rmat"])].assign(dtype="f32")
     both, evaluation = training.trained(pd.concat([rows, single], ignore_index=True), ABOUT)
@@ -207,6 +211,7 @@ def test_single_precision_is_evaluated_and_not_learned(rows, trained):
     assert (of["all"], of[model.SINGLE]) == (len(EVEN + SKEW), 4)
 
 
+@pytest.mark.slow
 def test_more_ways_of_leaving_out(rows):
     _, evaluation = training.trained(rows, ABOUT, more=True)
     found = evaluation.choices[evaluation.choices["spmvs"] == 1].groupby("chooser")["matrix"].nunique()
@@ -491,6 +496,7 @@ def test_training_needs_scikit_learn(command, monkeypatch):
 # --- the models that ship, against the published rows that they are from
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", model.trained())
 def test_a_model_that_ships_is_of_published_rows(name):
     root = model.folder().parents[1]
@@ -519,6 +525,7 @@ def test_a_model_that_ships_is_of_published_rows(name):
         assert np.expm1(mean) < said["mean"] / 100 + 0.02  # having seen a family cannot be worse than not
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", model.trained())
 def test_the_page_is_of_the_model_that_ships(name):
     page = model.folder().parents[1] / "docs" / "advice.md"

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "results/published"
 
 
+@pytest.mark.slow
 def test_a_run_is_packed_and_passes(measured, tmp_path, monkeypatch, invoke):
     monkeypatch.chdir(tmp_path)
     assert "18 cases" in invoke("bundle", measured)
@@ -222,6 +223,7 @@ def test_released_sources_have_every_published_format():
         assert all(sources.known(key, digest) for key, digest in pairs.itertuples(index=False)), path.parent.name
 
 
+@pytest.mark.slow
 def test_the_table_of_sources_keeps_its_rows():
     text = sources.with_installed("abc")
     lines = text.splitlines()

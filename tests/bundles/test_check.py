@@ -97,6 +97,7 @@ def test_emulated_rows_of_one_operation_alone_pass(op, measured, altered, invoke
     invoke("check", measured)
 
 
+@pytest.mark.slow
 def test_fetches_of_a_transposed_product_are_those_of_its_copy(command, tmp_path, altered, failed):
     """``spmv-t@1`` counts the sectors and lines of A, ``spmv-t@2`` those of A^T."""
     words = "run rect:90:14:3 --formats csr-scalar --dtype f64 --op spmv,spmv-t --device emulated --run mine --results"
@@ -306,6 +307,7 @@ def unmarked(rows):
     rows["near_launch_overhead"] = ~rows["near_launch_overhead"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "found"),
     [
@@ -439,6 +441,7 @@ def test_a_format_may_skip_padding(searched, altered, verdicts, failed):
     assert [text for text in opened(verdicts(searched)) if text.startswith("implausible")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "record",
     [

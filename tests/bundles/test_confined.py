@@ -59,6 +59,7 @@ ELSEWHERE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ELSEWHERE.values(), ids=ELSEWHERE)
 def test_it_changes_nothing_elsewhere(tmp_path, action):
     victim = tmp_path / "victim"
@@ -91,6 +92,7 @@ def test_it_sees_no_secrets_of_the_environment(tmp_path, monkeypatch):
     assert "TOKEN" not in found.out and f"{tmp_path / 'own'} value" in found.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "seconds", "limit"),
     [

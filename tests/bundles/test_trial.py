@@ -15,6 +15,8 @@ from spmvbench.bundles.findings import FAILED, OPEN, PASSED
 from spmvbench.formats import dependencies
 from spmvbench.paths import configs
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = configs().parent / "docs/example"
 MORE = pytest.mark.slow
 MATRICES = {name: testing.hard_matrices()[name] for name in ("stencil", "only a middle row")}

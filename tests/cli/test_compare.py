@@ -37,6 +37,7 @@ def compare(command, tmp_path):
     return lambda *args: command("compare", "--results", tmp_path, *args)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("new", "args", "code"),
     [

@@ -127,6 +127,7 @@ def test_damaged_record_is_one_line(command, results):
     assert "run.json is damaged" in result.err
 
 
+@pytest.mark.slow
 def test_a_record_of_nulls_draws_what_can_be_drawn(command, results):
     nothing = dict.fromkeys(("device", "properties", "launch_overhead", "read_bandwidth_gbps", "ended", "packages"))
     for bandwidth in (None, 100.0):
@@ -136,6 +137,7 @@ def test_a_record_of_nulls_draws_what_can_be_drawn(command, results):
         assert ("Left out: roofline: the run has no measured bandwidth" in result.out) == (bandwidth is None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", ["a", "ab"])
 def test_matrices_without_entries_have_no_place_on_an_axis(command, results, names):
     for name in names:
@@ -147,6 +149,7 @@ def test_matrices_without_entries_have_no_place_on_an_axis(command, results, nam
     assert ("gflops.svg" in result.out) == (names == "a")
 
 
+@pytest.mark.slow
 def test_a_row_whose_features_are_not_known_is_drawn_all_the_same(command, results):
     of = store.load(results / "new").iloc[0].to_dict()
     for name in store.load(results / "new")["case_id"]:
@@ -154,6 +157,7 @@ def test_a_row_whose_features_are_not_known_is_drawn_all_the_same(command, resul
     assert command("report", "new", "--results", results, "--figures", "winners").code == 0
 
 
+@pytest.mark.slow
 def test_images_that_were_not_asked_for_stay_as_they_are(command, results):
     svg = results / "new" / "report" / "figures" / "bytes.svg"
     assert command("report", "new", "--results", results, "--figures", "bytes").code == 0
@@ -188,6 +192,7 @@ def test_figures_of_a_paper_of_whose_matrices_none_is_there_are_one_line(command
     assert "the run holds none of the survey's matrices" in said and said.count("survey-gflops") == 1
 
 
+@pytest.mark.slow
 def test_descriptions_of_matrices_reach_the_figures(command, results):
     missing = command("report", "old", "--results", results, "--figures", "survey-row-lengths,survey-patterns")
     assert (
@@ -212,6 +217,7 @@ def test_only_some_types_and_modes(command, results):
     assert "f32" not in data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "labels", "matrices"),
     [
@@ -266,6 +272,7 @@ def test_all_runs_are_pages_of_one_site(command, results):
     assert (results / "matrices" / "G-a.html").is_file() and (results / "formats" / "ell.html").is_file()
 
 
+@pytest.mark.slow
 def test_a_page_joins_a_site(command, results):
     assert command("report", results / "old", "--site", results, "--figures", "bytes").code == 0
     assert re.findall(r"<h2><a [^>]*>(.*?)</a>", (results / "index.html").read_text()) == ["old"]

@@ -178,6 +178,7 @@ def test_a_run_ends_with_a_table_and_continues_for_nothing(run, tmp_path):
     assert "4 cases, 4 to measure" in run(*args, "--fresh", "--dry-run").out
 
 
+@pytest.mark.slow
 def test_rows_that_went_away_while_the_run_went_on_are_missed(run, tmp_path, monkeypatch):
     compact = store.compact
 

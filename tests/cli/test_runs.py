@@ -226,6 +226,7 @@ def test_report_opens_the_page(command, runs, tmp_path, monkeypatch):
     assert again.code == 1 and "no browser can be started here" in again.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("redirected", "code", "said"),
     [

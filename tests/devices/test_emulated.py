@@ -362,6 +362,7 @@ def fault(device, kernel, block, *args, grid=1, shared_bytes=0):
     return message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "block", "words", "marks"),
     [

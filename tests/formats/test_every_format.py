@@ -135,6 +135,7 @@ def test_decoding_gives_the_matrix_back(spec):
     over(spec, HARD | {"tall": TALL} if spec in KEYS else telling(), lambda a: testing.check_conversion(spec, a))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", SINGLE)
 def test_decoding_gives_single_precision_back(key):
     testing.over(HARD, lambda a: testing.check_conversion(key, a.astype(np.float32)))

@@ -82,6 +82,7 @@ def test_formats_without_a_kernel_say_so():
     assert not Format.transposes()
 
 
+@pytest.mark.slow
 def test_rows_answer_one_copy_or_two(tmp_path):
     rows = spmvbench.run(
         ["rect:30:50:4", "poisson2d:6"], "csr-scalar,csr5,dia", op="spmv,spmv-t", run="t", results=tmp_path,

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+import scipy  # whose stats take a second to import: those who use them do
 from click.testing import CliRunner
-from scipy import stats
 
 from spmvbench.paths import configs
 from spmvbench.rows import store
@@ -18,7 +18,7 @@ IDENTICAL = configs().parent / "docs" / "pairs" / "identical.csv"
 def test_interval_is_that_of_the_binomial_distribution():
     for alarms, of in ((0, 625), (3, 1000), (72, 78), (5, 5)):
         low, high = interval(alarms, of)
-        known = stats.binomtest(alarms, of).proportion_ci(0.95, "exact")
+        known = scipy.stats.binomtest(alarms, of).proportion_ci(0.95, "exact")
         assert (low, high) == pytest.approx((known.low, known.high), abs=1e-12)
 
 

@@ -76,6 +76,7 @@ def test_several_shares_of_l2_are_tried(size, shares):
     assert sorted(l2_shares(size, 100)) == pytest.approx(sorted(shares))
 
 
+@pytest.mark.slow
 def test_no_published_time_is_faster_than_its_bytes_allow():
     """Rows of two formats are left out: they counted padding that kernels skip."""
     published, looked_at = Path(__file__).parents[2] / "results" / "published", 0

@@ -99,6 +99,7 @@ def test_the_hosts_ranks_are_the_solvers():
     np.testing.assert_allclose(found.sum(), 1, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_ranks_of_many_vertices_are_within_a_fraction_of_their_bound():
     """Almost all dangle, and their ranks are summed: one after the other that loses more than all else."""
     n, rng = 300_000, np.random.default_rng(0)
@@ -221,6 +222,7 @@ def test_a_matrix_without_ranks_is_skipped(a, reason):
 # --- rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "matrix", "rate"), [("cg@9", GRID, 12), ("pagerank@9", GRAPH, 6)])
 def test_solvers_are_rows_like_any_other(name, matrix, rate, monkeypatch):
     text = "csr-scalar,ehyb,dasp,csr5"  # one with an order for both vectors, one with an order for y alone
@@ -296,6 +298,7 @@ def test_the_bound_of_a_solver_counts_its_vector_operations():
     assert solver["bound_gflops"] == pytest.approx(7 * product["bound_gflops"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["emulated", pytest.param("cuda:0", marks=[pytest.mark.gpu, pytest.mark.timing])])
 def test_solvers_run_on_every_device(device, tmp_path):
     text = "csr-scalar,csr5,ehyb,dasp" + (",cusparse-csr-alg2" if device != "emulated" else "")

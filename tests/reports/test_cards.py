@@ -56,6 +56,7 @@ def test_what_carries_over():
     assert np.isnan(two["rank_correlation"]).all()
 
 
+@pytest.mark.slow
 def test_the_report_compares_two_cards(few, there, command, tmp_path):
     for name, rows, bandwidth in (("mine", few, 4800.0), ("theirs", there, 3200.0)):
         for row in rows.assign(run_id=name).to_dict("records"):

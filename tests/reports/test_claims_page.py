@@ -33,6 +33,7 @@ ONE = {"tile-deferred-coo": 1.0, "csr5": 2.0}
 BOTH = ONE | {"tile-deferred-coo[kernel=paper]": 4.0, "csr5[kernel=paper]": 2.0}
 
 
+@pytest.mark.slow
 def test_a_claim_is_tested_by_the_run_with_the_most_kernels_then_matrices_of_the_paper_then_matrices():
     three = ["a/b", "a/c", "a/d"]
     assert row_of(few=run(ONE, three[:1]), many=run(ONE, three))["run"].tolist() == ["many"]

@@ -228,6 +228,7 @@ def test_names_with_dollar_signs_are_drawn_as_they_are():
     assert sum(text.get_text() == name for text in figure.findobj(Text)) >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", [f for f in EVERY if f.performance], ids=lambda f: f.name)
 def test_wrong_rows_are_nowhere(figure, data):
     table = data(figure)
@@ -311,6 +312,7 @@ def test_break_even_that_never_comes_is_kept_as_infinite(ready, options):
     assert set(table["path"]) == {"device"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
 def test_files_repeat_byte_for_byte(ready, options, environment, suffix):
     (coverage,) = figures.choose(["coverage"])

@@ -93,6 +93,7 @@ def test_a_command_may_name_a_file_that_is_not_utf_8(rows, environment, tmp_path
     assert "b\\udcff $x_{$.mtx" in html.unescape(written.page.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_files_stand_beside_the_page(report):
     assert [[path.name for path in drawn.files] for drawn in report.drawn] == [
         ["profile.png", "profile.csv"],
@@ -126,6 +127,7 @@ def test_the_library_is_what_its_table_says():
     assert "Mike Bostock" in licences and "Observable, Inc." in licences
 
 
+@pytest.mark.slow
 def test_pages_can_share_what_they_draw_with(rows, environment, tmp_path):
     page.write_shared(tmp_path / "shared")
     written = page.write(
@@ -314,6 +316,7 @@ def test_unknown_baseline_names_the_nearest(rows, tmp_path):
         page.write(rows, {}, tmp_path, baseline="csr-vektor")
 
 
+@pytest.mark.slow
 def test_chosen_baseline_is_named(rows, environment, tmp_path):
     report = page.write(rows, environment, tmp_path, names=["speedup-mean"], images=[], baseline="hyb")
     assert "speed-up over hyb" in report.drawn[0].caption

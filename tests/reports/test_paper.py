@@ -9,8 +9,8 @@ import subprocess
 import numpy as np
 import pandas as pd
 import pytest
+import scipy  # whose stats take a second to import: those who use them do
 from matplotlib.text import Text
-from scipy import stats
 
 from spmvbench import formats
 from spmvbench.analysis.cases import latest_cases
@@ -22,6 +22,8 @@ from spmvbench.reports import bibliography, figures, style
 from spmvbench.reports import duel as duels
 from spmvbench.rows import store
 from tests.reports.conftest import generated_rows
+
+pytestmark = pytest.mark.slow
 
 FORMATS = {"csr-vector": (4.0, 0.7, 0.0), "csr5": (4.4, 0.78, 0.0), "ell": (4.0, 0.8, 0.1)}
 
@@ -149,7 +151,7 @@ class TestDuel:
         (row,) = duel_summary(table).to_dict("records")
         assert (row["matrices"], row["wins"], row["ties"], row["losses"]) == (4, 2, 1, 1)
         logs = np.log([4, 2, 1.004, 0.5])
-        low, high = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))
+        low, high = scipy.stats.t.interval(0.95, 3, logs.mean(), scipy.stats.sem(logs))
         assert row["geomean"] == pytest.approx(math.exp(logs.mean()))
         assert (row["low"], row["high"]) == pytest.approx((math.exp(low), math.exp(high)))
 

@@ -22,6 +22,8 @@ from spmvbench.rows.schema import MATRIX_COLUMNS, arrow_schema
 from spmvbench.site import pictures, runs, writing
 from tests.reports.conftest import descriptions, generated_rows, served
 
+pytestmark = pytest.mark.slow
+
 FORMATS = {"csr-vector": (4.0, 0.7, 0.0), "ell": (4.0, 0.8, 5.0), "csr5": (4.4, 0.78, 0.0)}
 EVIL = "<img src=x onerror=alert(1)>"
 BROWSER = Path(__file__).with_name("browser")

@@ -186,6 +186,7 @@ def test_profiles_of_the_run_and_of_table_8_stand_beside_each_other(surveyed, op
     assert "ELL (ell-psblas)" in said and "No verified row" not in said
 
 
+@pytest.mark.slow
 def test_formats_of_the_survey_that_the_run_lacks_are_named(surveyed, options, alone, environment):
     few = surveyed[surveyed["label"].isin(["csr-rg", "hyb"])]
     for name, chosen in (("profile", options), ("profile", alone), ("roofline", options), ("published", options)):

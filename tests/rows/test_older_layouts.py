@@ -93,6 +93,7 @@ def test_metadata_of_older_runs_is_renamed(older):
     assert environment.pop("sessions") == [expected] and environment == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["h200-first", "h200-irregular"])
 def test_a_published_run_equals_itself(name, tmp_path):
     """Comparing a run with its copy in today's layout shows no difference."""

@@ -93,6 +93,7 @@ def measured(old, formats, tmp_path, count):
         return pd.DataFrame(both.measure(groups(formats)))
 
 
+@pytest.mark.slow
 def test_pairs_alternate(tmp_path):
     rows = measured(ab.HERE, "ell,csc-atomic", tmp_path, 3)
     assert list(rows["label"]) == ["ell"] * 3 + ["csc-atomic"] * 3 and set(rows["status"]) == {"ok"}
@@ -101,6 +102,7 @@ def test_pairs_alternate(tmp_path):
     assert list(analysis.verdicts(rows)["pairs"]) == [3, 3]
 
 
+@pytest.mark.slow
 def test_each_worker_runs_its_own_build(tmp_path, other):
     rows = measured(other, "csc-atomic,csr-vector,ell", tmp_path, 1).set_index("label")
     assert rows.loc["csc-atomic", "status"] == "error"

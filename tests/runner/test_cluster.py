@@ -298,6 +298,7 @@ def answer(address, context=None):
     return b""
 
 
+@pytest.mark.slow
 def test_a_local_scheduler_refuses_other_clients(local):
     address, processes = local
     found = listening(processes)

@@ -15,6 +15,7 @@ from spmvbench.runner import plan, precompile
 from spmvbench.runner.supervisor import Supervised
 
 
+@pytest.mark.slow
 def test_a_process_compiles_its_share_and_ignores_failures(tmp_path, monkeypatch):
     monkeypatch.setenv("SPMVBENCH_COMPILED", str(tmp_path))
     tasks = [("no-such-format", {}, "f64", ""), ("csr-scalar", formats.get("csr-scalar").resolve({}), "f32", "")]

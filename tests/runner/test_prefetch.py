@@ -14,6 +14,7 @@ from spmvbench.measure.cases import Settings
 from spmvbench.runner import driver, plan, precompile, prefetch, session
 
 
+@pytest.mark.slow
 def test_a_process_prefetches_and_errors_are_silent(tmp_path):
     matrix = sources.obtain("tridiag:9")
     assert prefetch.start(tmp_path, matrix, 0, False).wait(60) == 0
@@ -46,6 +47,7 @@ def finish(ahead):
         assert process.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_matrices_are_read_ahead_and_formats_prepared(work, groups, monkeypatch):
     with work(groups, "device") as ahead:
         ahead.advance(groups[0])
@@ -82,6 +84,7 @@ def test_processes_end_with_the_invocation(work, groups):
     assert not ahead.folder.exists()
 
 
+@pytest.mark.slow
 def test_a_session_works_ahead_and_leaves_nothing(tmp_path, monkeypatch):
     """As on a GPU, with the measuring process of the emulated device."""
     monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))

@@ -16,6 +16,8 @@ from spmvbench.errors import UsageError
 from spmvbench.rows import store
 from spmvbench.runner import published
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(spmvbench.__file__).parents[1]
 EMULATED = ["--device", "emulated"]
 FIRST = 'matrices = ["pde:4"]\nformats = ["csr-scalar", "ell"]\ndtype = ["f64", "f32"]\nmode = ["hot"]\n'

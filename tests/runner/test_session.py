@@ -246,6 +246,7 @@ def running_workers(folder):
     return found
 
 
+@pytest.mark.slow
 def test_failed_formats_have_rows_and_the_run_continues(run_own, tmp_path):
     formats = "csr-scalar,bad-*,csr-vector,-bad-hang"
     done = run_own("poisson2d:12", "--formats", formats, "--run", "r", "--max-bytes", "1TB")
@@ -285,6 +286,7 @@ def test_failed_formats_have_rows_and_the_run_continues(run_own, tmp_path):
     assert running_workers(tmp_path / "results" / "r") == []
 
 
+@pytest.mark.slow
 @pytest.mark.waits
 def test_a_case_that_hangs_is_a_timeout_and_the_run_continues(run_own, tmp_path):
     """Every case here hangs: a limit that a busy machine could exceed decides over no other format."""
@@ -443,6 +445,7 @@ time.sleep(600)
 READY = 'pipe.send(("ready", {}))'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "died"),
     [
@@ -622,6 +625,7 @@ def test_a_signal_stops_after_the_current_case(begin, run_own, tmp_path, number)
     assert len(store.load(folder)) == 8
 
 
+@pytest.mark.slow
 def test_a_second_signal_stops_at_once(begin, tmp_path):
     process = begin("tridiag:20", "--run", "r", "--formats", "bad-hang")
     folder = tmp_path / "results" / "r"
@@ -756,6 +760,7 @@ def test_a_run_killed_while_merging_rows_merges_them_later(run_here, tmp_path):
     assert (tmp_path / printed).is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", ["removed", pytest.param("moved", marks=pytest.mark.slow)])
 def test_a_removed_folder_ends_the_run_in_one_line(begin, tmp_path, gone):
     folder = tmp_path / "results" / "r"
@@ -795,6 +800,7 @@ def test_a_matrix_that_cannot_be_read_gives_a_row_for_each_case(run_here, tmp_pa
     assert len(rows) == 6
 
 
+@pytest.mark.slow
 def test_columns_of_a_measured_case(run_here, tmp_path):
     run_here("pde:6", "--formats", "hyb,cusparse-csr-alg1", "--dtype", "f64,f32", "--mode", "hot,cold", "--run", "r")
     rows = store.load(tmp_path / "results" / "r")

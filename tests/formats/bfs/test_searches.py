@@ -72,6 +72,7 @@ def searched(spec, a, device, sources):
         yield restored(y, fmt.y_order).copy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("enter", "room"), [(1024, 4096), (0, 0), (6, 8)])
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize("spec", SPECS)

@@ -174,6 +174,7 @@ def test_extra_rows_beyond_a_fair_share_are_left_to_all():
     assert found.slices.begin.tolist() == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["natural", "native"])
 def test_what_a_block_leaves_to_all_is_added_by_a_second_launch(order):
     n = 12_000

@@ -243,6 +243,7 @@ def test_footprint_is_the_sum_of_its_parts():
     assert fmt.nbytes == Csr.of(a).nbytes + 4 * (tiles + 2) + 128 * tiles + 4 * (tiles + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_values_that_are_all_the_same_are_stored_once(dtype, emulated):
     for name, matrix in testing.hard_matrices().items():

@@ -38,6 +38,7 @@ def test_dia_is_one_hack_of_all_rows():
     assert fmt.values[1].tolist() == [*range(1, 35)] + [0] * 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("points", "diagonals", "published"), [(60, 46906, 12.10), (80, 111280, 12.07), (100, 217626, 12.06)]
 )
