@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from spmvbench.analysis.coverage import FAILED
 from spmvbench.reports import links, page
 from tests.reports import conftest
 
@@ -74,6 +75,17 @@ def test_every_view_is_drawn_and_no_label_meets_another_or_leaves_its_picture(op
     assert found["wide"] == width, "nothing is wider than the window"
     assert found["drawn"] == len(FIGURES) - 3 - 1, "all but the interactive figures and the table of claims"
     assert found["twice"] == [] and found["lost"] == 0, "each drawing has its own names"
+
+
+def test_a_matrix_without_entries_has_no_slowdown_and_is_not_marked_as_failed(opened, rows, environment, tmp_path):
+    few = rows[rows["name"].isin(rows["name"].unique()[:3]) & (rows["dtype"] == "f64") & (rows["mode"] == "hot")]
+    empty = few[few["name"] == few["name"].iloc[0]].assign(name="nothing", nnz=0, work=0, gflops=0.0, status="ok")
+    page.write(pd.concat([few, empty], ignore_index=True), environment, tmp_path, names=["ratios"], images=[])
+    marks = opened(address=(tmp_path / page.PAGE).as_uri()).run(
+        "return [...document.querySelectorAll('#figure-ratios .none')].map((mark) => mark.textContent);"
+    )
+    assert marks.count("") == len(empty) > 5
+    assert marks.count("!") == few["status"].isin(FAILED).sum()
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])

@@ -27,8 +27,8 @@ caption = (
     f"1.0 is the best; values within {100 * (TIE - 1):.1f} % of it are bold; k and M are "
     "thousands and millions. Families are in the order of their best formats, the formats of a family in the order of "
     "their mean slowdown. Not verified: - skipped, x wrong, ! failed (out of memory, timeout, crash, error); blank: "
-    "not tried. (project): the kernel is this project's and not the paper's. If there are too many matrices for "
-    "numbers, only colours are shown."
+    "not tried, or the matrix has no entries. (project): the kernel is this project's and not the paper's. If there "
+    "are too many matrices for numbers, only colours are shown."
 )
 papers = ""
 order = 8

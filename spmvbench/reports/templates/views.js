@@ -242,7 +242,7 @@ const views = {
   },
 };
 const heat = d3.scaleSequentialLog([1, data.cap], (t) => d3.interpolateYlGnBu(1 - t)).clamp(true);
-const NOT = { skipped: "-", wrong: "x" }, statusOf = (c) => data.statuses[c.row.status];
+const NOT = { ok: "", skipped: "-", wrong: "x" }, statusOf = (c) => data.statuses[c.row.status];
 
 // The text of a tooltip of a case.
 function told({ row, ratio }) {
