@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import pandas as pd
 
 from spmvbench import paths
 from spmvbench.errors import UsageError
+from spmvbench.rows import store
 
 END = "<!-- end of the table -->"
 
@@ -32,3 +37,39 @@ def put(page: Path | None, table: str, module: str) -> None:
     text = updated(page.read_text(encoding="utf-8"), table, module)
     with paths.written_whole(page) as file:
         file.write(text.encode())
+
+
+def parser(module: str, description: str | None) -> argparse.ArgumentParser:
+    """A parser for `python -m MODULE`, with the option ``--page``: the page that the table is written into."""
+    found = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
+    found.add_argument(
+        "--page", type=Path, help="the page that holds the table, between two comments; else it is printed"
+    )
+    return found
+
+
+def add_run(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add the argument `run`, or `runs` for one or more."""
+    told = "a run, by its name in results/ or its folder"
+    if several:
+        parser.add_argument("runs", nargs="+", metavar="RUN", help=told)
+    else:
+        parser.add_argument("run", metavar="RUN", help=told)
+
+
+def rows_of(runs: Sequence[str]) -> pd.DataFrame:
+    """The rows of several runs, as they are stored."""
+    return pd.concat([store.load(run) for run in runs], ignore_index=True)
+
+
+def command(
+    module: str, description: str | None, made: Callable[[pd.DataFrame], str], given: Sequence[str] | None
+) -> None:
+    """Print the table that `made` gives of the rows of one or more runs, or write it into a page.
+
+    given: the arguments, by default those of the process.
+    """
+    asked = parser(module, description)
+    add_run(asked, several=True)
+    options = asked.parse_args(given)
+    put(options.page, made(rows_of(options.runs)), module)

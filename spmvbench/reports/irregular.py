@@ -6,7 +6,6 @@ h200-irregular, h200-all and h200-applications and writes them into the page, be
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,9 +68,8 @@ def rule(rows: pd.DataFrame) -> str:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Print the tables, or write them into a page."""
-    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
+    parser = in_page.parser(MODULE, __doc__)
     parser.add_argument("folder", type=Path, help="the folder of the runs, such as results/published")
-    parser.add_argument("--page", type=Path, help="the page that holds the tables, such as docs/irregular.md")
     options = parser.parse_args(given)
     folder = options.folder
     in_page.put(options.page, comparison(rows_of(folder, "h200-irregular")), f"{MODULE} comparison")

@@ -6,9 +6,7 @@ into the page, between two comments.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 import pandas as pd
 
@@ -18,7 +16,6 @@ from spmvbench.analysis.speedup import pair_speedups
 from spmvbench.errors import UsageError
 from spmvbench.reports import export, in_page
 from spmvbench.reports.tables import Column, number, table
-from spmvbench.rows import store
 
 MODULE = "spmvbench.reports.kernels"
 COLUMNS = [
@@ -45,15 +42,15 @@ def ratios(rows: pd.DataFrame) -> pd.DataFrame:
     return by_key.agg(matrices="size", mean=geometric_mean, least="min", most="max").reset_index()
 
 
+def markdown(rows: pd.DataFrame) -> str:
+    """The table, from rows as they are stored. Raises as `ratios`."""
+    made = table("Time of kernel=paper over that of the default", ratios(rows), COLUMNS)
+    return export.written([made], "markdown").rstrip("\n")
+
+
 def main(given: Sequence[str] | None = None) -> None:
     """Print the table, or write it into a page."""
-    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run, by its name in results/ or its folder")
-    parser.add_argument("--page", type=Path, help="the page that holds the table, such as docs/reproduce.md")
-    options = parser.parse_args(given)
-    found = ratios(pd.concat([store.load(run) for run in options.runs], ignore_index=True))
-    made = table("Time of kernel=paper over that of the default", found, COLUMNS)
-    in_page.put(options.page, export.written([made], "markdown").rstrip("\n"), MODULE)
+    in_page.command(MODULE, __doc__, markdown, given)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,7 @@ that the run has in part, for an order or an operation of some format, are left 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -154,10 +152,9 @@ def of_run(option: str, run: str) -> pd.DataFrame:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Print the table, or write it into a page."""
-    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
+    parser = in_page.parser(MODULE, __doc__)
     parser.add_argument("option", choices=TABLES, help="the option of `run` that the table is about")
-    parser.add_argument("run", metavar="RUN", help="a run, by its name in results/ or its folder")
-    parser.add_argument("--page", type=Path, help="the page that holds the table, such as docs/orders.md")
+    in_page.add_run(parser)
     options = parser.parse_args(given)
     in_page.put(options.page, markdown(of_run(options.option, options.run)), MODULE)
 

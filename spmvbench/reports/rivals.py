@@ -6,9 +6,7 @@ into the page, between two comments.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pandas as pd
 
@@ -18,7 +16,6 @@ from spmvbench.analysis.rivals import beside
 from spmvbench.reports import export, in_page, published, tables
 from spmvbench.reports.strengths import FORMATS
 from spmvbench.reports.tables import Column, number
-from spmvbench.rows import store
 
 MODULE = "spmvbench.reports.rivals"
 EQUAL = 0.97  # of the program's GFLOPS, that counts as much
@@ -83,12 +80,7 @@ def without_rows(cases: pd.DataFrame, pairs: pd.DataFrame, public: published.Pro
 
 def main(given: Sequence[str] | None = None) -> None:
     """Print the tables, or write them into a page."""
-    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run, by its name in results/ or its folder")
-    parser.add_argument("--page", type=Path, help="the page that holds the tables, such as docs/rivals.md")
-    options = parser.parse_args(given)
-    rows = pd.concat([store.load(run) for run in options.runs], ignore_index=True)
-    in_page.put(options.page, markdown(rows), MODULE)
+    in_page.command(MODULE, __doc__, markdown, given)
 
 
 if __name__ == "__main__":

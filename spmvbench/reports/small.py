@@ -6,9 +6,7 @@ page, between two comments.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from spmvbench.analysis.cases import hot, latest_cases, natural_products
 from spmvbench.reports import export, in_page
@@ -28,9 +26,8 @@ def of_run(run: str) -> str:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Print the table, or write it into a page."""
-    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help="a run, by its name in results/ or its folder")
-    parser.add_argument("--page", type=Path, help="the page that holds the table, such as docs/speed.md")
+    parser = in_page.parser(MODULE, __doc__)
+    in_page.add_run(parser)
     options = parser.parse_args(given)
     in_page.put(options.page, of_run(options.run), MODULE)
 

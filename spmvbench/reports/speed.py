@@ -6,7 +6,6 @@ page, between two comments.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import pandas as pd
 
 from spmvbench import paths
 from spmvbench.reports import in_page
-from spmvbench.rows import store
 
 MODULE = "spmvbench.reports.speed"
 AIMS = {"f64": 1.5, "f32": 1.75}  # times the best public program
@@ -116,12 +114,7 @@ def _aimed(value: float, aim: float, digits: int = 2) -> str:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Print the table, or write it into a page."""
-    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run, by its name in results/ or its folder")
-    parser.add_argument("--page", type=Path, help="the page that holds the table, such as docs/speed.md")
-    options = parser.parse_args(given)
-    found = table(pd.concat([store.load(run) for run in options.runs], ignore_index=True))
-    in_page.put(options.page, markdown(found), MODULE)
+    in_page.command(MODULE, __doc__, lambda rows: markdown(table(rows)), given)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,7 @@ into the page, between two comments.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,7 +14,6 @@ import pandas as pd
 from spmvbench.analysis.cases import latest_cases, verified
 from spmvbench.analysis.strengths import EVERY, strengths
 from spmvbench.reports import in_page
-from spmvbench.rows import store
 
 MODULE = "spmvbench.reports.strengths"
 FORMATS = (
@@ -70,12 +67,11 @@ def _sentence(every: dict[str, Any], part: pd.DataFrame) -> str:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Print the paragraph, or write it into a page."""
-    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run, by its name in results/ or its folder")
+    parser = in_page.parser(MODULE, __doc__)
+    in_page.add_run(parser, several=True)
     parser.add_argument("--formats", default=",".join(FORMATS), help="the formats, separated by commas")
-    parser.add_argument("--page", type=Path, help="the page that holds the paragraph, such as docs/rivals.md")
     options = parser.parse_args(given)
-    rows = pd.concat([store.load(run) for run in options.runs], ignore_index=True)
+    rows = in_page.rows_of(options.runs)
     text = paragraph(rows, options.formats.split(","))
     in_page.put(options.page, text, MODULE)
 

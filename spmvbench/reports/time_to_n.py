@@ -6,9 +6,7 @@ page, between two comments.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 import pandas as pd
 
@@ -52,9 +50,8 @@ def of_run(run: str) -> pd.DataFrame:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Print the table, or write it into a page."""
-    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help="a run, by its name in results/ or its folder")
-    parser.add_argument("--page", type=Path, help="the page that holds the table, such as README.md")
+    parser = in_page.parser(MODULE, __doc__)
+    in_page.add_run(parser)
     options = parser.parse_args(given)
     in_page.put(options.page, markdown(of_run(options.run)), MODULE)
 

@@ -6,7 +6,6 @@ folder and writes it into the page, between two comments.
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -101,9 +100,8 @@ def _speedups(measured: Any) -> str:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Print the table, or write it into a page."""
-    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
+    parser = in_page.parser(MODULE, __doc__)
     parser.add_argument("folder", type=Path, help="the folder of the runs, such as results/published")
-    parser.add_argument("--page", type=Path, help="the page that holds the table, such as docs/reproduce.md")
     options = parser.parse_args(given)
     runs = store.runs(options.folder)
     if not runs:
