@@ -443,7 +443,7 @@ def rows_of(runs: Sequence[Path | str]) -> tuple[pd.DataFrame, dict[str, Any]]:
     Raises SpmvbenchError if no invocation measured these bounds.
     """
     folders = [store.folder(run) for run in runs]
-    rows = pd.concat([store.load(folder) for folder in folders], ignore_index=True)
+    rows = store.load_all(folders)
     invocations = [s for folder in folders for s in store.environment(folder)["sessions"] if s.get("bounds")]
     last = invocations[-1] if invocations else {}
     measured = {"read", "sectors", "lines"} <= set(last.get("bounds") or {}) and last.get("launch_overhead")

@@ -133,14 +133,26 @@ def _products(rows: pd.DataFrame) -> list[Table]:
     return [tables.products(found)]
 
 
-def rivals(rows: pd.DataFrame) -> list[Table]:
-    """The table `rivals`, one for each setting. Raises ValueError if there is nothing to compare with."""
+def paired(cases: pd.DataFrame) -> pd.DataFrame:
+    """Formats beside public programs, as `analysis.rivals.beside`. cases: as `latest_cases`, of the programs' GPU.
+
+    Raises ValueError if there is nothing to compare with.
+    """
     public = published.programs()
-    rows = latest_cases(rows[rows["device_name"] == public.gpu])
-    found = beside(rows, public.programs, public.rows)
+    found = beside(cases, public.programs, public.rows)
     if found.empty:
         raise ValueError(f"it has no verified row of a matrix on which programs were measured on an {public.gpu}")
-    return [tables.rivals(str(setting), part) for setting, part in found.groupby("setting", observed=True)]
+    return found
+
+
+def rivals(pairs: pd.DataFrame) -> list[Table]:
+    """The table `rivals`, one for each setting. pairs: as `paired`."""
+    return [tables.rivals(str(setting), part) for setting, part in pairs.groupby("setting", observed=True)]
+
+
+def _rivals(rows: pd.DataFrame) -> list[Table]:
+    """Raises ValueError as `paired`."""
+    return rivals(paired(latest_cases(rows[rows["device_name"] == published.programs().gpu])))
 
 
 _TABLES: Mapping[str, Callable[[pd.DataFrame], list[Table]]] = {
@@ -148,7 +160,7 @@ _TABLES: Mapping[str, Callable[[pd.DataFrame], list[Table]]] = {
     "formats": _formats,
     "matrices": _matrices,
     "products": _products,
-    "rivals": rivals,
+    "rivals": _rivals,
     "programs": _programs,
     "reasons": lambda rows: [tables.reasons(latest_cases(rows))],
 }

@@ -57,11 +57,6 @@ def add_run(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
         parser.add_argument("run", metavar="RUN", help=told)
 
 
-def rows_of(runs: Sequence[str]) -> pd.DataFrame:
-    """The rows of several runs, as they are stored."""
-    return pd.concat([store.load(run) for run in runs], ignore_index=True)
-
-
 def command(
     module: str, description: str | None, made: Callable[[pd.DataFrame], str], given: Sequence[str] | None
 ) -> None:
@@ -72,4 +67,4 @@ def command(
     asked = parser(module, description)
     add_run(asked, several=True)
     options = asked.parse_args(given)
-    put(options.page, made(rows_of(options.runs)), module)
+    put(options.page, made(store.load_all(options.runs)), module)

@@ -12,7 +12,6 @@ import pandas as pd
 
 from spmvbench.analysis.cases import hot, latest_cases, of_one_operation, verified
 from spmvbench.analysis.reasons import in_common, kind
-from spmvbench.analysis.rivals import beside
 from spmvbench.reports import export, in_page, published, tables
 from spmvbench.reports.strengths import FORMATS
 from spmvbench.reports.tables import Column, number
@@ -24,14 +23,13 @@ EQUAL = 0.97  # of the program's GFLOPS, that counts as much
 def markdown(rows: pd.DataFrame) -> str:
     """The tables, then sentences on what has no rows.
 
-    rows: as they are stored. Raises ValueError as `export.rivals`.
+    rows: as they are stored. Raises ValueError as `export.paired`.
     """
-    found = export.rivals(rows)
     public = published.programs()
     rows = rows[(rows["device_name"] == public.gpu) & rows["name"].isin(public.rows["matrix"])]
     cases = hot(of_one_operation(latest_cases(rows)))
-    pairs = beside(cases, public.programs, public.rows)
-    written = export.written([*found, slower(pairs), *recent(cases)], "markdown")
+    pairs = export.paired(cases)
+    written = export.written([*export.rivals(pairs), slower(pairs), *recent(cases)], "markdown")
     return "\n\n".join([written.rstrip("\n"), *without_rows(cases, pairs, public)])
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 from spmvbench.analysis.cases import latest_cases, verified
 from spmvbench.analysis.strengths import EVERY, strengths
 from spmvbench.reports import in_page
+from spmvbench.rows import store
 
 MODULE = "spmvbench.reports.strengths"
 FORMATS = (
@@ -71,8 +72,7 @@ def main(given: Sequence[str] | None = None) -> None:
     in_page.add_run(parser, several=True)
     parser.add_argument("--formats", default=",".join(FORMATS), help="the formats, separated by commas")
     options = parser.parse_args(given)
-    rows = in_page.rows_of(options.runs)
-    text = paragraph(rows, options.formats.split(","))
+    text = paragraph(store.load_all(options.runs), options.formats.split(","))
     in_page.put(options.page, text, MODULE)
 
 

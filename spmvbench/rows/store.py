@@ -22,7 +22,7 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -151,6 +151,13 @@ def load(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
     if left_out:
         rows.attrs["left_out"] = left_out
     return rows
+
+
+def load_all(runs: Iterable[Path | str]) -> pd.DataFrame:
+    """The rows of one or more runs, one run after the other. Raises as `load`."""
+    import pandas as pd
+
+    return pd.concat([load(run) for run in runs], ignore_index=True)
 
 
 def load_run(run: Path | str, results: Path | str = "results") -> pd.DataFrame:

@@ -48,7 +48,7 @@ class Sample:
         """
         import pandas as pd
 
-        rows = pd.concat([store.load(run) for run in runs]) if runs else pd.DataFrame(columns=["matrix_sha256"])
+        rows = store.load_all(runs) if runs else pd.DataFrame(columns=["matrix_sha256"])
         rows = rows[rows["matrix_sha256"] != ""]
         for name in ("label", "dtype", "mode"):
             if len(rows):
