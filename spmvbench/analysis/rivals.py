@@ -19,7 +19,7 @@ def beside(rows: pd.DataFrame, programs: pd.DataFrame, measured: pd.DataFrame) -
 
     Columns: setting; program; title; matrix; label; ours, theirs: GFLOPS; bound: that of the format; ratio: ours /
     theirs. The program BEST is the fastest of all in `measured`; beside it is the fastest format that stores every
-    value.
+    value, without `auto`.
     """
     rows = verified(hot(of_one_operation(rows)))
     ours = rows[["setting", "dtype", "name", "label", "gflops", "bound_gflops", "compresses_values"]]
@@ -27,8 +27,11 @@ def beside(rows: pd.DataFrame, programs: pd.DataFrame, measured: pd.DataFrame) -
     theirs = measured.rename(columns={"gflops": "theirs"})
     same = programs.merge(theirs, on="program").merge(ours, on=["label", "dtype", "matrix"])
     same = same.loc[same.groupby(["title", "setting", "matrix"], observed=True)["theirs"].idxmax().sort_values()]
-    whole = ours[~ours["compresses_values"].fillna(False).astype(bool)]
-    fastest = whole.sort_values("ours").drop_duplicates(["setting", "matrix"], keep="last")
+    fewer = ours["compresses_values"].fillna(False).astype(bool)
+    chooses = ours["label"].str.split("[").str[0] == "auto"  # its program is that of the format which it chose
+    whole = ours[~fewer & ~chooses]
+    # Formats with one program have one time: the first row of them counts, in whatever order times are sorted.
+    fastest = whole.loc[whole.groupby(["setting", "matrix"], observed=True)["ours"].idxmax()]
     top = theirs.groupby(["matrix", "dtype"], as_index=False)["theirs"].max()
     best = fastest.merge(top, on=["dtype", "matrix"]).assign(program=BEST, title=BEST.capitalize())
     found = pd.concat([best, same], ignore_index=True)

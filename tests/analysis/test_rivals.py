@@ -43,6 +43,15 @@ def test_of_programs_with_one_title_the_fastest_on_a_matrix_counts():
     assert (found["program"], found["ours"], found["theirs"], found["bound"]) == ("q", 120, 150, 240)
 
 
+def test_of_formats_with_one_time_the_first_counts_and_never_auto():
+    rows = run()
+    names = ["auto[spmvs=100]", "sell-local", "irregular"]
+    alike = pd.concat([rows.iloc[:1].assign(label=name, gflops=200.0) for name in names], ignore_index=True)
+    for cases in (alike, pd.concat([rows, alike], ignore_index=True)):
+        best = beside(cases, PROGRAMS, MEASURED).query("program == @BEST")
+        assert best["label"].tolist() == ["sell-local"]
+
+
 def test_failed_rows_and_other_types_are_beside_nothing():
     assert beside(run().assign(status="wrong"), PROGRAMS, MEASURED).empty
     found = beside(run().assign(dtype="f32", setting=pd.Categorical(["f32 hot"] * 3)), PROGRAMS, MEASURED)
