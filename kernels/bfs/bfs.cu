@@ -56,8 +56,8 @@ __global__ void bfs_start(const int* __restrict__ source, const int* __restrict_
 }
 
 // Level after level by one block, from a frontier of at most `enter` quads until one has none or too many. room: what
-// shared memory holds. KEPT: visited bits are in shared memory meanwhile.
-template <bool KEPT>
+// shared memory holds. KEPT: visited bits are in shared memory meanwhile. PITCH: quads of each vertex; 0 if they differ.
+template <bool KEPT, int PITCH>
 __global__ void __launch_bounds__(SMALL_BLOCK)
     bfs_small(int words, int enter, int room, const int* __restrict__ quad_ptr, const int4* __restrict__ neighbours,
               unsigned* visited, int* __restrict__ levels, const int* __restrict__ queue,
@@ -102,9 +102,13 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
     for (int first = 0; first < count; first += SMALL_BLOCK) {
       const int i = first + threadIdx.x;
       Found found = {};
-      if (i < count) found = visit<KEPT>(__ldg(neighbours + here[i]), bits, quad_ptr, level, levels);
+      if (i < count) found = visit<KEPT, 0, PITCH>(__ldg(neighbours + here[i]), bits, quad_ptr, level, levels);
       if (!__any_sync(FULL_MASK, found.which != 0)) continue;
       found_vertices += __popc(found.which);
+      if (PITCH > 0) {
+        list_few<PITCH>(found, &tail[iteration], there, room);
+        continue;
+      }
       const int through = group_scan<WARP>(found.quads);
       int at = 0;
       if (lane_id() == WARP - 1) at = atomicAdd(&tail[iteration], through);

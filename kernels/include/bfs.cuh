@@ -28,8 +28,8 @@ struct Found {
 // which thread was first. Else levels do, as the bits of a whole neighbourhood share a few sectors, where atomics would
 // wait in line; bits are looked at before, and where a vertex has quads is loaded before the first thread is known.
 // SEEN: entries of `seen`, in shared memory, which holds vertices that the block has met: only the thread that met one
-// first continues; 0 for none.
-template <bool SHARED, int SEEN = 0>
+// first continues; 0 for none. PITCH: quads of each vertex, so that where they are is no load; 0 if they differ.
+template <bool SHARED, int SEEN = 0, int PITCH = 0>
 __device__ __forceinline__ Found visit(const int4 quad, unsigned* visited, const int* __restrict__ quad_ptr, int level,
                                        int* __restrict__ levels, int* seen = nullptr) {
   const int vertex[4] = {quad.x, quad.y, quad.z, quad.w};
@@ -50,8 +50,8 @@ __device__ __forceinline__ Found visit(const int4 quad, unsigned* visited, const
     if (SEEN > 0 && fresh[e]) fresh[e] = atomicExch(seen + vertex[e] % (SEEN > 0 ? SEEN : 1), vertex[e]) != vertex[e];
     if (fresh[e]) {
       if (SHARED) levels[vertex[e]] = level;
-      found.begin[e] = __ldg(quad_ptr + vertex[e]);
-      end[e] = __ldg(quad_ptr + vertex[e] + 1);
+      found.begin[e] = PITCH > 0 ? PITCH * vertex[e] : __ldg(quad_ptr + vertex[e]);
+      end[e] = PITCH > 0 ? found.begin[e] + PITCH : __ldg(quad_ptr + vertex[e] + 1);
     }
   }
   if (!SHARED) {
@@ -95,6 +95,33 @@ __device__ __forceinline__ void list(const Found& found, int at, Put put) {
   for (int e = 0; e < 4; ++e) {
     list_run(found.begin[e], found.count[e], 1, at, put);
     at += found.count[e];
+  }
+}
+
+// The same where each vertex has PITCH quads, a few: they take no turns in the warp. places: those of this warp begin
+// where `*tail` was, and all are listed that fall below `room`.
+template <int PITCH>
+__device__ __forceinline__ void list_few(const Found& found, int* tail, int* entries, int room) {
+  const unsigned below = (1u << lane_id()) - 1;
+  int place = 0, all = 0;
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    const unsigned with = __ballot_sync(FULL_MASK, found.which >> e & 1u);
+    place += __popc(with & below);
+    all += __popc(with);
+  }
+  int at = 0;
+  if (lane_id() == 0) at = atomicAdd(tail, PITCH * all);
+  at = __shfl_sync(FULL_MASK, at, 0) + PITCH * place;
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    if (found.which >> e & 1u) {
+#pragma unroll
+      for (int i = 0; i < PITCH; ++i) {
+        if (at < room) entries[at] = found.begin[e] + i;
+        ++at;
+      }
+    }
   }
 }
 

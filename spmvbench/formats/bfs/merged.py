@@ -8,7 +8,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, alike_lists, cdiv, expand, offsets
 from spmvbench.formats.base import Format, Launch, Loop, Parameter, in_part, per_thread, register
-from spmvbench.formats.bfs.quads import BfsDo, BfsPush, QuadSearch, incoming
+from spmvbench.formats.bfs.quads import BfsDo, BfsPush, QuadSearch, incoming, without_loops
 
 KERNEL = "bfs/merged.cu"
 SEARCHES: dict[str, type[QuadSearch]] = {"push": BfsPush, "do": BfsDo}
@@ -85,13 +85,11 @@ class BfsMerged(Format):
 
     @classmethod
     def convert(cls, a: Csr, *, search: str, unroll: int, **params: Any) -> dict[str, Any]:
-        xp, (owner, rest) = a.xp, merged(a)
+        owner, rest = merged(a)
         chosen, settings = cls._settings(search, unroll)
-        has = xp.zeros(32 * cdiv(a.rows, 32), dtype=bool)
-        has[a.row_idx[a.row_idx == a.col_idx]] = True
         return {
             "owner": owner,
-            "diagonal": xp.packbits(has, bitorder="little").view(np.uint32),
+            "diagonal": without_loops(a)[0],
             "quads": chosen.converted(rest, **settings),
         }
 

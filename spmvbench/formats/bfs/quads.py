@@ -19,6 +19,7 @@ FRONTIERS, NOTES = (constant(KERNEL, name) for name in ("FRONTIERS", "NOTES"))
 SMALL_BLOCK, LARGE_BLOCK = (constant("include/bfs.cuh", name) for name in ("SMALL_BLOCK", "LARGE_BLOCK"))
 # Quads of a frontier that one block takes on, and that it holds in shared memory: beyond, all blocks work.
 ENTER, LEAVE = 1024, 4096
+MOST_PITCH = 2  # quads of a vertex, at most, for all vertices to have as many
 TRACED = 4096  # levels that a trace has room for
 STATIC_SHARED_BYTES = 1024  # at most, of the kernel of one block
 
@@ -44,13 +45,41 @@ def incoming(a: Csr) -> Csr | None:
     return Csr(a.shape, row_ptr, (arcs % n).astype(np.int32), a.values)
 
 
-def quads_of(degrees: Array, neighbours: Array) -> tuple[Array, Array]:
+def without_loops(a: Csr) -> tuple[Array, Csr]:
+    """(bits, arcs): which vertices have an arc to themselves, (ceil(vertices / 32),), uint32, and all other arcs."""
+    xp = a.xp
+    loops = a.row_idx == a.col_idx
+    has = xp.zeros(32 * cdiv(a.rows, 32), dtype=bool)
+    has[a.row_idx[loops]] = True
+    return xp.packbits(has, bitorder="little").view(np.uint32), a.where(~loops) if bool(loops.any()) else a
+
+
+def with_loops(bits: Array, row: Array, col: Array) -> tuple[Array, Array]:
+    """(row, col) of all arcs, those that `without_loops` has taken off included."""
+    xp = array_module(bits)
+    loops = xp.flatnonzero(xp.unpackbits(bits.view(np.uint8), bitorder="little")).astype(row.dtype)
+    return xp.concatenate((row, loops)), xp.concatenate((col, loops))
+
+
+def common_pitch(degrees: Array) -> int:
+    """Quads that each vertex has if all have as many: 1 or 2, as far as some vertex needs; 0 if they differ.
+
+    Two quads are a sector of memory. A vertex without neighbours has no quad.
+    """
+    if not len(degrees) or int(degrees.min()) == 0:
+        return 0
+    most = int(cdiv(degrees.max(), QUAD))
+    return most if most <= MOST_PITCH else 0
+
+
+def quads_of(degrees: Array, neighbours: Array, pitch: int = 0) -> tuple[Array, Array]:
     """(quad_ptr, neighbours) with every vertex's neighbours padded to whole quads by the last one again.
 
-    degrees: (vertices,). neighbours: vertex by vertex, rising in each. Raises Skip if kernels could not number them.
+    degrees: (vertices,). neighbours: vertex by vertex, rising in each. pitch: quads of each vertex, 0 for as many as it
+    needs. Raises Skip if kernels could not number them.
     """
     xp = array_module(degrees)
-    quad_ptr = offsets(cdiv(degrees, QUAD))
+    quad_ptr = offsets(xp.full(len(degrees), pitch, degrees.dtype) if pitch else cdiv(degrees, QUAD))
     quads = int(quad_ptr[-1])
     if quads > INT32_MAX // 2:
         raise Skip(f"{quads:,} quads of neighbours are more than the kernels can number")
@@ -105,7 +134,11 @@ def traced(
 
 
 class QuadSearch(Format):
-    """A pattern without values: quads of neighbours, the last of a vertex padded by its last neighbour."""
+    """A pattern without values: quads of neighbours, the last of a vertex padded by its last neighbour.
+
+    Arcs from a vertex to itself, which no search follows, are a bit each. If no vertex has more than eight neighbours
+    and none has none, all have as many quads, so that a search on one block knows where they are without a load.
+    """
 
     family = "BFS"
     op = "bfs"
@@ -128,32 +161,41 @@ class QuadSearch(Format):
     neighbours: Array  # (4 quads,), int32: their places, rising in each vertex
     in_ptr: Array  # as quad_ptr, of the arcs that come in; empty if those are the same, or nothing is pulled
     in_neighbours: Array  # as neighbours, of those arcs
+    loops: Array  # (ceil(vertices / 32),), uint32: bits of the vertices that have an arc to themselves
+    pitch: int  # quads of each vertex; 0 if they differ
     linked: int  # vertices that arcs lead to
     multiprocessors: int  # of the device
     shared_bytes: int  # of a block on it
 
     @classmethod
     def estimate(cls, a: Csr, *, order: str, **params: Any) -> int:
-        into = incoming(a) if cls.pull else None
-        quads = [int(cdiv(each.row_lengths, QUAD).sum(dtype=np.int64)) for each in (a, into) if each is not None]
-        return sum(4 * (a.rows + 1) + 4 * QUAD * n for n in quads) + (4 * a.rows if order == "degree" else 0)
+        rest = without_loops(a)[1]
+        into = incoming(rest) if cls.pull else None
+        pitch = common_pitch(rest.row_lengths)
+        quads = [pitch * a.rows or int(cdiv(rest.row_lengths, QUAD).sum(dtype=np.int64))]
+        if into is not None:
+            quads.append(int(cdiv(into.row_lengths, QUAD).sum(dtype=np.int64)))
+        ordering = 4 * a.rows if order == "degree" else 0
+        return sum(4 * (a.rows + 1) + 4 * QUAD * n for n in quads) + ordering + 4 * cdiv(a.rows, 32)
 
     @classmethod
     def convert(cls, a: Csr, *, order: str, **params: Any) -> dict[str, Any]:
         xp, none = a.xp, a.xp.empty(0, np.int32)
+        loops, a = without_loops(a)
         into = incoming(a) if cls.pull else None
+        pitch = common_pitch(a.row_lengths)
         by_place = by_degree(a.row_lengths) if order == "degree" else None
         place = none if by_place is None else inverse(by_place, a.rows)
         limits = device_limits(a)
 
-        def ordered(a: Csr) -> tuple[Array, Array]:
+        def ordered(a: Csr, pitch: int = 0) -> tuple[Array, Array]:
             if by_place is None:
-                return quads_of(a.row_lengths, a.col_idx)
+                return quads_of(a.row_lengths, a.col_idx, pitch)
             n = max(a.rows, 1)
             arcs = xp.sort(place[a.row_idx].astype(np.int64) * n + place[a.col_idx])
-            return quads_of(a.row_lengths[by_place], (arcs % n).astype(np.int32))
+            return quads_of(a.row_lengths[by_place], (arcs % n).astype(np.int32), pitch)
 
-        quad_ptr, neighbours = ordered(a)
+        quad_ptr, neighbours = ordered(a, pitch)
         in_ptr, in_neighbours = (none, none) if into is None else ordered(into)
         return {
             "place": place,
@@ -161,6 +203,8 @@ class QuadSearch(Format):
             "neighbours": neighbours,
             "in_ptr": in_ptr,
             "in_neighbours": in_neighbours,
+            "loops": loops,
+            "pitch": pitch,
             "linked": int(((a if into is None else into).row_lengths > 0).sum()),
             "multiprocessors": limits.multiprocessors,
             "shared_bytes": limits.shared_bytes,
@@ -170,6 +214,7 @@ class QuadSearch(Format):
         row, col = from_quads(self.quad_ptr, self.neighbours)
         if (by_place := self.y_order) is not None:
             row, col = by_place[row], by_place[col]
+        row, col = with_loops(self.loops, row, col)
         return row, col, self.xp.ones(len(row))
 
     @property
@@ -200,7 +245,7 @@ class QuadSearch(Format):
         shared_of_one, kept = shared_of_small(words, self.shared_bytes)
         sizes_of_small = (np.int32(words), np.int32(ENTER), np.int32(LEAVE))
         args = (*sizes_of_small, *graph, visited, y, queue, sizes, notes)
-        small = Launch(KERNEL, f"bfs_small<{cbool(kept)}>", 1, SMALL_BLOCK, args, shared_of_one)
+        small = Launch(KERNEL, f"bfs_small<{cbool(kept)}, {self.pitch}>", 1, SMALL_BLOCK, args, shared_of_one)
 
         grid = min(most, max(cdiv(quads, LARGE_BLOCK), cdiv(words, LARGE_BLOCK // 32)))
         sizes_of_all = (np.int32(n), np.int32(scanned), np.int32(words), np.int32(quads))
@@ -216,6 +261,10 @@ class QuadSearch(Format):
             for iteration in range(self.params["unroll"])
         ]
         return [*first, Loop((small, *all_blocks), sizes.view(np.int32)[:1], limit=n, part="search")]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return {"pitch": self.pitch}
 
     def traced(self, x: Array, y: Array) -> tuple[list[Launch | Loop], Array] | None:
         launches = self.launches(x, y)

@@ -9,7 +9,7 @@ import numpy as np
 
 from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, offsets, on_host, stable_order
-from spmvbench.formats.base import Adding, Format, Launch, Parameter, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.conversion import Run
 from spmvbench.formats.csr.csr import LANES, CsrArrays, lanes_by_mean
 from spmvbench.formats.kernels import constant
@@ -128,8 +128,6 @@ class CsrPieces(CsrArrays):
     per_thread = Parameter(8, "entries of a piece for each of its threads", low=1)
     per_warp = Parameter(256, "most entries of a piece", low=1)
 
-    add_transposed = Format.add_transposed  # not by row pointers, which it has none of
-
     row_ptr: Array  # (0,): pieces have their own
     piece_row: Array  # (pieces,), int32
     piece_begin: Array  # (pieces,), of row_ptr's type: the first entry
@@ -160,9 +158,8 @@ class CsrPieces(CsrArrays):
         }
 
     def to_coo(self) -> tuple[Array, Array, Array]:
-        order = self.xp.argsort(self.piece_begin)
-        begins = self.xp.append(self.piece_begin[order], self.piece_begin.dtype.type(len(self.values)))
-        return self.piece_row[order][expand(begins, len(self.values))], self.col_idx, self.values
+        rows, begins = self._in_order()
+        return rows[expand(begins, len(self.values))], self.col_idx, self.values
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
         pieces = Pieces(self.piece_row, self.piece_begin, self.piece_end)
@@ -174,3 +171,13 @@ class CsrPieces(CsrArrays):
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         return [zero_fill(y), *self.accumulate(x, y)]
+
+    def add_transposed(self, x: Array, y: Array) -> list[Launch]:
+        rows, begins = self._in_order()
+        return [transposed.by_rows(begins, self.col_idx, self.values, x, y, rows)]
+
+    def _in_order(self) -> tuple[Array, Array]:
+        """The rows of the pieces as their entries are stored, (pieces,), and where they begin, with the end."""
+        order = self.xp.argsort(self.piece_begin)
+        begins = self.xp.append(self.piece_begin[order], self.piece_begin.dtype.type(len(self.values)))
+        return self.piece_row[order], begins

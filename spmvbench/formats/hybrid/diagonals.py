@@ -11,15 +11,17 @@ from spmvbench.formats.arrays import Array, Csr, cdiv, on_diagonals
 from spmvbench.formats.base import Format, Launch, Parameter, Step, ctype, register
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.csr.csr import CsrVector
-from spmvbench.formats.csr.rows import CsrRows
+from spmvbench.formats.csr.rows import CsrPieces, CsrRows
 from spmvbench.formats.csr.rules import lanes_that_fill
 from spmvbench.formats.dia.dia import Dia, diagonal_sizes, taken
 from spmvbench.formats.ellpack.ellpack import Ell, SellCSigma, WarpedEll
+from spmvbench.formats.ellpack.sell_local import long_apart
 from spmvbench.formats.hybrid.split import Made, Piece, Split
 from spmvbench.formats.kernels import constant
 
 FUSED = "hybrid/hdc.cu"
 BLOCK = constant(FUSED, "BLOCK")  # rows of a block, and threads
+LONG_PIECE = 512  # most entries of a long row that a warp takes
 
 
 def saves_bytes(held: Array, length: Array, dtype: np.dtype) -> Array:
@@ -71,16 +73,17 @@ class Hdc(BesideDiagonals):
     A diagonal is kept where that saves bytes, or where its fill reaches `theta`: our reading, for the survey says that
     the paper leaves the threshold open. kernel=paper: one launch for both, as the abstract has it, with CSR of all
     rows. A thread sums the diagonals of a row, and as many threads as the mean of the other rows fills add the rest of
-    one: our reading. fast: two launches, and CSR of the rows that have other entries.
+    one: our reading. fast: two launches, and CSR of the rows that have other entries; long rows among these are cut
+    into pieces for a warp each, in a launch of their own.
     A stored zero cannot be distinguished from padding, so decoding leaves it out.
     """
 
     key = "hdc"
     survey_name = "HDC"
     reference = "Yang, Li et al., IJHPCA 28(2), 2014"
-    formats = (Dia, CsrRows, CsrVector)
+    formats = (Dia, CsrRows, CsrPieces, CsrVector)
 
-    kernel = Parameter("fast", "paper: one launch for both parts; fast: two", choices=("fast", "paper"))
+    kernel = Parameter("fast", "paper: one launch for both parts; fast: one for each", choices=("fast", "paper"))
     theta = Parameter(0.0, "fill from which a diagonal is stored dense; 0: if that saves bytes", low=0, high=1)
 
     @classmethod
@@ -96,7 +99,10 @@ class Hdc(BesideDiagonals):
             held = max(int(a.xp.count_nonzero(rest.row_lengths)), 1)
             yield Piece("csr", CsrVector, rest, {"lanes": lanes_that_fill(rest.nnz / held)})
         else:
-            yield Piece("csr", CsrRows, rest)
+            short, long = long_apart(rest, 0)
+            yield Piece("csr", CsrRows, short)
+            if long is not None:
+                yield Piece("long", CsrPieces, long, {"per_warp": LONG_PIECE})
 
     def launches(self, x: Array, y: Array) -> Sequence[Step]:
         dia, csr = self.parts.get("dia"), self.parts.get("csr")
