@@ -18,6 +18,7 @@ from spmvbench.formats.arrays import INT32_MAX, expand, expand_in_pieces, index_
 from spmvbench.formats.base import flat
 from spmvbench.formats.compressed.bro import BroEll
 from spmvbench.formats.vendor import cusparse
+from tests.formats import wide_on_gpu
 
 KEYS = {*formats.keys()}
 BEFORE = 2**31 + 2**16  # entries or slots in front: a multiple of what slices and tiles have
@@ -251,3 +252,16 @@ def test_an_old_cusparse_skips_more_than_2_31_entries(monkeypatch, version, entr
     vector = np.zeros(1, np.float32)
     with pytest.raises(expected, match="12603, refuses more than 2\\^31" if expected is Skip else "internal error"):
         fmt.launches(vector, vector)
+
+
+@pytest.mark.parametrize("name", wide_on_gpu.MATRICES)
+def test_the_program_for_gpus_at_a_small_size(name, device, monkeypatch, capsys):
+    monkeypatch.setattr(wide_on_gpu, "MATRICES", {name: wide_on_gpu.MATRICES[name]})
+    monkeypatch.setattr(wide_on_gpu, "PIECE", 1 << 10)
+    assert wide_on_gpu.run(8, 18, device, "csr-lanes,merge-csr") == []
+    assert capsys.readouterr().out.count("right; ") == 2
+
+
+def test_the_program_for_gpus_finds_a_wrong_row(device, monkeypatch):
+    monkeypatch.setattr(wide_on_gpu, "product", lambda a, x: np.arange(a.rows, dtype=float))
+    assert wide_on_gpu.run(6, 4, device, "csr-lanes") == ["csr-lanes on rmat"]

@@ -58,16 +58,19 @@ class Pieces(NamedTuple):
     def of(cls, a: Csr, rows: Array, size: int, *, even: bool = False) -> Pieces:
         """The rows `rows`, ascending, in pieces of `size` entries, the last of a row with what is left.
 
-        even: no row in more pieces, but all of a row of one size, as far as it can be divided.
+        even: no row in more pieces, but all of a row of one size or one less.
         """
         xp, lengths = a.xp, a.row_lengths[rows]
         count = cdiv(lengths, size)
         ptr = offsets(count)
         owner = expand(ptr, int(ptr[-1]))
-        rank = xp.arange(len(owner), dtype=a.row_ptr.dtype) - ptr[owner].astype(a.row_ptr.dtype)
-        step = cdiv(lengths, count)[owner] if even else size
-        begin = a.row_ptr[rows][owner] + rank * step
-        end = xp.minimum(begin + step, a.row_ptr[rows + 1][owner])
+        rank = xp.arange(len(owner), dtype=np.int64) - ptr[owner]
+        if even:
+            cuts = (each * lengths[owner] // count[owner] for each in (rank, rank + 1))
+        else:
+            cuts = (each * size for each in (rank, rank + 1))
+        first = a.row_ptr[rows][owner]
+        begin, end = (first + xp.minimum(cut, lengths[owner]).astype(first.dtype) for cut in cuts)
         return cls(rows[owner].astype(np.int32), begin, end)
 
     def launch(self, a: CsrArrays, x: Array, y: Array, lanes: int, step: int) -> Launch:
@@ -120,13 +123,14 @@ class CsrPieces(CsrArrays):
     """CSR of some rows, cut into even pieces that have threads by their length: a part of a hybrid.
 
     Pieces are in order of their threads, a launch for each number of threads. All are added by atomics, for a row may
-    have several.
+    have several. block: every piece has as many threads, for rows of very many entries.
     """
 
     reference = "after Matam & Kothapalli, ICPP 2011"
 
     per_thread = Parameter(8, "entries of a piece for each of its threads", low=1)
     per_warp = Parameter(256, "most entries of a piece", low=1)
+    block = Parameter(0, "threads of every piece; 0: by its length, at most a warp", choices=(0, 128))
 
     row_ptr: Array  # (0,): pieces have their own
     piece_row: Array  # (pieces,), int32
@@ -141,17 +145,17 @@ class CsrPieces(CsrArrays):
         return a.nnz * (4 + a.dtype.itemsize) + pieces * (5 + 2 * a.row_ptr.itemsize)
 
     @classmethod
-    def convert(cls, a: Csr, *, per_thread: int, per_warp: int) -> dict[str, Any]:
+    def convert(cls, a: Csr, *, per_thread: int, per_warp: int, block: int) -> dict[str, Any]:
         xp = a.xp
         pieces = Pieces.of(a, xp.flatnonzero(a.row_lengths), per_warp, even=True)
-        lanes = xp.asarray(LANES, dtype=np.int64)
-        kind = xp.minimum(xp.searchsorted(lanes, cdiv(pieces.end - pieces.begin, per_thread)), len(LANES) - 1)
-        order = stable_order(kind, len(LANES))
-        firsts = xp.searchsorted(kind[order], xp.arange(len(LANES) + 1))
+        lanes = xp.asarray((block,) if block else LANES, dtype=np.int64)
+        kind = xp.minimum(xp.searchsorted(lanes, cdiv(pieces.end - pieces.begin, per_thread)), len(lanes) - 1)
+        order = stable_order(kind, len(lanes))
+        firsts = xp.searchsorted(kind[order], xp.arange(len(lanes) + 1))
         return {
             "row_ptr": a.row_ptr[:0],
-            "col_idx": a.col_idx,
-            "values": a.values,
+            "col_idx": aligned(a.col_idx),
+            "values": aligned(a.values),
             **{f"piece_{name}": array[order] for name, array in pieces._asdict().items()},
             "piece_lanes": lanes[kind[order]].astype(np.uint8),
             "shares": tuple(on_host(firsts).tolist()),
@@ -163,9 +167,10 @@ class CsrPieces(CsrArrays):
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
         pieces = Pieces(self.piece_row, self.piece_begin, self.piece_end)
+        kinds, step = ((self.block,), 2) if self.block else (LANES, 1)
         return [
-            Pieces(*(array[begin:end] for array in pieces)).launch(self, x, y, lanes, 1)
-            for lanes, (begin, end) in zip(LANES, pairwise(self.shares), strict=True)
+            Pieces(*(array[begin:end] for array in pieces)).launch(self, x, y, lanes, step)
+            for lanes, (begin, end) in zip(kinds, pairwise(self.shares), strict=True)
             if begin < end
         ]
 

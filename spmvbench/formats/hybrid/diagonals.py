@@ -21,7 +21,7 @@ from spmvbench.formats.kernels import constant
 
 FUSED = "hybrid/hdc.cu"
 BLOCK = constant(FUSED, "BLOCK")  # rows of a block, and threads
-LONG_PIECE = 512  # most entries of a long row that a warp takes
+LONG_PIECE = {"per_warp": 1024, "block": 128}  # of a long row, for a block each
 
 
 def saves_bytes(held: Array, length: Array, dtype: np.dtype) -> Array:
@@ -74,7 +74,7 @@ class Hdc(BesideDiagonals):
     the paper leaves the threshold open. kernel=paper: one launch for both, as the abstract has it, with CSR of all
     rows. A thread sums the diagonals of a row, and as many threads as the mean of the other rows fills add the rest of
     one: our reading. fast: two launches, and CSR of the rows that have other entries; long rows among these are cut
-    into pieces for a warp each, in a launch of their own.
+    into pieces for a block each, in a launch of their own.
     A stored zero cannot be distinguished from padding, so decoding leaves it out.
     """
 
@@ -102,7 +102,7 @@ class Hdc(BesideDiagonals):
             short, long = long_apart(rest, 0)
             yield Piece("csr", CsrRows, short)
             if long is not None:
-                yield Piece("long", CsrPieces, long, {"per_warp": LONG_PIECE})
+                yield Piece("long", CsrPieces, long, LONG_PIECE)
 
     def launches(self, x: Array, y: Array) -> Sequence[Step]:
         dia, csr = self.parts.get("dia"), self.parts.get("csr")
