@@ -62,8 +62,9 @@ test-all:
 	$(MAKE) test
 
 # Many at a time: most of a test's time is a compiler's. What times kernels does so by itself, once the rest is done.
+GPU_TESTS ?= 8
 gpu: $(VENV)/.demo $(VENV)/.dev
-	$(BIN)/python -m pytest -m 'gpu and not timing' -n 8 --durations 5 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'gpu and not timing' -n $(GPU_TESTS) --durations 5 $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m 'gpu and timing' -n 0 --durations 5 $(PYTEST_ARGS)
 
 # One piece of SECONDS at a time; 0: all is measured, 3: the same command continues. make reports either as its own 2,
@@ -96,8 +97,8 @@ site: docs
 PUBLISHED = results/published
 tables: $(VENV)/.dev
 	$(BIN)/python -m spmvbench.reports.speed $(PUBLISHED)/h200-headline $(PUBLISHED)/h200-long-rows $(PUBLISHED)/h200-headline-f32 \
-	  $(PUBLISHED)/h200-long-rows-f32 $(PUBLISHED)/h200-all $(PUBLISHED)/h200-irregular --page README.md
-	$(BIN)/python -m spmvbench.reports.time_to_n $(PUBLISHED)/h200-applications --page README.md
+	  $(PUBLISHED)/h200-long-rows-f32 $(PUBLISHED)/h200-rivals $(PUBLISHED)/h200-dense $(PUBLISHED)/h200-all $(PUBLISHED)/h200-irregular --page README.md
+	$(BIN)/python -m spmvbench.reports.time_to_n $(PUBLISHED)/h200-applications --calls $(PUBLISHED)/h200-recent --page README.md
 	sed -nE 's,^python -m spmvbench[.](reports|site)[.].* --page docs/.*,$(BIN)/&,p' docs/*.md | sh -ex
 	$(BIN)/spmvbench report $(PUBLISHED)/h200-all --dtype f64 --figures ratios,bounds --out $(VENV)/pictures
 	cp $(VENV)/pictures/figures/ratios.svg docs/figures/h200-ratios.svg

@@ -18,6 +18,7 @@ import pytest
 
 import spmvbench
 from spmvbench.advice import model, training
+from spmvbench.analysis import cards
 from spmvbench.analysis.ab import THRESHOLD
 from spmvbench.analysis.breakeven import break_even, ready
 from spmvbench.analysis.cases import hot, latest_cases, verified
@@ -267,7 +268,7 @@ class TestSpeed:
         done = [line[:2] for line in lines if "**" in line[5] and "**" in line[6] + line[9]]
         assert said(self.page, r"That is (\d+) of (\d+)\.") == [len(done), len(lines)]
         assert {tuple(cell) for cell in done} == {
-            *((matrix, dtype) for matrix in ("fem:40:3", "fem:60:3") for dtype in ("f64", "f32")),
+            *((matrix, dtype) for matrix in ("fem:40:3", "fem:60:3", "denserow:1000000") for dtype in ("f64", "f32")),
             *((matrix, "f32") for matrix in ("pde:100", "pde:200")),
         }
 
@@ -285,16 +286,16 @@ class TestSpeed:
         best = gflops(rows_of(PUBLISHED, "h200-irregular")).loc["synthetic/rmat:22:16"].max(axis=1).round()
         assert said(self.page, r"on rmat:22:16 (\d+) of 340, and (\d+) of 450") == list(best[["f64", "f32"]])
 
-    def test_dense_row_in_single_precision(self):
-        best = verified_rows("h200-long-rows-f32")["gflops"].nlargest(4).round()
-        assert said(self.page, r"four formats are within 3 % of each other \((\d+) to (\d+)\)") == [
-            best.min(),
-            best.max(),
-        ]
-        assert best.max() / best.min() < 1.03
+    def test_dense_row(self):
+        rows = verified_rows("h200-dense")
+        best = rows[rows["label"] != "hdc"].groupby("dtype")["gflops"].max().round()
+        assert said(self.page, r"Formats on CSR's arrays reach (\d+) and (\d+) in the same run") == list(
+            best[["f64", "f32"]]
+        )
 
     def test_searches(self):
-        rows = pd.concat([verified_rows(run) for run in ("h200-bfs", "h200-tilespmspv")])
+        runs = "h200-bfs", "h200-tilespmspv", "h200-searches"
+        rows = pd.concat([verified_rows(run).assign(run=run) for run in runs])
         rows = rows[rows["op"].str.startswith("bfs")].assign(ms=lambda rows: 1e3 * rows["t_median"])
         matrices = ["fem:40:3", "poisson2d:1024", "rmat:20:16", "uniform:1048576:12"]
         programs = pd.read_csv(ROOT / "configs" / "published" / "speed" / "searches.csv").groupby("matrix")["us"].min()
@@ -303,12 +304,18 @@ class TestSpeed:
         assert said(self.page, pattern) == [float(f"{value:.3g}") for value in first[matrices]]
         pattern = r"BLEST takes ([\d.]+), ([\d.]+), ([\d.]+) and ([\d.]+) ms"
         assert said(self.page, pattern) == [float(f"{value / 1e3:.3g}") for value in programs[matrices]]
-        mean_ms = rows.groupby(["name", "label"])["ms"].mean()
-        for matrix, label in (("fem:40:3", "bfs-merged"), ("poisson2d:1024", "bfs-push")):
-            assert mean_ms[matrix].idxmin() == label
+        mean_ms = rows.groupby(["run", "name", "label"])["ms"].mean()
+        for run, matrix, label in (
+            ("h200-bfs", "fem:40:3", "bfs-merged"),
+            ("h200-searches", "poisson2d:1024", "bfs-do"),
+        ):
+            assert mean_ms[run, matrix].idxmin() == label
             known = said(self.page, rf"{matrix}\*\*: ([\d.]+) ms in `{label}`")
-            assert known == [float(f"{mean_ms[matrix, label]:.3g}")]
-        grid = rows[(rows["name"] == "poisson2d:1024") & (rows["label"] == "bfs-push")]
+            assert known == [float(f"{mean_ms[run, matrix, label]:.3g}")]
+        before = mean_ms["h200-tilespmspv", "poisson2d:1024"]
+        assert before.idxmin() == "bfs-push"
+        assert said(self.page, r"It was ([\d.]+) ms in `bfs-push`") == [float(f"{before.min():.3g}")]
+        grid = rows[(rows["run"] == "h200-searches") & (rows["name"] == "poisson2d:1024") & (rows["label"] == "bfs-do")]
         detail = grid.set_index("op")["detail"].map(json.loads)
         levels = np.array([of["levels"] for of in detail])
         each = 1e3 * grid["ms"].to_numpy() / levels
@@ -361,9 +368,56 @@ class TestSpeed:
         rows = store.load(PUBLISHED / "h200-headline")
         tuned = rows.loc[rows["label"] == "tile-composite", "t_case"].sum()
         assert said(self.page, r"`tile-composite`, takes (\d+) s") == [round(tuned)]
+        session = store.environment(PUBLISHED / "h100-headline")["sessions"][0]
+        took = (pd.Timestamp(session["ended"]) - pd.Timestamp(session["started"])).total_seconds()
+        pattern = r"(\d),(\d+) cases on seven matrices in (\d+) s .{,60} after ([\d.]+) s of them, of which ([\d.]+) s"
+        known = [*divmod(session["rows"], 1000), round(took), first("h100-headline")]
+        assert said(self.page, pattern) == [*known, round(session["seconds"]["precompiling"], 1)]
+        seconds = session["seconds"]
+        pattern = r"there too\. Conversions take (\d+) s, those of the exact integer test (\d+) s, timing (\d+) s\."
+        timing = seconds["timing hot"] + seconds["timing hot while x changes"]
+        made = seconds["converting on the device"], seconds["converting the integer matrix"], timing
+        assert said(self.page, pattern) == [round(each) for each in made]
+        rows = store.load(PUBLISHED / "h100-headline")
+        tuned = rows.loc[rows["label"] == "tile-composite", "t_case"].sum()
+        assert said(self.page, r"on the H100 below it takes (\d+) s") == [round(tuned)]
         known = json.loads((PUBLISHED / "h200-scaling" / "scaling.json").read_text(encoding="utf-8"))["runs"]
         longer = [of["command"] - of["wall"] for of in known.values()]
         assert said(self.page, r"the command took (\d+) s longer than its record") == [round(mean(longer))]
+
+
+def test_what_carries_over_between_cards():
+    """Sentences of docs/cards.md beside its table."""
+    page = "docs/cards.md"
+    here, there = (store.load(PUBLISHED / f"{card}-headline") for card in ("h200", "h100"))
+    table = cards.ratios(latest_cases(here), latest_cases(there))
+    over = cards.carried_over(table).set_index("matrix")
+    over.index = over.index.str.removeprefix("synthetic/")
+    pattern = r"loses at most ([\d.]+) % on the H100, and ranks correlate ([\d.]+) to ([\d.]+)\."
+    ranks = over["rank_correlation"]
+    assert said(page, pattern) == [round(100 * over["lost"].max(), 1), round(ranks.min(), 3), round(ranks.max(), 3)]
+    bandwidths = [store.environment(PUBLISHED / f"{card}-headline")["sessions"][0] for card in ("h200", "h100")]
+    first, second = (session["read_bandwidth_gbps"] for session in bandwidths)
+    pattern = (
+        r"bandwidths have a ratio of ([\d.]+)\. .* \(rmat:20:16\) ([\d.]+) in the median, .* \(fem:60:3\) ([\d.]+)\."
+    )
+    middle = over["middle"].round(2)
+    assert said(page, pattern) == [round(first / second, 2), middle["rmat:20:16"], middle["fem:60:3"]]
+    assert said(page, r"another ratio, up to ([\d.]+) on pde:100") == [round(over.loc["pde:100", "high"], 2)]
+    others = pd.concat([store.load(PUBLISHED / run) for run in ("h200-applications", "h200-recent")])
+    found = cards.ratios(latest_cases(others), latest_cases(store.load(PUBLISHED / "h100-applications")))
+    assert sorted(found["label"].unique()) == ["cusparse-csr-alg1", "cusparse-spmvop", "irregular"]
+    small = found["nnz"] < 1_000_000
+    ends = [
+        found["ratio"].min(),
+        found["ratio"].max(),
+        found.loc[small, "ratio"].median(),
+        found.loc[~small, "ratio"].median(),
+    ]
+    pattern = (
+        r"are ([\d.]+) to ([\d.]+) times those on .* median is ([\d.]+) below a million entries and ([\d.]+) above"
+    )
+    assert said(page, pattern) == [round(value, 2) for value in ends]
 
 
 def test_numbers_of_programs_and_matrices_on_the_first_page():
@@ -523,9 +577,21 @@ def test_what_is_said_of_conjugate_gradients_follows_from_the_run():
 
 def test_what_is_said_of_formats_beside_programs_follows_from_rows():
     page, public = "docs/rivals.md", published.programs().rows.set_index(["program", "matrix", "dtype"])["gflops"]
-    rows = verified_rows("h200-all").set_index(["label", "name", "dtype"])
-    dense = "denserow:1000000", "f32"
+    rows = verified_rows("h200-rivals").set_index(["label", "name", "dtype"])
+    dense, band = ("denserow:1000000", "f32"), ("band:1048576:24:2000", "f32")
     ours, program = rows.loc["coo-flat", *dense], public["cusparse-new-coo-alg1", *dense]
+    assert said(page, r"`coo-flat\[lines=true\]` has (\d+)\.") == [
+        round(rows.loc["coo-flat[lines=true]", *dense]["gflops"])
+    ]
+    known = (rows.loc[label, *band]["gflops"] for label in ("merge-csr[staged=true]", "merge-csr"))
+    merged = said(page, r"`merge-csr\[staged=true\]` has (\d+) GFLOPS there, the default (\d+), the program (\d+)")
+    assert merged == [round(value) for value in (*known, public["merge-cub", *band])]
+    recent = verified_rows("h200-recent").pivot(index="name", columns="label", values="gflops")
+    ratio = recent["cusparse-spmvop"] / recent["cusparse-csr-alg1"]
+    pattern = r"it has ([\d.]+) times the rate of cuSPARSE's CSR ALG1 in the mean, from ([\d.]+) to ([\d.]+)\."
+    assert said(page, pattern) == [
+        round(value, 2) for value in (np.exp(np.log(ratio).mean()), ratio.min(), ratio.max())
+    ]
     assert said(page, r"it has (\d+) GFLOPS, the program (\d+), and the bound is (\d+)\.") == [
         round(value) for value in (ours["gflops"], program, ours["bound_gflops"])
     ]

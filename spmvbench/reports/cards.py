@@ -1,4 +1,8 @@
-"""Two cards side by side: the ratio of times by format and matrix, and the ratio of bandwidths as a line."""
+"""Two cards side by side: the ratio of times by format and matrix, and the ratio of bandwidths as a line.
+
+``python -m spmvbench.reports.cards RUN OTHER --page docs/cards.md`` makes the table of docs/cards.md from a run of each
+card and writes it into the page, between two comments.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,11 @@ from spmvbench.analysis import cards
 from spmvbench.analysis.cases import emulated, latest_cases
 from spmvbench.errors import UsageError
 from spmvbench.paths import written_whole
-from spmvbench.reports import export, style, tables
+from spmvbench.reports import export, in_page, style, tables
 from spmvbench.reports.tables import Column, Table
+from spmvbench.rows import store
 
+MODULE = "spmvbench.reports.cards"
 NAME = "cards"
 
 
@@ -111,3 +117,28 @@ def summary(over: pd.DataFrame, here: str, there: str) -> Table:
         Column("lost", "Its loss", percent, f"its time on {there} over the best time there, minus 1"),
     ]
     return tables.table(f"{here} and {there}", over, columns)
+
+
+def markdown(rows: pd.DataFrame, others: pd.DataFrame) -> str:
+    """`summary` of the rows of two cards. Raises UsageError if they are not of two cards, or have no case in common."""
+    if not differ(rows, others):
+        raise UsageError("the two runs are not of two models of GPU")
+    table = cards.ratios(latest_cases(rows), latest_cases(others))
+    if table.empty:
+        raise UsageError("no case was verified on both cards")
+    return export.written([summary(cards.carried_over(table), names(rows)[0], names(others)[0])], "markdown").rstrip(
+        "\n"
+    )
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Print the table, or write it into a page."""
+    parser = in_page.parser(MODULE, __doc__)
+    in_page.add_run(parser)
+    parser.add_argument("other", metavar="OTHER", help="a run of another card")
+    options = parser.parse_args(given)
+    in_page.put(options.page, markdown(store.load(options.run), store.load(options.other)), MODULE)
+
+
+if __name__ == "__main__":
+    main()

@@ -153,8 +153,10 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=540.0, help="time of a piece (default: 540)")
     parser.add_argument("--results", type=Path, default=Path("results"), help="folder of the runs (default: results)")
     parser.add_argument("--device", default="cuda:0", help="default: cuda:0")
-    parser.add_argument("options", nargs="*", help="after --: options for every `spmvbench run`")
-    given = parser.parse_args(words)
+    parser.epilog = "After --: options for every `spmvbench run`."
+    asked = list(sys.argv[1:] if words is None else words)
+    at = asked.index("--") if "--" in asked else len(asked)  # argparse gives what follows to no argument since 3.12
+    given = parser.parse_args(asked[:at])
     try:
         if given.seconds <= 0:
             raise UsageError("--seconds must be above 0")
@@ -165,7 +167,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(f"Error: {error}", file=sys.stderr)
         return WRONG
-    options = ["--device", given.device, *given.options]
+    options = ["--device", given.device, *asked[at + 1 :]]
     return measure(given.card, todo, given.results, options, given.seconds, min(GRACE, given.seconds / 4))
 
 

@@ -30,7 +30,8 @@ class TestPublished:
         for run in runs:
             listed = {part["@id"] for part in entities[run]["hasPart"]}
             assert listed == {f"{run}{path.name}" for path in (PUBLISHED / run).iterdir() if path.is_file()}
-            assert entities[run]["instrument"] == [{"@id": "#nvidia-h200"}] and entities[run]["description"], run
+            card = "#nvidia-h200" if run.startswith("h200") else "#nvidia-h100-80gb-hbm3"
+            assert entities[run]["instrument"] == [{"@id": card}] and entities[run]["description"], run
 
     def test_files_have_their_hashes(self, entities):
         about = entities["h200-all/rows.parquet"]

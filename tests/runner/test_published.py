@@ -149,3 +149,11 @@ def test_make_measures_and_goes_on(listed, tmp_path):
         done = subprocess.run([*make, "CARD=emulated"], cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert len(store.load(tmp_path / "emulated-second")) == 1
+
+
+def test_options_after_two_hyphens_are_those_of_every_run(monkeypatch):
+    monkeypatch.setattr(published, "require_card", lambda card, device: None)
+    given = []
+    monkeypatch.setattr(published, "measure", lambda card, todo, results, options, *more: given.append(options) or 0)
+    assert published.main(["h200", "--seconds", "9", "--", "--timeout", "20"]) == published.main(["h200"]) == 0
+    assert given == [["--device", "cuda:0", "--timeout", "20"], ["--device", "cuda:0"]]
