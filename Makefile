@@ -106,6 +106,8 @@ tables: $(VENV)/.dev
 	$(BIN)/spmvbench report $(PUBLISHED)/h200-applications --dtype f64 --group synthetic --figures products \
 	  --out $(VENV)/pictures
 	cp $(VENV)/pictures/figures/products.svg docs/figures/h200-products.svg
+	$(BIN)/spmvbench report $(PUBLISHED)/h200-headline --beside $(PUBLISHED)/h100-headline --figures bounds --out $(VENV)/pictures/cards
+	cp $(VENV)/pictures/cards/cards.svg docs/figures/cards.svg
 
 clean:
 	rm -rf $(VENV) results/demo

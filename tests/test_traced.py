@@ -325,6 +325,18 @@ class TestSpeed:
         found = detail["bfs@0"]["level_found"]
         assert said(self.page, r"a level has (\d+) to (\d),(\d+) vertices") == [min(found), *divmod(max(found), 1000)]
 
+    def test_one_format_for_all(self):
+        rows = verified_rows("h100-applications").query("label != 'cupy-csr'")
+        times = rows.pivot(index="name", columns="label", values="t_median")
+        loss = times["auto"] / times.drop(columns="auto").min(axis=1)
+        pattern = r"the fastest of (\d+) other formats on (\d+) % of the (\d+) matrices and within 15 % on (\d+) %"
+        near = (round(100 * (loss <= most).mean()) for most in (1.05, 1.15))
+        first, second = near
+        assert said(self.page, pattern) == [times.shape[1] - 1, first, len(times), second]
+        took = 1e3 * rows.loc[rows["label"] == "auto", "t_convert_device"]
+        pattern = r"Choosing and converting took (\d+) to (\d+) ms there, (\d+) in the median"
+        assert said(self.page, pattern) == [round(took.min()), round(took.max()), round(took.median())]
+
     def test_small_matrices(self):
         rows = verified_rows("h200-suitesparse").query("nnz < 1_000_000")
         overhead = store.environment(PUBLISHED / "h200-suitesparse")["sessions"][0]["launch_overhead"]["hot"]
@@ -656,6 +668,17 @@ def test_pictures_are_those_of_the_rows(command, tmp_path, monkeypatch):
     assert set(drawn) == {"ratios", "bounds", "products"}
     for name, svg in drawn.items():
         assert sorted(texts(svg)) == sorted(texts(read(f"docs/figures/h200-{name}.svg"))), f"{name}: make tables"
+
+
+def test_picture_of_two_cards_is_that_of_the_rows(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    (line,) = re.findall(r"^\tspmvbench (report .* --beside .*)$", makefile(), re.MULTILINE)
+    words = shlex.split(line)
+    words[words.index("--out") + 1] = str(tmp_path)
+    result = command(*words)
+    assert result.code == 0, result.err
+    drawn = (tmp_path / "cards.svg").read_text(encoding="utf-8")
+    assert sorted(texts(drawn)) == sorted(texts(read("docs/figures/cards.svg"))), "make tables"
 
 
 def test_best_slowdowns_of_the_first_picture_are_one():

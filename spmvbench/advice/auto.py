@@ -55,7 +55,8 @@ DIAGONALS, DIAGONAL_SHARE = {EllDia.key, Hdc.key, Hdi.key}, 0.3
 BLOCKS, RUNS = {Bsr.key}, 2.0
 WIDEST = 1 << 27  # rows and columns; beyond, features would count more diagonals than fit into memory
 # Entries up to which a matrix is described on the host, in 8 to 26 ms for 50,000 to 100,000 entries. On a device that
-# is 2,100 launches (pde:12) of 130 kinds, each of which CuPy compiles when it is first asked for.
+# was 2,100 launches (pde:12) of 130 kinds, each of which CuPy compiles when it is first asked for. Most of them counted
+# sectors of x, which takes a few since shares are counted together.
 ON_HOST = 1 << 16
 
 

@@ -13,14 +13,15 @@ names other sectors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import LINE_BYTES, SECTOR_BYTES, Csr, distinct_groups
+from spmvbench.formats.arrays import LINE_BYTES, SECTOR_BYTES, Array, Csr, distinct_groups
 
+TOGETHER = 1 << 26  # entries, and sectors of x, that are counted by one array operation
 ERROR = 0.05  # relative error of a measured bound and of a time: only times lower by more are implausible
 
 
@@ -38,11 +39,32 @@ class Fetched(NamedTuple):
         """
         if not a.nnz:
             return cls(float("nan"), float("nan"))
-        ends = list(pairwise(a.nnz * i // shares for i in range(shares + 1)))[every // 2 :: every]
-        shares_columns = [a.col_idx[b:e][None] for b, e in ends]
-        widths = (size // a.dtype.itemsize for size in (SECTOR_BYTES, LINE_BYTES))
-        entries = sum(e - b for b, e in ends)
-        return cls(*(sum(distinct_groups(columns, a.cols, w) for columns in shares_columns) / entries for w in widths))
+        shares = min(shares, a.nnz)
+        ends = [a.nnz * share // shares for share in range(shares + 1)]
+        counted = list(pairwise(ends))[min(every // 2, shares - 1) :: every]
+        widths = [size // a.dtype.itemsize for size in (SECTOR_BYTES, LINE_BYTES)]
+        found = [0] * len(widths)
+        for columns in columns_of(a, counted, max(a.cols // widths[0], 1), apart=a.xp is np):
+            found = [n + distinct_groups(columns, a.cols, width) for n, width in zip(found, widths, strict=True)]
+        entries = sum(end - begin for begin, end in counted)
+        return cls(*(n / entries for n in found))
+
+
+def columns_of(a: Csr, shares: Sequence[tuple[int, int]], sectors: int, *, apart: bool) -> Iterator[Array]:
+    """The columns of some shares of the entries, (shares, entries of each).
+
+    apart: each share by itself, a view. Else several at a time, for a device, where the launches for a share take
+    longer than their work. Shares differ by one entry at most: a shorter one has its last entry twice, which names
+    nothing new. sectors: of x, a table of which is made for each share.
+    """
+    if apart:
+        yield from (a.col_idx[begin:end][None] for begin, end in shares)
+        return
+    most = max(end - begin for begin, end in shares)
+    together = max(TOGETHER // max(most, sectors), 1)
+    for first in range(0, len(shares), together):
+        begin, end = a.xp.asarray(np.array(shares[first : first + together], dtype=np.int64).T)[:, :, None]
+        yield a.col_idx[a.xp.minimum(begin + a.xp.arange(most), end - 1)]
 
 
 def columns(

@@ -12,6 +12,8 @@ from scipy import sparse
 
 from spmvbench import load
 from spmvbench.formats import Csr
+from spmvbench.formats.arrays import distinct_groups
+from spmvbench.measure import bounds
 from spmvbench.measure.bounds import ERROR, Fetched, columns, least_seconds
 from spmvbench.measure.device_limits import l2_shares
 from spmvbench.rows import store
@@ -27,10 +29,10 @@ ROOFS = {
 @settings(max_examples=40)
 def test_sectors_match_a_plain_loop(seed, shares, dtype):
     a = Csr.of(sparse.random_array((30, 70), density=0.1, rng=seed, format="csr")).astype(dtype)
-    bounds = [a.nnz * i // shares for i in range(shares + 1)]
+    ends = [a.nnz * i // shares for i in range(shares + 1)]
     for found, size in zip(Fetched.by(a, shares), (32, 128), strict=True):
         each = size // np.dtype(dtype).itemsize
-        expected = sum(len({c // each for c in a.col_idx[b:e].tolist()}) for b, e in pairwise(bounds))
+        expected = sum(len({c // each for c in a.col_idx[b:e].tolist()}) for b, e in pairwise(ends))
         assert found == expected / a.nnz
 
 
@@ -95,3 +97,18 @@ def test_no_published_time_is_faster_than_its_bytes_allow():
         looked_at += len(rows)
         assert (rows["t_median"] >= np.array(least) / (1 + ERROR)).all(), folder.name
     assert looked_at > 10_000
+
+
+@pytest.mark.parametrize("together", [1, 400, 1 << 26])
+@pytest.mark.parametrize("spec", ["uniform:3000:9", "tridiag:30", "denserow:500"])
+def test_several_shares_at_a_time_count_the_same(spec, together, monkeypatch):
+    """What a device does."""
+    monkeypatch.setattr(bounds, "TOGETHER", together)
+    a = Csr.of(load(spec))
+    shares = list(pairwise(a.nnz * i // 7 for i in range(8)))
+    for width in (4, 16):
+        alone, at_once = (
+            sum(distinct_groups(part, a.cols, width) for part in bounds.columns_of(a, shares, a.cols // 4, apart=apart))
+            for apart in (True, False)
+        )
+        assert alone == at_once > 0
