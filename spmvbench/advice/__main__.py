@@ -11,10 +11,13 @@ import pandas as pd
 from spmvbench.advice import training
 from spmvbench.advice.model import ABOVE, LARGE, UP_TO, Model, folder, load
 from spmvbench.advice.model import MEASURED as FEW
+from spmvbench.analysis.breakeven import ready
+from spmvbench.analysis.cases import latest_cases, verified
 from spmvbench.analysis.products import ADVISED, CUPY, HOST_CALLED, MEASURED, products
 from spmvbench.analysis.ranking import VENDORS
 from spmvbench.matrices.features import SAMPLE
 from spmvbench.reports import time_to_n
+from spmvbench.rows import store
 
 ROOT = Path(__file__).resolve().parents[2]
 AUTO_COST = 40  # SpMVs of cuSPARSE that choosing and converting may take
@@ -214,8 +217,10 @@ are too few.
 
 `--device-like auto` takes the model of the GPU at hand, if there is one. `h100` is the model of the H200 for an H100
 with an SXM socket: bounds on data beyond L2 are multiplied by 4.8 / 3.35, the ratio of the bandwidths in the data
-sheets, and its memory limits the formats. All else is as on the H200, conversions too. No rows of an H100 are
-published, so the regret there is not known. On PCIe cards, on other GPUs and without a GPU, a model must be named.
+sheets, and its memory limits the formats. All else is as on the H200, conversions too. On PCIe cards, on other GPUs and
+without a GPU, a model must be named.
+
+{_elsewhere(double)}
 
 {_auto(double)}
 
@@ -302,6 +307,29 @@ its rows. The time of choosing is not included, and some formats of the model ar
 
 The aim is 60 % within 5 %, 90 % within 15 %, and at most {AUTO_COST} SpMVs for choosing and converting. The last line
 knows all times: it shows how little room these three leave together."""
+
+
+def _elsewhere(choices: pd.DataFrame, there: str = "h100-headline", here: str = "h200-headline") -> str:
+    """The regret of the evaluation's choices for one card on another, by published runs of all formats."""
+    means, counts = {}, {}
+    for run in (there, here):
+        rows = verified(latest_cases(store.load(ROOT / "results" / "published" / run)))
+        rows = rows.assign(made=ready(rows))
+        spmv, made = (rows.pivot(index="matrix", columns="label", values=name) for name in ("t_median", "made"))
+        whole = spmv.index[spmv.notna().sum(axis=1) > spmv.shape[1] / 2]
+        chosen = choices[choices["matrix"].isin(whole)].set_index("matrix")
+        by_count = {}
+        for spmvs, labels in chosen.groupby("spmvs")["advised"]:
+            total = made + spmvs * spmv
+            lost = [np.log(total.at[matrix, label] / total.loc[matrix].min()) for matrix, label in labels.items()]
+            by_count[spmvs] = 100 * np.expm1(np.mean(lost))
+        means[run], counts[run] = by_count, len(whole)
+    (low, high), (least, most) = ((min(of.values()), max(of.values())) for of in (means[there], means[here]))
+    return f"""What the evaluation chose for the H200 has a mean regret of {low:.1f} to {high:.1f} % on an H100, by the
+number of SpMVs, on {counts[there]} matrices of [{there}](../results/published/{there}), which has all formats. On the
+H200 the same choices have {least:.1f} to {most:.1f} % on {counts[here]} matrices of
+[{here}](../results/published/{here}). Among the best are formats that store fewer values than the
+matrix has, which the model does not know."""
 
 
 def _products(choices: pd.DataFrame, run: str = "h200-applications", calls: str = "h200-recent") -> str:
