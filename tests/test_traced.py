@@ -416,20 +416,24 @@ def test_what_carries_over_between_cards():
     middle = over["middle"].round(2)
     assert said(page, pattern) == [round(first / second, 2), middle["rmat:20:16"], middle["fem:60:3"]]
     assert said(page, r"another ratio, up to ([\d.]+) on pde:100") == [round(over.loc["pde:100", "high"], 2)]
-    others = pd.concat([store.load(PUBLISHED / run) for run in ("h200-applications", "h200-recent")])
+    others = store.load_all([PUBLISHED / run for run in ("h200-applications", "h200-recent")])
     found = cards.ratios(latest_cases(others), latest_cases(store.load(PUBLISHED / "h100-applications")))
-    assert sorted(found["label"].unique()) == ["cusparse-csr-alg1", "cusparse-spmvop", "irregular"]
     small = found["nnz"] < 1_000_000
-    ends = [
-        found["ratio"].min(),
-        found["ratio"].max(),
-        found.loc[small, "ratio"].median(),
-        found.loc[~small, "ratio"].median(),
+    middles = (found.loc[of, "ratio"].median() for of in (small, ~small))
+    pattern = r"matrices of applications, (\d+) formats .* are ([\d.]+) to ([\d.]+) times those on"
+    ends = [found["ratio"].min(), found["ratio"].max(), *middles]
+    assert said(page, pattern + r".* median is ([\d.]+) below a million entries and ([\d.]+) above\.") == [
+        found["label"].nunique(),
+        *(round(value, 2) for value in ends),
     ]
-    pattern = (
-        r"are ([\d.]+) to ([\d.]+) times those on .* median is ([\d.]+) below a million entries and ([\d.]+) above"
-    )
-    assert said(page, pattern) == [round(value, 2) for value in ends]
+    over = cards.carried_over(found)
+    ranks, lost = over["rank_correlation"], 100 * over["lost"]
+    assert said(page, r"correlate ([\d.]+) in the median, ([\d.]+) at least") == [
+        round(ranks.median(), 2),
+        round(ranks.min(), 2),
+    ]
+    pattern = r"H200 loses at most ([\d.]+) % on the H100, and at most 1\.5 % on (\d+) matrices"
+    assert said(page, pattern) == [round(lost.max(), 1), (lost <= 1.5).sum()]
 
 
 def test_numbers_of_programs_and_matrices_on_the_first_page():

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from spmvbench.analysis.cases import verified
+from spmvbench.analysis.cases import named_order, verified
 
 CASE = ["setting", "matrix", "label"]
 
@@ -20,7 +20,7 @@ def ratios(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     by setting, matrix and label.
     """
     here, there = (verified(part) for part in (rows, others))
-    here, there = (part[part["t_median"] > 0] for part in (here, there))
+    here, there = (part[part["t_median"] > 0].assign(order=named_order) for part in (here, there))
     key = ["matrix_sha256", "dtype", "mode", "op", "order", "label"]
     times = there.drop_duplicates(key, keep="last").set_index(key)["t_median"].rename("t_there")
     both = here.join(times, on=key, how="inner").rename(columns={"t_median": "t_here"})

@@ -65,7 +65,7 @@ def settings(rows: pd.DataFrame, device: pd.Series) -> pd.Categorical:
     """The column `setting`. device: name of each row's device, part of the setting if there are several."""
     parts = rows[["dtype", "mode"]].assign(
         op=rows["op"].where(rows["op"] != "spmv", ""),
-        order=_named_order(rows),
+        order=named_order(rows),
         device=device if device.nunique() > 1 else "",
     )
     text = (
@@ -81,7 +81,7 @@ def settings(rows: pd.DataFrame, device: pd.Series) -> pd.Categorical:
     return pd.Categorical(text, [s[-1] for s in order], ordered=True)
 
 
-def _named_order(rows: pd.DataFrame) -> pd.Series | str:
+def named_order(rows: pd.DataFrame) -> pd.Series | str:
     """The order that the matrix of each row was measured in, ``""`` for the natural one."""
     return rows["order"].replace("none", "") if "order" in rows else ""
 
@@ -130,7 +130,7 @@ def _counts(rows: pd.DataFrame) -> pd.Series:
 
 def natural_products(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of y = A x with the matrix in its natural order."""
-    return rows[(rows["op"] == "spmv") & (_named_order(rows) == "")]
+    return rows[(rows["op"] == "spmv") & (named_order(rows) == "")]
 
 
 def of_one_operation(rows: pd.DataFrame) -> pd.DataFrame:

@@ -32,6 +32,12 @@ def test_ratios_are_those_of_the_times(few, there):
     good = few[few["status"] == "ok"]
     assert len(table) == len(good)
     assert np.allclose(table["ratio"], table["label"].map(SLOWER))
+    # Rows of before there were orders have none; another order is another case.
+    old, new, ordered = (
+        latest_cases(rows.assign(order=order)) for rows, order in ((few, ""), (there, "none"), (there, "rcm"))
+    )
+    assert len(cards.ratios(old, new)) == len(cards.ratios(new.assign(device_name="NVIDIA H"), old)) == len(good)
+    assert cards.ratios(old, ordered).empty
     # A matrix of the same name with other content is another case.
     other = there.assign(matrix_sha256="0" * 64)
     assert cards.ratios(latest_cases(few), latest_cases(other)).empty
