@@ -21,7 +21,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import LINE_BYTES, SECTOR_BYTES, Array, Csr, distinct_groups
 
-TOGETHER = 1 << 26  # entries, and sectors of x, that are counted by one array operation
+TOGETHER = 1 << 23  # entries, and sectors of x, that are counted by one array operation
 ERROR = 0.05  # relative error of a measured bound and of a time: only times lower by more are implausible
 
 
