@@ -11,13 +11,10 @@ import pandas as pd
 from spmvbench.advice import training
 from spmvbench.advice.model import ABOVE, LARGE, UP_TO, Model, folder, load
 from spmvbench.advice.model import MEASURED as FEW
-from spmvbench.analysis.breakeven import ready
-from spmvbench.analysis.cases import latest_cases, verified
 from spmvbench.analysis.products import ADVISED, CUPY, HOST_CALLED, MEASURED, products
 from spmvbench.analysis.ranking import VENDORS
 from spmvbench.matrices.features import SAMPLE
 from spmvbench.reports import time_to_n
-from spmvbench.rows import store
 
 ROOT = Path(__file__).resolve().parents[2]
 AUTO_COST = 40  # SpMVs of cuSPARSE that choosing and converting may take
@@ -311,20 +308,13 @@ knows all times: it shows how little room these three leave together."""
 
 def _elsewhere(choices: pd.DataFrame, there: str = "h100-headline", here: str = "h200-headline") -> str:
     """The regret of the evaluation's choices for one card on another, by published runs of all formats."""
-    means, counts = {}, {}
+    regret, counts = {}, {}
     for run in (there, here):
-        rows = verified(latest_cases(store.load(ROOT / "results" / "published" / run)))
-        rows = rows.assign(made=ready(rows))
-        spmv, made = (rows.pivot(index="matrix", columns="label", values=name) for name in ("t_median", "made"))
-        whole = spmv.index[spmv.notna().sum(axis=1) > spmv.shape[1] / 2]
-        chosen = choices[choices["matrix"].isin(whole)].set_index("matrix")
-        by_count = {}
-        for spmvs, labels in chosen.groupby("spmvs")["advised"]:
-            total = made + spmvs * spmv
-            lost = [np.log(total.at[matrix, label] / total.loc[matrix].min()) for matrix, label in labels.items()]
-            by_count[spmvs] = 100 * np.expm1(np.mean(lost))
-        means[run], counts[run] = by_count, len(whole)
-    (low, high), (least, most) = ((min(of.values()), max(of.values())) for of in (means[there], means[here]))
+        rows = time_to_n.rows_of(ROOT / "results" / "published" / run)
+        found = products(rows, choices.rename(columns={"advised": "label"}))
+        ours = found[found["chooser"] == ADVISED]
+        regret[run], counts[run] = 100 * (ours["slowdown"] - 1), ours["matrices"].iloc[0]
+    (low, high), (least, most) = (regret[run].agg(["min", "max"]) for run in (there, here))
     return f"""What the evaluation chose for the H200 has a mean regret of {low:.1f} to {high:.1f} % on an H100, by the
 number of SpMVs, on {counts[there]} matrices of [{there}](../results/published/{there}), which has all formats. On the
 H200 the same choices have {least:.1f} to {most:.1f} % on {counts[here]} matrices of

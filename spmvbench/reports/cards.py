@@ -51,10 +51,7 @@ def write(
     bandwidths: as `bandwidth_ratio`, NaN if unknown. Returns the table of `analysis.cards.carried_over` and the paths.
     Raises UsageError if no case is verified on both cards.
     """
-    pair = names(rows)[0], names(others)[0]
-    table = cards.ratios(latest_cases(rows), latest_cases(others))
-    if table.empty:
-        raise UsageError(f"no case was verified on both {pair[0]} and {pair[1]}: matrices, formats or types differ")
+    table, pair = _compared(rows, others)
     over = cards.carried_over(table)
     told = table.assign(here=pair[0], there=pair[1], bandwidths=bandwidths)
     contents = {
@@ -68,6 +65,15 @@ def write(
         with written_whole(out / name) as file:
             file.write(content)
     return over, [out / name for name in contents]
+
+
+def _compared(rows: pd.DataFrame, others: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, str]]:
+    """`analysis.cards.ratios`, and the names of the cards. Raises UsageError if no case is verified on both."""
+    pair = names(rows)[0], names(others)[0]
+    table = cards.ratios(latest_cases(rows), latest_cases(others))
+    if table.empty:
+        raise UsageError(f"no case was verified on both {pair[0]} and {pair[1]}: matrices, formats or types differ")
+    return table, pair
 
 
 def draw(table: pd.DataFrame, bandwidths: float, here: str, there: str) -> Figure:
@@ -123,12 +129,8 @@ def markdown(rows: pd.DataFrame, others: pd.DataFrame) -> str:
     """`summary` of the rows of two cards. Raises UsageError if they are not of two cards, or have no case in common."""
     if not differ(rows, others):
         raise UsageError("the two runs are not of two models of GPU")
-    table = cards.ratios(latest_cases(rows), latest_cases(others))
-    if table.empty:
-        raise UsageError("no case was verified on both cards")
-    return export.written([summary(cards.carried_over(table), names(rows)[0], names(others)[0])], "markdown").rstrip(
-        "\n"
-    )
+    table, pair = _compared(rows, others)
+    return export.written([summary(cards.carried_over(table), *pair)], "markdown").rstrip("\n")
 
 
 def main(given: Sequence[str] | None = None) -> None:

@@ -147,13 +147,16 @@ def _complete(words: Sequence[str]) -> bool:
 
 def main(words: Sequence[str] | None = None) -> int:
     """The command; see the module. words: the arguments, by default those of the process."""
-    parser = argparse.ArgumentParser(prog="python -m spmvbench.runner.published", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m spmvbench.runner.published",
+        description=__doc__.split("\n")[0],
+        epilog="After --: options for every `spmvbench run`.",
+    )
     parser.add_argument("card", help="name of the card, which its device's name contains, such as h200")
     parser.add_argument("--steps", type=Path, default=paths.configs() / "measure.toml", help="list of the runs")
     parser.add_argument("--seconds", type=float, default=540.0, help="time of a piece (default: 540)")
     parser.add_argument("--results", type=Path, default=Path("results"), help="folder of the runs (default: results)")
     parser.add_argument("--device", default="cuda:0", help="default: cuda:0")
-    parser.epilog = "After --: options for every `spmvbench run`."
     asked = list(sys.argv[1:] if words is None else words)
     at = asked.index("--") if "--" in asked else len(asked)  # argparse gives what follows to no argument since 3.12
     given = parser.parse_args(asked[:at])

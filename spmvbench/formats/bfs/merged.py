@@ -8,7 +8,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, alike_lists, cdiv, expand, offsets
 from spmvbench.formats.base import Format, Launch, Loop, Parameter, in_part, per_thread, register
-from spmvbench.formats.bfs.quads import BfsDo, BfsPush, QuadSearch, incoming, without_loops
+from spmvbench.formats.bfs.quads import BfsDo, BfsPush, QuadSearch, incoming, with_loops, without_loops
 
 KERNEL = "bfs/merged.cu"
 SEARCHES: dict[str, type[QuadSearch]] = {"push": BfsPush, "do": BfsDo}
@@ -108,9 +108,9 @@ class BfsMerged(Format):
         inside = xp.arange(len(arc), dtype=np.int64) - pairs[arc]
         width = sizes[col[arc]]
         rows, cols = members[first[row[arc]] + inside // width], members[first[col[arc]] + inside % width]
-        bits = xp.unpackbits(self.diagonal.view(np.uint8), bitorder="little").astype(bool)
-        kept = (rows != cols) | bits[rows]
-        return rows[kept].astype(np.int32), cols[kept].astype(np.int32), xp.ones(int(kept.sum()))
+        others = rows != cols
+        rows, cols = with_loops(self.diagonal, rows[others].astype(np.int32), cols[others].astype(np.int32))
+        return rows, cols, xp.ones(len(rows))
 
     def launches(self, x: Array, y: Array) -> list[Launch | Loop]:
         n, xp = self.shape[0], self.xp
