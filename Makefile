@@ -96,17 +96,18 @@ site: docs
 # Each page has the command of its table; README.md has the tables of others. What a page shows of rows is in no other place.
 PUBLISHED = results/published
 tables: $(VENV)/.dev
-	$(BIN)/python -m spmvbench.reports.speed $(PUBLISHED)/h200-headline $(PUBLISHED)/h200-long-rows $(PUBLISHED)/h200-headline-f32 \
-	  $(PUBLISHED)/h200-long-rows-f32 $(PUBLISHED)/h200-rivals $(PUBLISHED)/h200-dense $(PUBLISHED)/h200-all $(PUBLISHED)/h200-irregular --page README.md
-	$(BIN)/python -m spmvbench.reports.time_to_n $(PUBLISHED)/h200-applications --calls $(PUBLISHED)/h200-recent --page README.md
+	$(BIN)/python -m spmvbench.reports.speed $(PUBLISHED)/h200-headline $(PUBLISHED)/h200-long-rows $(PUBLISHED)/h200-rivals \
+	  $(PUBLISHED)/h200-irregular --page README.md
+	$(BIN)/python -m spmvbench.reports.time_to_n $(PUBLISHED)/h200-applications --page README.md
 	sed -nE 's,^python -m spmvbench[.](reports|site)[.].* --page docs/.*,$(BIN)/&,p' docs/*.md | sh -ex
-	$(BIN)/spmvbench report $(PUBLISHED)/h200-all --dtype f64 --figures ratios,bounds --out $(VENV)/pictures
+	$(BIN)/spmvbench report $(PUBLISHED)/h200-headline --dtype f64 --mode hot --figures ratios,bounds --out $(VENV)/pictures
 	cp $(VENV)/pictures/figures/ratios.svg docs/figures/h200-ratios.svg
 	cp $(VENV)/pictures/figures/bounds.svg docs/figures/h200-bounds.svg
 	$(BIN)/spmvbench report $(PUBLISHED)/h200-applications --dtype f64 --group synthetic --figures products \
 	  --out $(VENV)/pictures
 	cp $(VENV)/pictures/figures/products.svg docs/figures/h200-products.svg
-	$(BIN)/spmvbench report $(PUBLISHED)/h200-headline --beside $(PUBLISHED)/h100-headline --figures bounds --out $(VENV)/pictures/cards
+	$(BIN)/spmvbench report $(PUBLISHED)/h200-headline --beside $(PUBLISHED)/h100-headline --dtype f64 --mode hot --figures bounds \
+	  --out $(VENV)/pictures/cards
 	cp $(VENV)/pictures/cards/cards.svg docs/figures/cards.svg
 
 clean:

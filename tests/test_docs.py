@@ -111,7 +111,7 @@ def test_every_link_leads_to_a_file(site, built):
 
 @pytest.mark.slow  # they wait for the site
 def test_published_runs_are_links_to_their_reports(site):
-    assert '<a href="results/h200-all/report/index.html">h200-all</a>' in site["results.html"]
+    assert '<a href="results/h200-headline/report/index.html">h200-headline</a>' in site["results.html"]
     assert '<a href="results/index.html">results/published</a>' in site["index.html"]
     assert '<a href="results/h200-survey/report/index.html">' in site["reproduce.html"]
     linked = {run for text in site.values() for run in re.findall(r'href="(?:\.\./)?results/([\w-]+)/report', text)}

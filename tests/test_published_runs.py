@@ -58,17 +58,13 @@ def test_runs_with_labels_of_an_older_version_say_so():
     found = {run.name: runs.notices(latest_cases(store.load(run))) for run in RUNS}
     assert {name for name, said in found.items() if said} == {
         "h200-first",
-        "h200-sixty",
         "h200-suitesparse",
     }
     for words in ("csr-vector here is csr-lanes today", "merge-csr here is csr-merge-tiles today"):
         assert words in " ".join(found["h200-suitesparse"])
 
 
-WITH_REAL_MATRICES = (
-    *("suitesparse", "applications", "irregular", "orders"),
-    *("tilespmspv", "-like", "fastload", "stand-ins"),
-)
+WITH_REAL_MATRICES = ("suitesparse", "real", "orders", "-like", "fastload", "stand-ins")
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)

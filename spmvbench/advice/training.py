@@ -81,6 +81,7 @@ def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = 
     rows = natural_products(rows)
     rows = rows[(rows["dtype"] == dtype) & (rows["mode"] == "hot")]
     every = latest_cases(rows[~rows["device"].str.startswith("emulated")])
+    every = every[every["label"].isin(_advisable(every))]
     rows = verified(every)
     if not {"x_lines", "full_diagonal_share", "bound_gflops"} <= set(rows):
         raise SpmvbenchError("the rows lack features that the model needs (an older version wrote them): measure again")
@@ -99,6 +100,13 @@ def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = 
     missing = every.pivot(index="matrix", columns="label", values="status").reindex_like(spmv).isna()
     excluded = missing.mul(missing.index.isin(exclude_slow), axis=0)
     return Table(columns, family, spmv, conversion, bound, size.astype(float), excluded)
+
+
+def _advisable(rows: pd.DataFrame) -> set[str]:
+    """The labels that are no authors' kernel and always store all values: no feature tells whether values repeat."""
+    fewer = rows.loc[rows["compresses_values"].fillna(False).astype(bool), "label"]
+    papers = rows.loc[rows["label"].str.contains("kernel=paper", regex=False), "label"]
+    return {*rows["label"]} - {*fewer} - {*papers}
 
 
 def portfolio(known: Table, size: int = PORTFOLIO) -> list[str]:

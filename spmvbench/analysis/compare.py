@@ -58,9 +58,10 @@ def compared(
     both rows are of one invocation.
 
     Columns setting, matrix, label, format, status_before, status_after, reason, t_before, t_after (medians, seconds),
-    ratio (after over before), low and high (its interval), same_sources and verdict. A case verified in both runs is
-    slower or faster if the whole interval is on one side of 1, same if the interval of the samples alone is within the
-    threshold of 1, else undecided. Every other case has one of OUTCOMES as its verdict.
+    ratio (after over before), low and high (its interval), same_sources, other_program (the same sources ran another
+    program, as formats do that tune themselves by timing; False where either is not known) and verdict. A case verified
+    in both runs is slower or faster if the whole interval is on one side of 1, same if the interval of the samples
+    alone is within the threshold of 1, else undecided. Every other case has one of OUTCOMES as its verdict.
     """
     rows = pd.concat([before.assign(run="before"), after.assign(run="after")], ignore_index=True)
     kind = rows["device"].str.extract("^([a-z]+)", expand=False).fillna("")
@@ -107,10 +108,18 @@ def compared(
         low=low / (1 + spread),
         high=high * (1 + spread),
         same_sources=both["source_hash_before"] == both["source_hash_after"],
+        other_program=other_program(both),
         verdict=np.select(list(conditions.values()), list(conditions), "failed"),
     )
     names = ["status_before", "status_after", "reason", "t_before", "t_after", "ratio", "low", "high", "same_sources"]
-    return table[[*CASE, "format", *names, "verdict"]].sort_values(CASE, ignore_index=True)
+    return table[[*CASE, "format", *names, "other_program", "verdict"]].sort_values(CASE, ignore_index=True)
+
+
+def other_program(both: pd.DataFrame) -> pd.Series:
+    """Whether the same sources ran two programs. both: cases with the columns of each run, *_before and *_after."""
+    same = both["source_hash_before"] == both["source_hash_after"]
+    programs = [both[f"program_{run}"].fillna("") for run in ("before", "after")]
+    return same & (programs[0] != "") & (programs[1] != "") & (programs[0] != programs[1])
 
 
 def summary(table: pd.DataFrame, by: str) -> pd.DataFrame:

@@ -33,6 +33,7 @@ CASES = {
     "ratio": lambda row: number(row.ratio, ".3f"),
     "interval": lambda row: f"{row.low:.3f}-{row.high:.3f}",
 }
+_PROGRAM = {"program": lambda row: "another" if row.other_program else ""}
 _COUNTS = {
     "cases": lambda row: str(row.cases),
     "slower": lambda row: str(row.slower or ""),
@@ -55,7 +56,8 @@ def _echo_cases(table: pd.DataFrame, every: bool) -> None:
             continue
         click.secho(f"\n{verdict.capitalize()}: {len(part)}", bold=True)
         shown = part if every else part[:LISTED]
-        echo_table(shown, CASES, ("matrix", "format"), red=[verdict == "slower"] * len(shown))
+        columns = CASES | _PROGRAM if shown["other_program"].any() else CASES
+        echo_table(shown, columns, ("matrix", "format"), red=[verdict == "slower"] * len(shown))
         if len(shown) < len(part):
             click.echo(f"and {len(part) - len(shown)} more; --all lists every case")
 
@@ -148,6 +150,12 @@ def command(before: str, after: str, formats: str | None, threshold: float | Non
         click.echo(f"The sources of {len(changed)} formats differ: {', '.join(changed[:LISTED])}{many}")
     else:
         click.echo("The sources are the same in all common cases")
+    if tuned := sorted(set(table.loc[table["other_program"], "label"])):
+        many = f" and {len(tuned) - LISTED} more" if len(tuned) > LISTED else ""
+        click.echo(
+            f"{table['other_program'].sum()} cases ran another program of the same sources, found by timing or "
+            f"compiled otherwise: {', '.join(tuned[:LISTED])}{many}"
+        )
 
     _echo_cases(table, every)
     _echo_others(table, every)

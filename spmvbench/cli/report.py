@@ -154,7 +154,7 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
     "--beside",
     metavar="RUN",
     shell_complete=completion.runs,
-    help="Another run of the same matrices, such as h200-all of results/published. Of the same GPU model: add its "
+    help="Another run of the same matrices, such as h200-headline of results/published. Of the same GPU model: add its "
     "rows, with its name in their labels. Of another: compare the two cards.",
 )
 @click.option(

@@ -46,8 +46,8 @@ class Costs:
         return self.of_reading(group) + self.of_cases(group.cases, group)
 
 
-# GPU: 2,900 cases of results/published/h200-all and h200-suitesparse, without budgets, matrices prefetched on other
-# cores. Emulated device: a fast core.
+# GPU: 2,900 cases on 60 matrices, on an H200, without budgets, matrices prefetched on other cores. Emulated device: a
+# fast core.
 DEFAULTS = {"cuda": Costs(1.0, 3e-8, 0.07, 1e-9), "emulated": Costs(0.05, 2e-7, 0.05, 2e-6)}
 
 

@@ -130,6 +130,17 @@ def test_another_card_of_the_kind_is_compared_and_said():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("programs", "sources", "expected"),
+    [("ab", "ff", True), ("aa", "ff", False), ("ab", "fe", False), (["a", ""], "ff", False), (["", "a"], "ff", False)],
+)
+def test_another_program_of_the_same_sources_is_marked(programs, sources, expected):
+    before, after = (
+        row(program=program, source_hash="f" + end) for program, end in zip(programs, sources, strict=True)
+    )
+    assert compared([before], [after])["other_program"].tolist() == [expected]
+
+
 def test_times_of_the_emulated_device_have_no_verdict():
     assert verdict(row(device="emulated"), row(9e-5, device="emulated-check")) == "untimed"
     assert verdict(row(device="emulated"), row(device="emulated", status="wrong")) == "failed"

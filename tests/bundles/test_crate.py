@@ -34,8 +34,8 @@ class TestPublished:
             assert entities[run]["instrument"] == [{"@id": card}] and entities[run]["description"], run
 
     def test_files_have_their_hashes(self, entities):
-        about = entities["h200-all/rows.parquet"]
-        content = (PUBLISHED / "h200-all" / "rows.parquet").read_bytes()
+        about = entities["h200-headline/rows.parquet"]
+        content = (PUBLISHED / "h200-headline" / "rows.parquet").read_bytes()
         assert about["sha256"] == hashlib.sha256(content).hexdigest()
         assert about["contentSize"] == str(len(content))
 

@@ -78,6 +78,16 @@ def test_what_is_said(compare, write):
     assert "Same: 2" not in out and "Same: 2" in compare("old", "new", "--all").out
 
 
+def test_another_program_is_said(compare, write):
+    write("old", OLD, program="a")
+    write("new", OLD | {("a", "ell"): 2e-5}, program="b")
+    write("again", OLD | {("a", "ell"): 2e-5}, program="a")
+    out = compare("old", "new").out
+    assert "3 cases ran another program of the same sources" in out and ": ell, sell[C=32,sigma=1]\n" in out
+    assert next(line for line in out.splitlines() if "1.873-2.136" in line).rstrip().endswith("another")
+    assert "another program" not in compare("old", "again").out
+
+
 def test_a_published_run_is_found_by_its_name(compare, write, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results/published").mkdir(parents=True)

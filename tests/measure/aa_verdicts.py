@@ -7,8 +7,11 @@ From the root of a checkout:
 `compare`: the same cases in several invocations, each compared with the one before it. `run --against`: pairs of the
 build with itself, as tests/runner/ab_verdicts.py measures them. DIR gets the runs aa-0, aa-1 and so on, compare.csv,
 against.csv, and summary.txt, which is printed. The same command goes on, also on another GPU, until either procedure
-has its verdicts. The rate of false alarms has its 95 % interval (Clopper and Pearson 1934), as if verdicts were
-independent; those on one case are not quite.
+has its verdicts. `--of DIR1 --of DIR2` measures nothing and counts the verdicts of these folders together, one for each
+card; the runs of each are compared with those of the next card too. A case that ran another program of the same sources
+is counted apart: the format had tuned itself otherwise, and the difference is none of the procedure. The rate of false
+alarms has its 95 % interval (Clopper and Pearson 1934), as if verdicts were independent; those on one case are not
+quite.
 """
 
 from __future__ import annotations
@@ -93,9 +96,19 @@ def spreads(table: pd.DataFrame) -> list[str]:
         f"  {'on one card' if one_card else 'between two cards'}, {len(part)} cases: {spread(part)}"
         for one_card, part in table.groupby("one_card")
     ]
+    if (tuned := table["other_program"]).any():
+        lines.append(told("  the same program", table[~tuned]))
+        lines.append(told(f"  another program ({', '.join(sorted(set(table.loc[tuned, 'label'])))})", table[tuned]))
     by_format = table.assign(off=table["ratio"].sub(1).abs() * 100).groupby("label")["off"].quantile(0.95)
     largest = ", ".join(f"{label} {value:.1f} %" for label, value in by_format.nlargest(5).items())
     return [*lines, f"  95th percentile by format, the largest: {largest}"]
+
+
+def over_cards(folders: Sequence[Path]) -> pd.DataFrame:
+    """The verdicts of `compare` in the folders of several cards, and between the runs of one and of the next."""
+    runs = [sorted(path.parent for path in folder.glob(f"aa-*/{store.ROWS}")) for folder in folders]
+    between = [pair for each, other in itertools.pairwise(runs) for pair in zip(each, other, strict=False)]
+    return pd.concat([compared(pair) for pair in (*runs, *between)], ignore_index=True)
 
 
 def rest(cases: Sequence[Case], judged: pd.DataFrame) -> list[Case]:
@@ -121,7 +134,7 @@ def measure_runs(words: Sequence[str], cases: int, wanted: int, until: float, ou
 
 
 @click.command()
-@click.argument("matrices", nargs=-1, required=True)
+@click.argument("matrices", nargs=-1)
 @click.option("--formats", default="csr-*,ell,sell*", show_default=True)
 @click.option("--verdicts", "wanted", default=1000, show_default=True, help="Of each procedure, if time allows.")
 @click.option("--pairs", default=PAIRS, show_default=True, help="Of `run --against`, a verdict.")
@@ -129,6 +142,7 @@ def measure_runs(words: Sequence[str], cases: int, wanted: int, until: float, ou
 @click.option("--seconds", default=85.0, show_default=True, help="For both; `compare` takes the share below.")
 @click.option("--share", default=0.5, show_default=True, help="Of the time, for `compare`; 1: only that, 0: none.")
 @click.option("--device", default="cuda:0", show_default=True)
+@click.option("--of", "folders", multiple=True, type=click.Path(path_type=Path), help="Measure nothing; see above.")
 @click.option("--out", required=True, type=click.Path(path_type=Path))
 def main(
     matrices: tuple[str, ...],
@@ -139,10 +153,18 @@ def main(
     seconds: float,
     share: float,
     device: str,
+    folders: tuple[Path, ...],
     out: Path,
 ) -> None:
     """Count false alarms on one build."""
     out.mkdir(parents=True, exist_ok=True)
+    if folders:
+        table = over_cards(folders)
+        table.to_csv(out / "compare.csv", index=False, float_format="%.6g")
+        click.echo("\n".join([told("compare", table), *spreads(table)]))
+        return
+    if not matrices:
+        raise click.UsageError("name matrices, or folders by --of")
     began = time.monotonic()
     found, missing = resolve(matrices)
     if missing:

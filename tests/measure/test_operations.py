@@ -60,7 +60,7 @@ def test_a_word_stands_for_one_operation_or_for_all_of_a_kind():
 
 
 def test_rows_without_operations_still_load():
-    rows = load("h200-sixty", PUBLISHED)
+    rows = load("h200-first", PUBLISHED)
     assert set(rows["op"]) == {"spmv"}
     assert set(rows["work"]) == {0}
     right = rows[rows["status"] == "ok"]

@@ -125,7 +125,7 @@ class TestBibliography:
         assert of("merbit") == ["spmvbench-merbit"]
 
     def test_what_is_special_in_tex_is_escaped(self):
-        text = bibliography.bibtex(["evil[x=1]", "csr5 (h200-all)"], {"evil": r"A & B_{\x}, 50 % of $1, 1999"})
+        text = bibliography.bibtex(["evil[x=1]", "csr5 (h200-headline)"], {"evil": r"A & B_{\x}, 50 % of $1, 1999"})
         assert r"howpublished = {A \& B\_x, 50 \% of \$1, 1999}" in text and "@inproceedings{liu2015csr5," in text
         assert text.count("{") == text.count("}")
 
@@ -198,9 +198,9 @@ class TestBeside:
     def test_rows_of_the_same_cases_join_under_the_run_s_name(self, few):
         mine = few[few["name"].isin(["matrix0000", "matrix0001"]) & (few["dtype"] == "f64") & (few["mode"] == "hot")]
         mine = mine[mine["label"] == "csr5"].assign(group="file", name="other name")
-        rows = duels.beside(mine, few.assign(run_id="h200-all"), "h200-all")
-        added = rows[rows["label"].str.endswith(" (h200-all)")]
-        assert set(added["label"]) == {"csr-vector (h200-all)", "csr5 (h200-all)", "ell (h200-all)"}
+        rows = duels.beside(mine, few.assign(run_id="h200-headline"), "h200-headline")
+        added = rows[rows["label"].str.endswith(" (h200-headline)")]
+        assert set(added["label"]) == {"csr-vector (h200-headline)", "csr5 (h200-headline)", "ell (h200-headline)"}
         assert set(added["dtype"]) == {"f64"} and set(added["mode"]) == {"hot"}
         assert set(added["matrix_sha256"]) == set(mine["matrix_sha256"]) and set(added["name"]) == {"other name"}
 
