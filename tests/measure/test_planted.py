@@ -114,6 +114,21 @@ def test_every_planted_fault_is_detected_and_no_other_format_fails(planted, dtyp
     assert reasons["retunes"] == tested
 
 
+class StoredZeros(LongRow):
+    """Blocks of 2 x 2, each with a stored zero: `adell-plus` stores no blocks of such a matrix."""
+
+    def read(self, seed, complex_values):
+        a = sparse.bsr_array(sparse.block_diag([np.full((2, 2), 3.0)] * 40)).tocsr()
+        a.data[::4] = 0
+        return a
+
+
+def test_the_integer_test_is_of_the_structure_that_stored_zeros_give(monkeypatch):
+    (row,) = rows_of(["adell-plus"], open_device("emulated"), "f64", monkeypatch, StoredZeros()).values()
+    assert row["status"] == "ok", row["reason"]
+    assert json.loads(row["detail"])["side"] == 1
+
+
 class Searching(CsrScalar):
     """CSR that a search gives `lanes`, each time more: from 2 lanes on it loses its last entry."""
 

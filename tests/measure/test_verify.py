@@ -286,6 +286,12 @@ def test_the_integer_matrix_has_the_same_pattern_and_exact_sums():
     assert (dense == dense.T).all()
     assert set(dense.ravel()) == {1, 2, 3, 4}
     assert integers.row_ptr is a.row_ptr and integers.col_idx is a.col_idx
+    a.values[::7], a.values[3] = 0, -0.0
+    zeros = verify.integer_matrix(a)
+    assert ((zeros.values == 0) == (a.values == 0)).all() and (zeros.values[1:3] == integers.values[1:3]).all()
+    for reference in verify.integer_references(a, np.random.default_rng(0)):
+        y = sparse.csr_array((zeros.values, a.col_idx, a.row_ptr), shape=a.shape) @ reference.x
+        assert (y == reference.y).all()
     for length, value, largest in ((4, 4, 1000), (2**14, 4, 256), (2**22, 4, 1), (2**23, 2, 1), (2**24 + 1, 0, 0)):
         single = a.astype(np.float32)
         single.__dict__["row_len_max"] = length
