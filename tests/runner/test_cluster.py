@@ -326,6 +326,29 @@ def test_a_local_scheduler_needs_a_key(monkeypatch):
         workers.local([None]).__enter__()
 
 
+def test_local_workers_that_cannot_start_end_the_run(monkeypatch):
+    class Ends:
+        started = 0
+
+        def __init__(self, command, **_):
+            Ends.started += 1
+
+        def poll(self):
+            return 1
+
+        def end(self):
+            pass
+
+    monkeypatch.setattr(workers, "Supervised", Ends)
+    monkeypatch.setattr(workers, "RESTART_INTERVAL", 0.0)
+    with (
+        workers.local([None, None]) as made,
+        pytest.raises(SpmvbenchError, match=f"no local worker can start: each ended {workers.MAX_STARTS} times"),
+    ):
+        made.kind()
+    assert Ends.started >= 2 * workers.MAX_STARTS
+
+
 HIDES = """
 import os, subprocess
 from pathlib import Path

@@ -20,6 +20,7 @@ from spmvbench.runner.supervisor import Supervised
 CONNECT_LIMIT = 10.0  # seconds for the scheduler to answer
 FIRST_WORKER_LIMIT = 600.0  # seconds for the first worker to connect
 RESTART_INTERVAL = 1.0  # seconds between two starts of a local worker
+MAX_STARTS = 5  # of each local worker while none of them has connected
 
 
 def require() -> None:
@@ -34,7 +35,8 @@ def require() -> None:
 class Workers:
     """A scheduler's workers. maintain: is called regularly, and restarts local workers.
 
-    expected: the minimum number that will connect. notice: a line on who may connect; empty if nobody else can.
+    expected: the minimum number that will connect. notice: a line on who may connect; empty if nobody else can. came:
+    whether one has connected.
     """
 
     client: Any
@@ -42,12 +44,15 @@ class Workers:
     maintain: Callable[[], None] = lambda: None
     expected: int = 1
     notice: str = ""
+    came: bool = False
 
     def present(self) -> list[str]:
-        """Addresses of the workers with a GPU resource."""
+        """Addresses of the workers with a GPU resource. Raises SpmvbenchError if local workers cannot start."""
         self.maintain()
         known = self._request(lambda: self.client.scheduler_info(n_workers=-1))["workers"]
-        return [address for address, about in known.items() if about.get("resources", {}).get("GPU")]
+        found = [address for address, about in known.items() if about.get("resources", {}).get("GPU")]
+        self.came = self.came or bool(found)
+        return found
 
     def kind(self) -> str:
         """``cuda`` or ``emulated``, from the first worker. Raises SpmvbenchError if none connects."""
@@ -126,17 +131,22 @@ def connected(address: str) -> Iterator[Workers]:
 
 @dataclass
 class _LocalWorker:
-    """One worker process of this host. visible: its CUDA_VISIBLE_DEVICES; None without a GPU."""
+    """One worker process of this host.
+
+    visible: its CUDA_VISIBLE_DEVICES; None without a GPU. ended: how often it has ended.
+    """
 
     name: str
     visible: str | None
     process: Supervised | None = None
     started: float = field(default=-RESTART_INTERVAL)
+    ended: int = 0
 
     def maintain(self, address: str, secret: bytes) -> None:
         """Start it if it is not running. secret: the invocation's certificate and key, as `remote.main` takes them."""
         has_ended = self.process is None or self.process.poll() is not None
         if has_ended and time.monotonic() > self.started + RESTART_INTERVAL:
+            self.ended += self.process is not None
             env = os.environ | ({} if self.visible is None else {"CUDA_VISIBLE_DEVICES": self.visible})
             self.end()
             theirs, ours = os.pipe()  # the command line and files could be read by others
@@ -175,13 +185,20 @@ def local(visible: Sequence[str | None]) -> Iterator[Workers]:
         local_workers = [_LocalWorker(f"gpu{number}", of) for number, of in enumerate(visible)]
         secret = pickle.dumps(security)
 
+        found = Workers(client, address, expected=len(local_workers))
+
         def maintain() -> None:
             for worker in local_workers:
                 worker.maintain(address, secret)
+            if not found.came and all(worker.ended >= MAX_STARTS for worker in local_workers):
+                raise SpmvbenchError(
+                    f"no local worker can start: each ended {MAX_STARTS} times before it connected; the reason is above"
+                )
 
+        found.maintain = maintain
         try:
             maintain()  # they start while the caller plans
-            yield Workers(client, address, maintain, len(local_workers))
+            yield found
         finally:
             for worker in local_workers:
                 worker.end()
