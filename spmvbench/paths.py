@@ -17,7 +17,6 @@ import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -27,18 +26,6 @@ FULL = (errno.ENOSPC, errno.EDQUOT)  # errno of an OSError: the disk or the quot
 
 _PACKAGE = Path(__file__).resolve().parent
 _SESSION = re.compile("[0-9a-f]{16}")  # names of folders that `shared_folder` removes
-
-
-def let_children_import() -> None:
-    """Put the folder of this package into PYTHONPATH if only the working directory has it.
-
-    `python -m spmvbench` finds the package there, in a checkout that is not installed. The processes that it starts do
-    not search the working directory (`python -P`).
-    """
-    searched = sys.path if sys.flags.safe_path else sys.path[1:]
-    if PathFinder.find_spec(_PACKAGE.name, searched) is None:
-        named = os.environ.get("PYTHONPATH")
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(_PACKAGE.parent), *([named] if named else [])])
 
 
 def _shipped(folder: str) -> Path:

@@ -16,6 +16,7 @@ import pytest
 
 import spmvbench
 from spmvbench import formats
+from spmvbench.__main__ import let_children_import
 from spmvbench.cli import cli
 
 ROOT = Path(spmvbench.__file__).parents[1]
@@ -182,3 +183,16 @@ def test_the_concept_doi_is_a_placeholder_and_says_so():
 
 def test_package_knows_its_version():
     assert re.match(r"\d+[.+]", spmvbench.__version__)
+
+
+@pytest.mark.parametrize("named", [None, "/elsewhere"])
+def test_children_find_a_package_that_only_the_working_directory_has(monkeypatch, named):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    if named:
+        monkeypatch.setenv("PYTHONPATH", named)
+    monkeypatch.setattr(sys, "path", ["/", str(ROOT)])
+    let_children_import()
+    assert os.environ.get("PYTHONPATH") == named
+    monkeypatch.setattr(sys, "path", [str(ROOT), "/"])
+    let_children_import()
+    assert os.environ["PYTHONPATH"] == os.pathsep.join([str(ROOT), *([named] if named else [])])

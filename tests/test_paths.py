@@ -33,20 +33,6 @@ def writer(target):
     return process
 
 
-@pytest.mark.parametrize("named", [None, "/elsewhere"])
-def test_children_find_a_package_that_is_in_the_working_directory_only(monkeypatch, named):
-    root = str(Path(paths.__file__).parents[1])
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    if named:
-        monkeypatch.setenv("PYTHONPATH", named)
-    monkeypatch.setattr(sys, "path", ["/", root])
-    paths.let_children_import()
-    assert os.environ.get("PYTHONPATH") == named
-    monkeypatch.setattr(sys, "path", [root, "/"])
-    paths.let_children_import()
-    assert os.environ["PYTHONPATH"] == os.pathsep.join([root, *([named] if named else [])])
-
-
 def test_leftovers_of_killed_writers_are_removed_and_those_of_running_ones_stay(tmp_path):
     target, other = tmp_path / "in" / "a[1].csr", tmp_path / "in" / ".a[1].csr.txt"
     killed, living = [writer(target) for _ in range(3)], writer(target)
