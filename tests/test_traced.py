@@ -855,6 +855,28 @@ def test_false_alarms_of_compare_are_those_of_the_pairs():
     assert said(page, pattern) == [round(value) for value in ((~same).sum(), *off[~same].quantile([0.5, 0.95]))]
 
 
+def test_spread_between_machines_is_that_of_the_pairs():
+    page, pairs = "docs/measuring.md", pd.read_csv(ROOT / "docs" / "pairs" / "h200-machines.csv")
+    pairs = pairs.assign(off=100 * (pairs["ratio"] - 1).abs())
+    on_host = pairs["label"] == "cupy-csr"
+    rest = pairs[~on_host]
+    without = rest[~rest["matrix"].str.startswith("rmat")]
+
+    def spread(of, digits=(2, 1, 1), at=(0.5, 0.95, 0.99)):
+        return [round(value, count) for value, count in zip(of["off"].quantile(list(at)), digits, strict=True)]
+
+    pattern = r"\| (\d+) cases: ([\d.]+) % .{,16} ([\d.]+) % .{,26} ([\d.]+) % at the 99th; without R-MAT "
+    pattern += r"([\d.]+) %, ([\d.]+) % and "
+    pattern += r"([\d.]+) % \(\[h200-machines"
+    assert said(page, pattern) == [len(rest), *spread(rest), *spread(without)]
+    pattern = r"\| (\d+) % \| (\d+) cases: (\d+) % in the median, (\d+) % at the 95th percentile: the host"
+    middle, far = spread(pairs[on_host], (None, None), (0.5, 0.95))
+    assert said(page, pattern) == [far, on_host.sum(), middle, far]
+    by_format = without.groupby("label")["off"].quantile(0.95)
+    assert said(page, r"at most ([\d.]+) % in each of (\d+) formats") == [round(by_format.max(), 1), len(by_format)]
+    assert set(by_format.nlargest(2).index) == {"mgpu-csr-plus", "sell-petsc"}
+
+
 def test_verdicts_of_ab_comparisons_are_those_of_the_pairs():
     """The table and the widths of docs/measuring.md, from docs/pairs."""
     page = "docs/measuring.md"
