@@ -21,7 +21,8 @@ them. Then values that are all slightly wrong (stored with fewer digits) are det
 by integers x >= 1. They are so small that a row's sum stays within the type's 2^24 or 2^53. All partial sums are then
 integers that the type holds, so y is exact in any order, fused or not: the bound is 0. If a sum of positive numbers
 lacks some of them it is smaller, and if some count twice it is larger. Any lost or doubled entries, in rows of up to
-2^24 entries, are therefore detected with certainty.
+2^24 entries, are therefore detected with certainty. Stored zeros stay zeros, which are in no sum: only decoding finds
+one that is lost.
 
 If entries are lost and others added (a wrong column, a wrong row), the two sums could be equal: with M possible values
 of x the probability is about 1 / M, with two x 1 / M^2; M is 1000 in rows of up to 4,000 entries. As no rounding has to

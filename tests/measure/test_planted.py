@@ -115,18 +115,33 @@ def test_every_planted_fault_is_detected_and_no_other_format_fails(planted, dtyp
 
 
 class StoredZeros(LongRow):
-    """Blocks of 2 x 2, each with a stored zero: `adell-plus` stores no blocks of such a matrix."""
+    """Blocks of 2 x 2 with a small value in place of every n-th one: `adell-plus` stores no blocks if it is 0."""
+
+    def __init__(self, small, every):
+        self.small, self.every = small, every
 
     def read(self, seed, complex_values):
         a = sparse.bsr_array(sparse.block_diag([np.full((2, 2), 3.0)] * 40)).tocsr()
-        a.data[::4] = 0
+        a.data[:: self.every] = self.small
         return a
 
 
-def test_the_integer_test_is_of_the_structure_that_stored_zeros_give(monkeypatch):
-    (row,) = rows_of(["adell-plus"], open_device("emulated"), "f64", monkeypatch, StoredZeros()).values()
+@pytest.mark.parametrize(
+    ("dtype", "small", "every", "side"),
+    [
+        ("f64", 0, 4, 1),
+        ("f32", -0.0, 4, 1),
+        ("f64", 0, 1, 1),
+        ("f16/f64", 1e-9, 4, 1),  # 0 in f16
+        ("bf16/f32", 1e-9, 4, 2),
+        ("f32", 1e-40, 4, 2),  # subnormal
+    ],
+)
+def test_the_integer_test_is_of_the_structure_that_stored_zeros_give(monkeypatch, dtype, small, every, side):
+    matrix = StoredZeros(small, every)
+    (row,) = rows_of(["adell-plus"], open_device("emulated"), dtype, monkeypatch, matrix).values()
     assert row["status"] == "ok", row["reason"]
-    assert json.loads(row["detail"])["side"] == 1
+    assert json.loads(row["detail"])["side"] == side
 
 
 class Searching(CsrScalar):
