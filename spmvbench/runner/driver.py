@@ -29,7 +29,7 @@ from spmvbench.measure.device_limits import MEASURED_LIMITS
 from spmvbench.measure.protocol import WAITING, Inbox, Malformed, validated
 from spmvbench.rows.schema import blank_row, storable
 from spmvbench.rows.store import now
-from spmvbench.runner.supervisor import Supervised
+from spmvbench.runner.supervisor import Supervised, how_ended
 
 TIMEOUTS = {"cuda": 60.0, "emulated": 120.0}
 # Limits of stages without a format: opening a device (drivers, compilers), reading a huge matrix.
@@ -137,14 +137,13 @@ class Worker:
             )
         if code == -signal.SIGKILL and _oom_kills() > self.oom_kills:
             return WorkerDied("oom", f"the system ran out of memory and killed the worker while {stage}", MAX_TRIES)
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         with open(self.log.name, "rb") as log:
             log.seek(self.logged)
             words = log.readline().decode(errors="replace").strip()
         # A C++ runtime prints a message; Python's own first line only repeats the signal.
         more = f": {words}" if words and not words.startswith("Fatal Python error") else ""
         tries = MAX_TRIES_IF_KILLED if code == -signal.SIGKILL else MAX_TRIES
-        return WorkerDied("crashed", f"the worker {how} while {stage}{more}", tries)
+        return WorkerDied("crashed", f"the worker {how_ended(code)} while {stage}{more}", tries)
 
     def ended(self) -> int | None:
         """The exit code, once the worker has ended. None if it did not end in time and was killed."""

@@ -53,6 +53,11 @@ class Supervised(subprocess.Popen[bytes]):
         self.wait()
 
 
+def how_ended(code: int) -> str:
+    """The end of a process in words, from its exit code, negative for a signal."""
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+
+
 def main(lifetime_pipe: int, theirs: Sequence[int], command: Sequence[str]) -> None:
     """Run a command and exit with its status. theirs: further files, which only the command keeps open."""
     parent = os.getppid()

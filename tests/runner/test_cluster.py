@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -330,23 +331,50 @@ def test_local_workers_that_cannot_start_end_the_run(monkeypatch):
     class Ends:
         started = 0
 
-        def __init__(self, command, **_):
+        def __init__(self, command, stdout, **_):
             Ends.started += 1
+            stdout.write(b"first\nlast\n \n")
 
         def poll(self):
-            return 1
+            return -signal.SIGSEGV
 
         def end(self):
             pass
 
     monkeypatch.setattr(workers, "Supervised", Ends)
     monkeypatch.setattr(workers, "RESTART_INTERVAL", 0.0)
-    with (
-        workers.local([None, None]) as made,
-        pytest.raises(SpmvbenchError, match=f"no local worker can start: each ended {workers.MAX_STARTS} times"),
-    ):
+    said = rf"^no local worker can start: after {workers.MAX_STARTS} tries gpu1 was killed by SIGSEGV \(last\)$"
+    with workers.local([None, None]) as made, pytest.raises(SpmvbenchError, match=said):
         made.kind()
     assert Ends.started >= 2 * workers.MAX_STARTS
+
+
+@pytest.mark.parametrize("has_connected", [True, False])
+def test_only_workers_that_never_connected_count_as_failed_starts(tmp_path, has_connected):
+    log_file = tmp_path / "log"
+    with tempfile.TemporaryFile() as output, open(log_file, "wb") as log:
+        worker = workers._LocalWorker("gpu0", None, output)
+        worker.observe(["gpu0"] if has_connected else ["gpu1"], log)
+        for count in range(1, workers.MAX_STARTS + 3):
+            output.write(b"first\nlast\n")
+            worker.process = SimpleNamespace(poll=lambda: 1, end=lambda: None)
+            worker.observe([], log)
+            assert worker.process is None and worker.failed_starts == (0 if has_connected else count)
+            assert worker.end_of_last == "exited with code 1 (last)"
+    logged = log_file.read_text().count("-- local worker gpu0 exited with code 1\nfirst\n")
+    assert logged == workers.MAX_STARTS + (2 if has_connected else 0)
+
+
+@pytest.mark.slow
+def test_a_run_whose_workers_cannot_start_ends_with_the_reason(command, tmp_path, monkeypatch):
+    (tmp_path / "spmvbench.py").write_text("raise ImportError('not today')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(workers, "RESTART_INTERVAL", 0.0)
+    result = command("run", "tridiag:9", "--formats", "ell", *LOCAL, "--results", tmp_path, "--run", "r")
+    log = tmp_path / "r" / "worker.log"
+    reason = f"after {workers.MAX_STARTS} tries gpu1 exited with code 1 (ImportError: not today)"
+    assert (result.code, result.err) == (1, f"Error: no local worker can start: {reason}: see {log}\n")
+    assert re.findall(r"^-- local worker (\w+) exited with code 1$", log.read_text(), re.M).count("gpu0") >= 3
 
 
 HIDES = """

@@ -99,6 +99,16 @@ def test_a_step_that_cannot_be_measured_does_not_end_the_others(listed, tmp_path
     assert "second: measured" in out and "first: not measured" in out and "1 of 2 steps failed" in out
 
 
+def test_a_step_whose_workers_cannot_start_is_not_measured(listed, tmp_path, run_here, monkeypatch, capsys):
+    pytest.importorskip("distributed")
+    (tmp_path / "spmvbench.py").write_text("raise ImportError('not today')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    options = [*EMULATED, "--scheduler", "local", "--workers", "1"]
+    assert published.measure("toy", published.steps(listed)[:1], tmp_path, options, 600) == published.FAILED
+    out = capsys.readouterr().out
+    assert "first f64: not measured" in out and "stopped" not in out
+
+
 def test_a_run_that_was_stopped_goes_on_with_whole_rows(tmp_path):
     """Wherever the signal meets it: before the first row, between two, or after the last."""
     formats = ["csr-scalar", "ell", "coo-atomic", "csr-vector", "sell", "hyb"]

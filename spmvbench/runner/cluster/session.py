@@ -93,7 +93,7 @@ class ClusterRun:
         while self.assignments or (self.schedule and self.is_running):
             self.is_running = self.is_running and not self.watcher.stopping()
             if time.monotonic() > looked + POLL_SECONDS:
-                present = self.workers.present()
+                present = self.workers.present(self.log)
                 self.reschedule_lost(present)
                 looked = time.monotonic()
             if self.is_running:

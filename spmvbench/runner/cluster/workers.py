@@ -7,20 +7,21 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.runner.cluster import remote
-from spmvbench.runner.supervisor import Supervised
+from spmvbench.runner.supervisor import Supervised, how_ended
 
 CONNECT_LIMIT = 10.0  # seconds for the scheduler to answer
 FIRST_WORKER_LIMIT = 600.0  # seconds for the first worker to connect
 RESTART_INTERVAL = 1.0  # seconds between two starts of a local worker
-MAX_STARTS = 5  # of each local worker while none of them has connected
+MAX_STARTS = 5  # of each local worker before it connects; then the run ends
 
 
 def require() -> None:
@@ -33,26 +34,27 @@ def require() -> None:
 
 @dataclass
 class Workers:
-    """A scheduler's workers. maintain: is called regularly, and restarts local workers.
+    """A scheduler's workers.
 
-    expected: the minimum number that will connect. notice: a line on who may connect; empty if nobody else can. came:
-    whether one has connected.
+    maintain: is called regularly, with the names of those that are connected and the run's log, and restarts local
+    workers. expected: the minimum number that will connect. notice: a line on who may connect; empty if nobody else
+    can.
     """
 
     client: Any
     address: str
-    maintain: Callable[[], None] = lambda: None
+    maintain: Callable[[Container[str], IO[bytes] | None], None] = lambda connected, log: None
     expected: int = 1
     notice: str = ""
-    came: bool = False
 
-    def present(self) -> list[str]:
-        """Addresses of the workers with a GPU resource. Raises SpmvbenchError if local workers cannot start."""
-        self.maintain()
+    def present(self, log: IO[bytes] | None = None) -> list[str]:
+        """Addresses of the workers with a GPU resource. log: of the run; it gets the output of local workers that end.
+
+        Raises SpmvbenchError if the scheduler is gone or local workers cannot start.
+        """
         known = self._request(lambda: self.client.scheduler_info(n_workers=-1))["workers"]
-        found = [address for address, about in known.items() if about.get("resources", {}).get("GPU")]
-        self.came = self.came or bool(found)
-        return found
+        self.maintain({about.get("name") for about in known.values()}, log)
+        return [address for address, about in known.items() if about.get("resources", {}).get("GPU")]
 
     def kind(self) -> str:
         """``cuda`` or ``emulated``, from the first worker. Raises SpmvbenchError if none connects."""
@@ -133,27 +135,48 @@ def connected(address: str) -> Iterator[Workers]:
 class _LocalWorker:
     """One worker process of this host.
 
-    visible: its CUDA_VISIBLE_DEVICES; None without a GPU. ended: how often it has ended.
+    visible: its CUDA_VISIBLE_DEVICES; None without a GPU. output: of the last process. failed_starts: processes that
+    ended before one has connected. end_of_last: how the last one ended, in words.
     """
 
     name: str
     visible: str | None
+    output: IO[bytes]
     process: Supervised | None = None
     started: float = field(default=-RESTART_INTERVAL)
-    ended: int = 0
+    has_connected: bool = False
+    failed_starts: int = 0
+    end_of_last: str = ""
 
-    def maintain(self, address: str, secret: bytes) -> None:
+    def observe(self, connected: Container[str], log: IO[bytes] | None) -> None:
+        """Note whether it is connected, and whether it has ended; its output is added to the log."""
+        self.has_connected = self.has_connected or self.name in connected
+        if self.process is None or (code := self.process.poll()) is None:
+            return
+        self.end()
+        self.process = None
+        self.output.seek(0)
+        output = self.output.read()[-remote.MAX_LOG_BYTES :]
+        lines = output.decode(errors="replace").split("\n")
+        last_line = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        self.end_of_last = how_ended(code) + (f" ({last_line})" if last_line else "")
+        self.failed_starts = 0 if self.has_connected else self.failed_starts + 1
+        if log is not None and self.failed_starts <= MAX_STARTS:  # it may fail as long as others measure
+            log.write(f"-- local worker {self.name} {how_ended(code)}\n".encode() + output)
+            log.flush()
+
+    def start(self, address: str, secret: bytes) -> None:
         """Start it if it is not running. secret: the invocation's certificate and key, as `remote.main` takes them."""
-        has_ended = self.process is None or self.process.poll() is not None
-        if has_ended and time.monotonic() > self.started + RESTART_INTERVAL:
-            self.ended += self.process is not None
+        if self.process is None and time.monotonic() > self.started + RESTART_INTERVAL:
             env = os.environ | ({} if self.visible is None else {"CUDA_VISIBLE_DEVICES": self.visible})
-            self.end()
+            self.output.seek(0)
+            self.output.truncate()
+            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": self.output, "stderr": self.output}
             theirs, ours = os.pipe()  # the command line and files could be read by others
             with open(theirs, "rb"), open(ours, "wb") as pipe:
                 pipe.write(secret)
                 command = [sys.executable, "-P", "-m", "spmvbench.runner.cluster.remote", address, self.name]
-                self.process = Supervised([*command, str(theirs)], pass_fds=[theirs], env=env, stdin=subprocess.DEVNULL)
+                self.process = Supervised([*command, str(theirs)], pass_fds=[theirs], env=env, **streams)
             self.started = time.monotonic()
 
     def end(self) -> None:
@@ -182,26 +205,30 @@ def local(visible: Sequence[str | None]) -> Iterator[Workers]:
         )
         client = distributed.Client(cluster, set_as_default=False)
         address = cluster.scheduler_address
-        local_workers = [_LocalWorker(f"gpu{number}", of) for number, of in enumerate(visible)]
+        local_workers = [
+            _LocalWorker(f"gpu{number}", of, tempfile.TemporaryFile())  # noqa: SIM115 - closed below
+            for number, of in enumerate(visible)
+        ]
         secret = pickle.dumps(security)
 
-        found = Workers(client, address, expected=len(local_workers))
-
-        def maintain() -> None:
+        def maintain(connected: Container[str], log: IO[bytes] | None) -> None:
             for worker in local_workers:
-                worker.maintain(address, secret)
-            if not found.came and all(worker.ended >= MAX_STARTS for worker in local_workers):
+                worker.observe(connected, log)
+            if all(worker.failed_starts >= MAX_STARTS for worker in local_workers):
+                last, place = local_workers[-1], f": see {log.name}" if log else ""
                 raise SpmvbenchError(
-                    f"no local worker can start: each ended {MAX_STARTS} times before it connected; the reason is above"
+                    f"no local worker can start: after {MAX_STARTS} tries {last.name} {last.end_of_last}{place}"
                 )
+            for worker in local_workers:
+                worker.start(address, secret)
 
-        found.maintain = maintain
         try:
-            maintain()  # they start while the caller plans
-            yield found
+            maintain((), None)  # they start while the caller plans
+            yield Workers(client, address, maintain, len(local_workers))
         finally:
             for worker in local_workers:
                 worker.end()
+                worker.output.close()
             with suppress(Exception):
                 client.close(timeout=5)
                 cluster.close(timeout=5)
