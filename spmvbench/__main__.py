@@ -9,14 +9,16 @@ from spmvbench.cli import main
 
 
 def let_children_import() -> None:
-    """Put the folder of this package into PYTHONPATH if only the working directory has it.
+    """Put the folder of this package into PYTHONPATH if, without the working directory, another one or none is found.
 
     `python -m spmvbench` finds the package there, in a checkout that is not installed. The processes that it starts do
     not search the working directory (`python -P`).
     """
     package = Path(__file__).resolve().parent
     searched = sys.path if sys.flags.safe_path else sys.path[1:]
-    if PathFinder.find_spec(package.name, searched) is None:
+    found = PathFinder.find_spec(package.name, searched)
+    # A folder of this name without modules has no origin: an editable installation leaves one beside its kernels.
+    if found is None or not found.origin or Path(found.origin).resolve().parent != package:
         named = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = os.pathsep.join([str(package.parent), *([named] if named else [])])
 

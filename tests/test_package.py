@@ -7,7 +7,9 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
+import venv
 import zipfile
 from pathlib import Path
 
@@ -81,6 +83,44 @@ def test_wheel_runs_outside_the_checkout(wheel, tmp_path):
     shown = run("-m", "spmvbench", "formats")
     for key in formats.keys():  # noqa: SIM118 - a function of the module
         assert f"  {key}" in shown
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory):
+    """A Python with everything that is installed here except this package, and an environment for it."""
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    # Files *.pth in these folders do not count there: one of them names the checkout.
+    named = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    (packages / "others.pth").write_text("\n".join(sorted(named)))
+    python = folder / "bin" / "python"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    probe = [python, "-P", "-c", "import spmvbench.cli"]
+    if not subprocess.run(probe, env=environment, capture_output=True, check=False).returncode:
+        pytest.skip("needs an editable installation (pip install -e .)")
+    return python, environment
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "scheduler"), [("spmvbench", []), ("spmvbench.runner.published", ["--scheduler", "local"])]
+)
+def test_a_checkout_that_is_not_installed_runs(bare_python, tmp_path, module, scheduler):
+    """The processes that measure are started with -P: they would not find the package in the current folder."""
+    pytest.importorskip("distributed")
+    options = ["--results", tmp_path, "--device", "emulated"]
+    if module == "spmvbench":
+        words = ["run", "tridiag:9", "--formats", "ell", "--run", "emulated-one", *options, *scheduler]
+    else:
+        (tmp_path / "one.toml").write_text('matrices = ["tridiag:9"]\nformats = ["ell"]\n', encoding="utf-8")
+        (tmp_path / "steps.toml").write_text('[[step]]\nconfig = "one"\n', encoding="utf-8")
+        words = ["emulated", "--steps", tmp_path / "steps.toml", *options, "--", *scheduler]
+    python, environment = bare_python
+    command = [python, "-m", module, *words]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list((tmp_path / "emulated-one").glob("rows.parquet"))
 
 
 def hatch(folder, *args):
@@ -186,13 +226,18 @@ def test_package_knows_its_version():
 
 
 @pytest.mark.parametrize("named", [None, "/elsewhere"])
-def test_children_find_a_package_that_only_the_working_directory_has(monkeypatch, named):
+@pytest.mark.parametrize("other", ["nothing", "another package", "a folder without modules"])
+def test_children_find_the_package_of_the_working_directory(tmp_path, monkeypatch, named, other):
+    if other != "nothing":
+        (tmp_path / "spmvbench").mkdir()
+    if other == "another package":
+        (tmp_path / "spmvbench" / "__init__.py").touch()
     monkeypatch.delenv("PYTHONPATH", raising=False)
     if named:
         monkeypatch.setenv("PYTHONPATH", named)
-    monkeypatch.setattr(sys, "path", ["/", str(ROOT)])
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(ROOT)])
     let_children_import()
     assert os.environ.get("PYTHONPATH") == named
-    monkeypatch.setattr(sys, "path", [str(ROOT), "/"])
+    monkeypatch.setattr(sys, "path", [str(ROOT), str(tmp_path)])
     let_children_import()
     assert os.environ["PYTHONPATH"] == os.pathsep.join([str(ROOT), *([named] if named else [])])
