@@ -15,6 +15,7 @@ The program can read what the user can read.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import platform
 import resource
@@ -93,14 +94,16 @@ def run(
 ) -> Outcome:
     """Run a program in a folder that is made for it. Raises OSError if it cannot be started.
 
-    Its environment is that of KEPT_VARIABLES and `environment`; its home and temporary folder are `folder`.
+    Its environment is that of KEPT_VARIABLES and `environment`; its home and temporary folder are `folder`. The
+    supervisor, which has the user's rights, does not have `environment`: PYTHONPATH there may name what strangers sent.
     """
     folder.mkdir(parents=True, exist_ok=True)
     folder = folder.resolve()
     seen = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     seen |= {"HOME": str(folder), "TMPDIR": str(folder), "SPMVBENCH_HOME": str(folder / "spmvbench")}
-    seen |= {"PYTHONDONTWRITEBYTECODE": "1", **(environment or {})}
-    command = [sys.executable, "-P", "-m", __name__, str(seconds), str(folder), *arguments]
+    seen |= {"PYTHONDONTWRITEBYTECODE": "1"}
+    own = json.dumps(dict(environment or {}))
+    command = [sys.executable, "-P", "-m", __name__, str(seconds), str(folder), own, *arguments]
     logs = [folder / name for name in (".out", ".err")]
     with open(logs[0], "wb") as out, open(logs[1], "wb") as err:
         process = subprocess.Popen(
@@ -243,7 +246,7 @@ def _kill_descendants() -> None:
                 pass
 
 
-def _supervise(seconds: float, folder: Path, arguments: Sequence[str]) -> int:
+def _supervise(seconds: float, folder: Path, environment: Mapping[str, str], arguments: Sequence[str]) -> int:
     libc = _libc()
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(LIMIT_EXCEEDED))
@@ -255,7 +258,7 @@ def _supervise(seconds: float, folder: Path, arguments: Sequence[str]) -> int:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             _limits(seconds)
             restrict(folder)
-            os.execvp(arguments[0], list(arguments))
+            os.execvpe(arguments[0], list(arguments), {**os.environ, **environment})
         except BaseException as error:
             print(f"it cannot be run confined: {error}", file=sys.stderr, flush=True)
         os._exit(127)
@@ -275,4 +278,4 @@ def _supervise(seconds: float, folder: Path, arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_supervise(float(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]))
+    sys.exit(_supervise(float(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4:]))

@@ -74,6 +74,18 @@ def test_it_changes_nothing_elsewhere(tmp_path, action):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["own", "victim"]
 
 
+@pytest.mark.parametrize("module", ["psutil", "resource", "spmvbench/__init__", "sitecustomize"])
+def test_modules_that_its_environment_names_have_no_rights_either(tmp_path, module):
+    """They would be imported by the supervisor, before anything is confined."""
+    planted = tmp_path / "sources" / f"{module}.py"
+    planted.parent.mkdir(parents=True)
+    planted.write_text(f"open({str(tmp_path / 'victim')!r}, 'w')")
+    command = python("import os; print(os.environ['PYTHONPATH'])")
+    found = confined.run(command, tmp_path / "own", FAR, {"PYTHONPATH": str(tmp_path / "sources")})
+    assert found.out == f"{tmp_path / 'sources'}\n" and found.code == 0
+    assert not (tmp_path / "victim").exists()
+
+
 def test_it_changes_no_modes_and_times(tmp_path):
     """They report success, because compilers need them, and change nothing."""
     victim = tmp_path / "victim"
@@ -133,8 +145,8 @@ def test_nothing_that_it_has_started_outlives_it(tmp_path, apart):
         (tmp_path / "own").mkdir()
         text = (
             "import sys; from pathlib import Path; from spmvbench.bundles import confined\n"
-            "confined._apart = lambda libc: None\n"
-            f"sys.exit(confined._supervise({FAR}, Path(sys.argv[1]), sys.argv[2:]))"
+            "confined._new_namespaces = lambda libc: None\n"
+            f"sys.exit(confined._supervise({FAR}, Path(sys.argv[1]), {{}}, sys.argv[2:]))"
         )
         child = psutil.Popen([sys.executable, "-c", text, str(tmp_path / "own"), *arguments])
         assert child.wait() == 0
@@ -145,7 +157,7 @@ def test_it_ends_with_its_parent(tmp_path):
     mark = str(tmp_path / "mark")
     (tmp_path / "own").mkdir()
     arguments = python(f"open('ready', 'w'); {LEAVE}).wait()", mark)
-    command = [sys.executable, "-P", "-m", confined.__name__, "600", str(tmp_path / "own"), *arguments]
+    command = [sys.executable, "-P", "-m", confined.__name__, "600", str(tmp_path / "own"), "{}", *arguments]
     supervisor = psutil.Popen(command, cwd=tmp_path / "own", stderr=subprocess.DEVNULL)
     while not named(mark) or not Path(tmp_path, "own/ready").exists():
         assert supervisor.poll() is None
