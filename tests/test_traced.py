@@ -599,6 +599,14 @@ class TestSpeed:
         assert said(self.page, r"the command took (\d+) s longer than its record") == [round(mean(longer))]
 
 
+def test_how_long_the_published_runs_took():
+    runs = ("headline", "long-rows", "applications", "irregular", "solvers", "pagerank", "transposed")
+    sessions = [of for run in runs for of in store.environment(PUBLISHED / f"h200-{run}")["sessions"] if of["rows"]]
+    assert {len(of["workers"]) for of in sessions} <= {2, 3, 4}  # of four, as many as had work
+    known = *divmod(sum(of["rows"] for of in sessions), 1000), round(sum(of["wall"] for of in sessions))
+    assert said("docs/commands.md", r"(\d+),(\d+) cases in (\d+) s on four H200s") == list(known)
+
+
 def test_what_carries_over_between_cards():
     """Sentences of docs/cards.md beside its table."""
     page = "docs/cards.md"
