@@ -593,7 +593,7 @@ class TestSpeed:
         assert said(self.page, pattern) == rate(applications)
         busy = sum(worker["busy"] for worker in applications["workers"])
         waited = applications["seconds"]["writing rows"] / busy
-        assert said(self.page, r"processes wait (\d+) % of their time") == [round(100 * waited)]
+        assert said(self.page, r"writing rows takes (\d+) % of that time") == [round(100 * waited)]
         known = json.loads((PUBLISHED / "h200-scaling" / "scaling.json").read_text(encoding="utf-8"))["runs"]
         longer = [of["command"] - of["wall"] for of in known.values()]
         assert said(self.page, r"the command took (\d+) s longer than its record") == [round(mean(longer))]
