@@ -210,7 +210,7 @@ def _work_ahead(driver: Driver, groups: Sequence[Group], limits: Limits) -> Iter
 
 
 def host() -> dict[str, Any]:
-    """Metadata of the host: versions, processor, memory, command line."""
+    """Metadata of the host: versions, processor, memory, command line, and when the process began."""
     import psutil
 
     packages = {}
@@ -221,6 +221,7 @@ def host() -> dict[str, Any]:
             continue
     return {
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "process_started": store.timestamp(psutil.Process().create_time()),
         "spmvbench": __version__,
         "git": _git_revision(),
         "package": package_hash(),

@@ -834,7 +834,7 @@ def test_columns_of_a_measured_case(run_here, tmp_path):
     environment = store.environment(tmp_path / "results" / "r")
     assert environment["launch_overhead"]["hot"] > 0
     assert environment["device"] == "emulated"
-    assert environment["ended"] > environment["started"]
+    assert environment["ended"] > environment["started"] > environment["process_started"]
     assert environment["rows"] == 8
     assert {"numpy", "scipy"} <= set(environment["packages"])
 
