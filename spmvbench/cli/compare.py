@@ -94,8 +94,8 @@ def _echo_others(table: pd.DataFrame, every: bool) -> None:
     "--threshold",
     type=option_types.Percent(),
     metavar="PERCENT",
-    help="Differences up to this are reported as the same. Default: 6.8 % between invocations (95 % of the cases of "
-    "one build, measured twice, differ by less), 0.5 % within one. 0: the samples alone decide.",
+    help="Differences up to this are reported as the same. Default: 6.8 % between invocations (99 % of the cases of "
+    "one program, measured twice, differ by less), 0.5 % within one. 0: the samples alone decide.",
 )
 @click.option("--all", "every", is_flag=True, help="List every case, including those that are the same.")
 @option_types.results
