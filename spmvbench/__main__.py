@@ -19,8 +19,7 @@ def let_children_import() -> None:
     found = PathFinder.find_spec(package.name, searched)
     # A folder of this name without modules has no origin: an editable installation leaves one beside its kernels.
     if found is None or not found.origin or Path(found.origin).resolve().parent != package:
-        named = os.environ.get("PYTHONPATH")
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(package.parent), *([named] if named else [])])
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(package.parent), os.environ.get("PYTHONPATH")]))
 
 
 if __name__ == "__main__":

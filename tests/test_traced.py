@@ -21,7 +21,7 @@ from spmvbench.advice import model, training
 from spmvbench.analysis import cards
 from spmvbench.analysis.ab import THRESHOLD
 from spmvbench.analysis.breakeven import break_even, ready
-from spmvbench.analysis.cases import hot, latest_cases, verified
+from spmvbench.analysis.cases import fewer_values, hot, latest_cases, verified
 from spmvbench.analysis.orders import gains
 from spmvbench.analysis.products import ADVISED, CUPY
 from spmvbench.analysis.ranking import mean_slowdowns
@@ -513,7 +513,7 @@ class TestSpeed:
 
     def test_one_format_for_all(self):
         rows = verified_rows("h200-applications").query("label != 'cupy-csr'")
-        fewer = set(rows.loc[rows["compresses_values"].astype(bool), "label"])
+        fewer = set(rows.loc[fewer_values(rows), "label"])
         times = rows[~rows["label"].isin(fewer)].pivot(index="name", columns="label", values="t_median")
         loss = times["auto"] / times.drop(columns="auto").min(axis=1)
         pattern = (
@@ -625,8 +625,8 @@ def test_what_carries_over_between_cards():
     middle = over["middle"].round(2)
     assert said(page, pattern) == [round(first / second, 2), middle["rmat:20:16"], middle["fem:60:3"]]
     assert said(page, r"another ratio, up to ([\d.]+) on pde:100") == [round(over.loc["pde:100", "high"], 2)]
-    others = store.load_all([PUBLISHED / run for run in ("h200-applications",)])
-    found = cards.ratios(latest_cases(others), latest_cases(store.load(PUBLISHED / "h100-applications")))
+    here, there = (store.load(PUBLISHED / f"{card}-applications") for card in ("h200", "h100"))
+    found = cards.ratios(latest_cases(here), latest_cases(there))
     small = found["nnz"] < 1_000_000
     middles = (found.loc[of, "ratio"].median() for of in (small, ~small))
     pattern = r"matrices of applications, (\d+) formats .* are ([\d.]+) to ([\d.]+) times those on"

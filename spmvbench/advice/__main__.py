@@ -327,13 +327,9 @@ H200 the same choices have {least:.1f} to {most:.1f} % on {counts[here]} matrice
 matrix has, which the model does not know."""
 
 
-def _products(choices: pd.DataFrame, run: str = "h200-applications", calls: str = "h200-applications") -> str:
-    """The time of conversion and N SpMVs beside cuSPARSE's CSR on a published run, by the choices of the evaluation.
-
-    calls: a published run with rows of CuPy's product on the same matrices.
-    """
-    published = ROOT / "results" / "published"
-    rows = time_to_n.rows_of(published / run, published / calls)
+def _products(choices: pd.DataFrame, run: str = "h200-applications") -> str:
+    """The time of conversion and N SpMVs beside cuSPARSE's CSR on a published run, by the choices of the evaluation."""
+    rows = time_to_n.rows_of(ROOT / "results" / "published" / run)
     found = products(rows, choices.rename(columns={"advised": "label"}))
     ours = found[found["chooser"] == ADVISED].iloc[0]
     share, matrices = float(ours["always"]), int(ours["matrices"])
@@ -352,17 +348,17 @@ The aim is 95 % of the matrices for any N, and a factor of 1.5 from N = 10,000 o
 ct:256:360, for which `sell-pack` is advised. It takes 1.6 times as long as cuSPARSE's CSR on the one from 10,000
 SpMVs on, and 1.10 times on the other at 1,000.
 
-{_cupys(rows, calls)}"""
+{_cupys(rows, run)}"""
 
 
-def _cupys(rows: pd.DataFrame, calls: str) -> str:
+def _cupys(rows: pd.DataFrame, run: str) -> str:
     """What CuPy's product takes on the matrices that have a row of it."""
     rows = rows[rows["status"] == "ok"]
     grid = rows.pivot(index="matrix", columns="label", values="t_median")[[HOST_CALLED, VENDORS[0]]].dropna()
     least, median, most = 1e6 * grid[HOST_CALLED].quantile([0, 0.5, 1])
     longer = (grid[HOST_CALLED] / grid[VENDORS[0]]).quantile([0, 0.5, 1]).tolist()
     return f"""`{CUPY}` is CuPy's default, on {len(grid)} of these matrices, by the rows of
-[{calls}](../results/published/{calls}). It calls cuSPARSE anew through the host, while SpMVs of formats are timed in a
+[{run}](../results/published/{run}). It calls cuSPARSE anew through the host, while SpMVs of formats are timed in a
 CUDA graph. A call takes {least:.0f} to {most:.0f} microseconds, {median:.0f} in the median: {longer[0]:.1f} to
 {longer[2]:.0f} times as long as a product in cuSPARSE's CSR, {longer[1]:.1f} in the median."""
 

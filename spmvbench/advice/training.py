@@ -16,7 +16,7 @@ import pandas as pd
 from spmvbench.advice import features
 from spmvbench.advice.model import ABOVE, ENTRY, LARGE, LAUNCHES, MEASURED, SINGLE, SPMVS, UP_TO, Forest, Model
 from spmvbench.analysis.breakeven import ready
-from spmvbench.analysis.cases import families, latest_cases, natural_products, verified
+from spmvbench.analysis.cases import families, fewer_values, latest_cases, natural_products, verified
 from spmvbench.analysis.ranking import VENDORS
 from spmvbench.errors import SpmvbenchError
 from spmvbench.rows import store
@@ -104,7 +104,7 @@ def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = 
 
 def _advisable(rows: pd.DataFrame) -> set[str]:
     """The labels that are no authors' kernel and always store all values: no feature tells whether values repeat."""
-    fewer = rows.loc[rows["compresses_values"].fillna(False).astype(bool), "label"]
+    fewer = rows.loc[fewer_values(rows), "label"]
     papers = rows.loc[rows["label"].str.contains("kernel=paper", regex=False), "label"]
     return {*rows["label"]} - {*fewer} - {*papers}
 

@@ -150,6 +150,11 @@ def hot(rows: pd.DataFrame) -> pd.DataFrame:
     return rows if repeated.empty else repeated
 
 
+def fewer_values(rows: pd.DataFrame) -> pd.Series:
+    """Whether a row's format stores fewer values than the matrix has; False where no row says so."""
+    return rows["compresses_values"].fillna(False).astype(bool)
+
+
 def labels_of(rows: pd.DataFrame, formats: Sequence[str]) -> list[str]:
     """One label for each of these formats (keys) with a verified row: that of the default parameters if measured."""
     held = verified(rows).groupby("format")["label"].unique()

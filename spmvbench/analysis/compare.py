@@ -98,6 +98,8 @@ def compared(
         "fixed": both["status_after"] == "ok",
         "skipped": (both["status_after"] == "skipped") & (both["status_before"] != "ok"),
     }
+    same_sources = both["source_hash_before"] == both["source_hash_after"]
+    programs = [both[f"program_{run}"].fillna("") for run in ("before", "after")]
     ratio = (both["t_median_after"] / both["t_median_before"]).where(timed & (both["t_median_before"] > 0))
     table = both.assign(
         format=both["format_before"].fillna(both["format_after"]),
@@ -107,19 +109,12 @@ def compared(
         ratio=ratio,
         low=low / (1 + spread),
         high=high * (1 + spread),
-        same_sources=both["source_hash_before"] == both["source_hash_after"],
-        other_program=other_program(both),
+        same_sources=same_sources,
+        other_program=same_sources & (programs[0] != programs[1]) & (programs[0] != "") & (programs[1] != ""),
         verdict=np.select(list(conditions.values()), list(conditions), "failed"),
     )
     names = ["status_before", "status_after", "reason", "t_before", "t_after", "ratio", "low", "high", "same_sources"]
     return table[[*CASE, "format", *names, "other_program", "verdict"]].sort_values(CASE, ignore_index=True)
-
-
-def other_program(both: pd.DataFrame) -> pd.Series:
-    """Whether the same sources ran two programs. both: cases with the columns of each run, *_before and *_after."""
-    same = both["source_hash_before"] == both["source_hash_after"]
-    programs = [both[f"program_{run}"].fillna("") for run in ("before", "after")]
-    return same & (programs[0] != "") & (programs[1] != "") & (programs[0] != programs[1])
 
 
 def summary(table: pd.DataFrame, by: str) -> pd.DataFrame:

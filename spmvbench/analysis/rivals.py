@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from spmvbench.analysis.cases import hot, of_one_operation, verified
+from spmvbench.analysis.cases import fewer_values, hot, of_one_operation, verified
 
 BEST = "best of all"  # in place of a program: the fastest of all programs, beside the fastest format
 COLUMNS = ["setting", "program", "title", "matrix", "label", "ours", "bound", "theirs", "ratio"]
@@ -27,9 +27,8 @@ def beside(rows: pd.DataFrame, programs: pd.DataFrame, measured: pd.DataFrame) -
     theirs = measured.rename(columns={"gflops": "theirs"})
     same = programs.merge(theirs, on="program").merge(ours, on=["label", "dtype", "matrix"])
     same = same.loc[same.groupby(["title", "setting", "matrix"], observed=True)["theirs"].idxmax().sort_values()]
-    fewer = ours["compresses_values"].fillna(False).astype(bool)
     chooses = ours["label"].str.split("[").str[0] == "auto"  # its program is that of the format which it chose
-    whole = ours[~fewer & ~chooses]
+    whole = ours[~fewer_values(ours) & ~chooses]
     # Formats with one program have one time: the first row of them counts, in whatever order times are sorted.
     fastest = whole.loc[whole.groupby(["setting", "matrix"], observed=True)["ours"].idxmax()]
     top = theirs.groupby(["matrix", "dtype"], as_index=False)["theirs"].max()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from spmvbench.analysis.cases import hot, of_one_operation, verified
+from spmvbench.analysis.cases import fewer_values, hot, of_one_operation, verified
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.analysis.lessons import POWER_LAW
 
@@ -44,7 +44,7 @@ def strengths(rows: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
     of its rate over that of the fastest of all, on the matrices that it holds, NaN if there are none.
     """
     rows = verified(hot(of_one_operation(rows)))
-    rows = rows[~rows["compresses_values"].fillna(False).astype(bool) & (rows["gflops"] > 0)]
+    rows = rows[~fewer_values(rows) & (rows["gflops"] > 0)]
     rows = rows.assign(structure=structures(rows))
     case = ["setting", "matrix"]
     rows = rows.assign(share=rows["gflops"] / rows.groupby(case, observed=True)["gflops"].transform("max"))

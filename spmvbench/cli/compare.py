@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -146,15 +147,13 @@ def command(before: str, after: str, formats: str | None, threshold: float | Non
         click.secho(f"{fact} differs: {old} before, {new} after", fg="yellow" if fact == "Device" else None)
     common = table[table["status_before"].notna() & table["status_after"].notna()]
     if changed := sorted(set(common.loc[~common["same_sources"], "label"])):
-        many = f" and {len(changed) - LISTED} more" if len(changed) > LISTED else ""
-        click.echo(f"The sources of {len(changed)} formats differ: {', '.join(changed[:LISTED])}{many}")
+        click.echo(f"The sources of {len(changed)} formats differ: {_listed(changed)}")
     else:
         click.echo("The sources are the same in all common cases")
     if tuned := sorted(set(table.loc[table["other_program"], "label"])):
-        many = f" and {len(tuned) - LISTED} more" if len(tuned) > LISTED else ""
         click.echo(
             f"{table['other_program'].sum()} cases ran another program of the same sources, found by timing or "
-            f"compiled otherwise: {', '.join(tuned[:LISTED])}{many}"
+            f"compiled otherwise: {_listed(tuned)}"
         )
 
     _echo_cases(table, every)
@@ -176,6 +175,12 @@ def command(before: str, after: str, formats: str | None, threshold: float | Non
     if counts.reindex(analysis.INCOMPLETE).sum():
         return INCOMPLETE
     return SLOWER if "slower" in counts else 0
+
+
+def _listed(labels: Sequence[str]) -> str:
+    """The first LISTED labels, and how many more there are."""
+    more = f" and {len(labels) - LISTED} more" if len(labels) > LISTED else ""
+    return ", ".join(labels[:LISTED]) + more
 
 
 def _held(rows: pd.DataFrame) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from spmvbench.analysis.cases import hot, latest_cases, natural_products, verified
+from spmvbench.analysis.cases import fewer_values, hot, latest_cases, natural_products, verified
 from spmvbench.reports import in_page
 from spmvbench.rows import store
 
@@ -34,7 +34,7 @@ def rows_of(folder: Path, run: str) -> pd.DataFrame:
 
 def of_every_value(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows that store every value, without `auto`: its program is that of the format which it chose."""
-    return rows[~rows["compresses_values"].fillna(False).astype(bool) & (rows["format"] != "auto")]
+    return rows[~fewer_values(rows) & (rows["format"] != "auto")]
 
 
 def gflops(rows: pd.DataFrame) -> pd.DataFrame:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from spmvbench import paths
+from spmvbench.analysis.cases import fewer_values
 from spmvbench.reports import in_page
 
 MODULE = "spmvbench.reports.speed"
@@ -68,7 +69,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
         & ~rows["format"].str.startswith("cusparse")
         & (rows["format"] != "auto")  # its program is that of the format which it chose
     ].rename(columns={"name": "matrix", "bound_gflops": "bound"})
-    fewer = rows["compresses_values"].fillna(False).astype(bool)
+    fewer = fewer_values(rows)
     key = ["matrix", "dtype"]
     best = _fastest(rows[~fewer], key)[["gflops", "label", "bound"]]
     compressed = _fastest(rows[fewer], key)["gflops"].rename("compressed")

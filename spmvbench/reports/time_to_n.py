@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from spmvbench.analysis.cases import hot, latest_cases, natural_products
-from spmvbench.analysis.products import ADVISED, CUPY, HOST_CALLED, MEASURED, ORACLE, SINGLE, products
+from spmvbench.analysis.products import ADVISED, CUPY, MEASURED, ORACLE, SINGLE, products
 from spmvbench.errors import UsageError
 from spmvbench.reports import advised, in_page
 from spmvbench.rows import store
@@ -39,19 +39,15 @@ def markdown(found: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def rows_of(run: Path | str, calls: Path | str | None = None) -> pd.DataFrame:
-    """The hot double-precision rows of a run, and CuPy's of the run `calls`, of the same GPU model."""
+def rows_of(run: Path | str) -> pd.DataFrame:
+    """The hot double-precision rows of a run."""
     rows = store.load(run)
-    if calls is not None:
-        called = store.load(calls)
-        here = called["device_name"].isin(rows["device_name"]) & called["name"].isin(rows["name"])
-        rows = pd.concat([rows, called[here & (called["label"] == HOST_CALLED)]], ignore_index=True)
     return hot(natural_products(latest_cases(rows[rows["dtype"] == "f64"])))
 
 
-def of_run(run: Path | str, calls: Path | str | None = None) -> pd.DataFrame:
+def of_run(run: Path | str) -> pd.DataFrame:
     """`products` of `rows_of`. Raises UsageError if the run has no row of cuSPARSE's CSR."""
-    rows = rows_of(run, calls)
+    rows = rows_of(run)
     found = products(rows, advised.choices(rows))
     if found.empty:
         raise UsageError(f"{run} has no verified row of cuSPARSE's CSR in double precision")
@@ -62,9 +58,8 @@ def main(given: Sequence[str] | None = None) -> None:
     """Print the table, or write it into a page."""
     parser = in_page.parser(MODULE, __doc__)
     in_page.add_run(parser)
-    parser.add_argument("--calls", metavar="RUN", help=f"another run of the same GPU model, with rows of {HOST_CALLED}")
     options = parser.parse_args(given)
-    in_page.put(options.page, markdown(of_run(options.run, options.calls)), MODULE)
+    in_page.put(options.page, markdown(of_run(options.run)), MODULE)
 
 
 if __name__ == "__main__":
