@@ -8,10 +8,10 @@ From the root of a checkout:
 build with itself, as tests/runner/ab_verdicts.py measures them. DIR gets the runs aa-0, aa-1 and so on, compare.csv,
 against.csv, and summary.txt, which is printed. The same command goes on, also on another GPU, until either procedure
 has its verdicts. `--of DIR1 --of DIR2` measures nothing and counts the verdicts of these folders together, one for each
-card; the runs of each are compared with those of the next card too. A case that ran another program of the same sources
-is counted apart: the format had tuned itself otherwise, and the difference is none of the procedure. The rate of false
-alarms has its 95 % interval (Clopper and Pearson 1934), as if verdicts were independent; those on one case are not
-quite.
+card; the runs of each are compared with those of the next card too, if there are any. A case that ran another program
+of the same sources is counted apart: the format had tuned itself otherwise, and the difference is none of the
+procedure. The rate of false alarms has its 95 % interval (Clopper and Pearson 1934), as if verdicts were independent;
+those on one case are not quite.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def over_cards(folders: Sequence[Path]) -> pd.DataFrame:
     """The verdicts of `compare` in the folders of several cards, and between the runs of one and of the next."""
     runs = [sorted(path.parent for path in folder.glob(f"aa-*/{store.ROWS}")) for folder in folders]
     between = [pair for each, other in itertools.pairwise(runs) for pair in zip(each, other, strict=False)]
-    return pd.concat([compared(pair) for pair in (*runs, *between)], ignore_index=True)
+    tables = [compared(pair) for pair in (*runs, *between) if pair]
+    return pd.concat(tables or [compared([])], ignore_index=True)
 
 
 def rest(cases: Sequence[Case], judged: pd.DataFrame) -> list[Case]:
@@ -161,7 +162,12 @@ def main(
     if folders:
         table = over_cards(folders)
         table.to_csv(out / "compare.csv", index=False, float_format="%.6g")
-        click.echo("\n".join([told("compare", table), *spreads(table)]))
+        lines = [told("compare", table), *spreads(table)]
+        if pairs_of := [pd.read_csv(file) for folder in folders if (file := folder / "against.csv").exists()]:
+            judged = pd.concat(pairs_of, ignore_index=True)
+            judged.to_csv(out / "against.csv", index=False, float_format="%.6g")
+            lines.append(told("run --against", judged))
+        click.echo("\n".join(lines))
         return
     if not matrices:
         raise click.UsageError("name matrices, or folders by --of")

@@ -75,3 +75,15 @@ def test_the_same_command_goes_on_until_all_verdicts_are_there(tmp_path):
     again = CliRunner().invoke(main, [*words, "--seconds", "5"], catch_exceptions=False)
     assert again.output.splitlines()[:2] == first.output.splitlines()[:2]
     assert (tmp_path / "against.csv").read_bytes() == kept and not (tmp_path / "aa-2").exists()
+
+
+def test_verdicts_of_two_cards_are_counted_together(tmp_path):
+    for card, verdict in (("a", "same"), ("b", "slower")):
+        (tmp_path / card).mkdir()
+        pairs = pd.DataFrame({"matrix": ["m"] * 5, "label": ["ell"] * 5, "verdict": [verdict] * 5, "ratio": [1.0] * 5})
+        pairs.to_csv(tmp_path / card / "against.csv", index=False)
+    words = ["--of", str(tmp_path / "a"), "--of", str(tmp_path / "b"), "--out", str(tmp_path / "both")]
+    said = CliRunner().invoke(main, words, catch_exceptions=False).output
+    assert "compare: no verdict" in said
+    assert "run --against: 10 verdicts on 1 cases: 5 slower" in said
+    assert len(pd.read_csv(tmp_path / "both" / "against.csv")) == 10
