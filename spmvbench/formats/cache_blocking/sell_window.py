@@ -92,7 +92,8 @@ def layout_of(a: Csr, window: int, chunks: int, sigma: int, *, packed: bool) -> 
     bits = xp.full(slices, WIDE, dtype=np.int64)
     for width_in_bits in reversed(BITS):
         bits[span < 2**width_in_bits] = width_in_bits  # all ones are padding
-    bits[span > window] = WIDE
+    # A window begins at an aligned column. No slice may span more alone: `_chunks` halves until all chunks fit.
+    bits[xp.where(high >= 0, high - low // ALIGNED * ALIGNED + 1, 0) > window] = WIDE
     low[(bits == WIDE) | (high < 0)] = 0
     whole, rest = width // GROUP, width % GROUP
     held = 4 * (whole * (GROUP * bits // WORD) + cdiv(rest * bits, WORD))
@@ -117,7 +118,7 @@ def layout_of(a: Csr, window: int, chunks: int, sigma: int, *, packed: bool) -> 
 
 
 def _chunks(width: np.ndarray, low: np.ndarray, high: np.ndarray, window: int, least: int) -> np.ndarray:
-    """`Layout.chunks`: equal shares of the slots, halved until each one's columns fit the window."""
+    """`Layout.chunks`: equal shares of the slots, halved until the columns of each fit the window, as a slice's do."""
     slices = len(width)
     if not slices:
         return np.zeros((0, 4), dtype=np.int32)

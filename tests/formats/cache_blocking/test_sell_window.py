@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from spmvbench import formats, testing
 from spmvbench.formats import Csr
@@ -47,6 +48,20 @@ def test_slices_that_span_more_than_a_window_have_whole_columns():
     _, fmt = converted("uniform:20000:4", shared_bytes=16 * 1024)
     assert set(fmt.slices[:, 3] % WIDTH_UNIT) == {WIDE}
     assert fmt.columns == 0  # nothing is staged for them
+
+
+@pytest.mark.parametrize("span", range(764, 771))
+def test_a_slice_that_spans_as_much_as_a_window_is_converted(span):
+    """Windows begin at multiples of 4 columns; here they have 768. Where no window held it, conversion had no end."""
+    first = np.arange(5)
+    rows, columns = np.repeat(32 * first, 2), np.stack([first, first + span - 1], axis=1).ravel()
+    a = scipy.sparse.coo_array((np.arange(1.0, 11), (rows, columns)), shape=(160, 800)).tocsr()
+    with converting_for(Limits(1, 8192)):
+        testing.check_conversion("sell-window[window=8,threads=128,blocks=1,sigma=1]", a)
+        fmt = testing.convert("sell-window[window=8,threads=128,blocks=1,sigma=1]", a)
+    whole = fmt.slices[:, 3] % WIDTH_UNIT == WIDE
+    assert whole.tolist() == (span + first % 4 > 768).tolist()
+    assert fmt.columns <= 768
 
 
 def test_rows_of_very_different_lengths_are_sorted():
