@@ -373,6 +373,23 @@ def test_a_program_with_two_names_is_timed_once(measured, altered, failed, progr
     assert ("samples" not in failed(altered(measured, named_twice))) == fine
 
 
+@pytest.mark.parametrize(
+    ("program", "again", "verdict"), [("p", True, check.OPEN), ("p", False, check.FAILED), ("", True, check.FAILED)]
+)
+def test_the_case_that_timed_a_program_may_be_measured_again(measured, altered, verdicts, program, again, verdict):
+    """A later invocation replaces a row: what it had timed for other names of its program stays in their rows."""
+    ended = max(session["ended"] for session in store.environment(measured)["sessions"])
+
+    def replaced(rows):
+        one = rows[rows["format"] == "csr-scalar"].head(1)
+        twin = one.assign(label="twin", t_case=1e-12, case_id="f" * 16, program=program)
+        later = one.assign(started_at=f"{int(ended[:4]) + again}{ended[4:]}")
+        return pd.concat([rows.drop(one.index), later, twin])
+
+    found = [finding.verdict for finding in verdicts(altered(measured, replaced))["samples"]]
+    assert verdict in found and (verdict == check.FAILED or check.FAILED not in found)
+
+
 @pytest.mark.parametrize("seconds", [0, math.inf])
 def test_twice_the_entries_and_the_rate_never_pass(measured, altered, command, seconds):
     def double(rows):
