@@ -21,7 +21,7 @@ from spmvbench.analysis.ranking import VENDORS
 from spmvbench.errors import SpmvbenchError
 from spmvbench.rows import store
 
-PORTFOLIO = 24
+PORTFOLIO = 32
 TREES = 160  # of the forests that see only the matrix
 PAIR_TREES = 100  # of the forest that sees a matrix in a format
 COMPONENTS = 10  # numbers that describe a format, besides its mean

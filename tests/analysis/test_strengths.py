@@ -1,12 +1,11 @@
 """What formats are best at, on tables small enough to do by hand, and the sentences that follow."""
 
-import tomllib
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from spmvbench import formats, paths
+from spmvbench import formats
 from spmvbench.analysis.strengths import COLUMNS, EVERY, strengths, structures
 from spmvbench.reports import strengths as report
 from tests.analysis.test_analysis import row, rows
@@ -76,8 +75,3 @@ def test_the_sentences_follow_from_the_rows(some):
 
 def test_the_formats_are_known():
     assert set(report.FORMATS) <= set(formats.keys())
-
-
-def test_the_run_of_recent_formats_has_all_of_them():
-    run = tomllib.loads((paths.configs() / "runs" / "recent.toml").read_text(encoding="utf-8"))
-    assert set(report.FORMATS) <= set(run["formats"])
