@@ -1,6 +1,7 @@
 """Messages between the measuring process and its parent, over a pipe.
 
-Parent to worker: Settings, then Groups, then None; after each row whether to continue.
+Parent to worker: Settings, then Groups, then None; after each row whether to continue, for which the worker does not
+wait unless MAX_UNANSWERED answers are missing.
 
 Worker to parent, as tuples: ("ready", facts of the device) or ("refused", message, exit code) at the start; then
 ("begin", index of the format in its group or None, stage, length of the log), ("matrix", columns), ("description",
@@ -26,6 +27,9 @@ from spmvbench.measure.cases import Case, Group
 from spmvbench.rows.schema import COLUMNS, MATRIX_COLUMNS, STATUSES, storable
 
 WAITING = "waiting for others to convert"  # a stage that does not count as a case's time
+# The formats of a round report one after the other, faster than their rows are written where a scheduler is between.
+MAX_UNANSWERED = 16
+HEADER = 4  # bytes of a message's size, before it
 MAX_MESSAGE_BYTES = 2**28  # a description of a matrix has some 100 kB
 
 
@@ -49,17 +53,23 @@ class Inbox:
             raise EOFError
         self.buffer += piece
 
+    def has_message(self) -> bool:
+        """Whether `next_message` gives one, or raises Malformed."""
+        return len(self.buffer) >= HEADER and not len(self.buffer) < self._end() <= HEADER + MAX_MESSAGE_BYTES
+
+    def _end(self) -> int:
+        """Where the first message ends by its header, which `Connection.send_bytes` writes."""
+        return HEADER + int(struct.unpack_from("!i", self.buffer)[0])
+
     def next_message(self) -> tuple[Any, ...] | None:
         """The first message; None while it is incomplete. Raises Malformed if it is invalid."""
-        if len(self.buffer) < 4:
+        if not self.has_message():
             return None
-        (size,), start = struct.unpack_from("!i", self.buffer), 4  # the header that `Connection.send_bytes` writes
-        if not 0 <= size <= MAX_MESSAGE_BYTES:
+        end = self._end()
+        if not HEADER <= end <= HEADER + MAX_MESSAGE_BYTES:
             raise Malformed("an unknown message")
-        if len(self.buffer) < start + size:
-            return None
-        content = bytes(self.buffer[start : start + size])
-        del self.buffer[: start + size]
+        content = bytes(self.buffer[HEADER:end])
+        del self.buffer[:end]
         try:
             message = pickle.loads(content)
         except Exception as error:  # unpickling a type of a format may raise anything
@@ -125,7 +135,7 @@ class Link:
     def __init__(self, connection: Connection):
         self.connection = connection
         self.stage = ""
-        self.unanswered = False  # whether the answer to the last row is still to come
+        self.unanswered = 0  # rows whose answers are still to come
 
     def begin(self, index: int | None, stage: str) -> None:
         """Report that a stage begins, of the format with this index or of none."""
@@ -135,15 +145,19 @@ class Link:
     def row(self, case: Case, columns: dict[str, Any]) -> None:
         """Send a row, in plain values: the parent could not unpickle a format's types. Raises as `settle`.
 
-        The parent writes it to disk while the next case begins. It does so even if this process ends meanwhile.
+        The parent writes it to disk while measuring goes on. It does so even if this process ends meanwhile.
         """
-        self.settle()
+        self._take_answers(MAX_UNANSWERED - 1)
         self.connection.send(("row", case.case_id, storable(columns)))
-        self.unanswered = True
+        self.unanswered += 1
 
     def settle(self) -> None:
-        """Wait until the last row is on disk. Raises Stop if the parent wants no more rows."""
-        if self.unanswered:
-            self.unanswered = False
+        """Wait until all rows are on disk. Raises Stop if the parent wants no more rows."""
+        self._take_answers(0)
+
+    def _take_answers(self, most: int) -> None:
+        """Take the answers that are there, and wait until at most so many are missing. Raises Stop."""
+        while self.unanswered > most or (self.unanswered and self.connection.poll()):
+            self.unanswered -= 1
             if not self.connection.recv():
                 raise Stop

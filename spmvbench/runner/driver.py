@@ -123,6 +123,13 @@ class Worker:
         self.kill()
         raise WorkerDied("timeout", f"no end after {limit:g} s, while {stage}")
 
+    def has_sent(self) -> bool:
+        """Whether a message is there, without waiting for one."""
+        with suppress(EOFError, OSError):
+            while self.connection.poll():
+                self.inbox.receive()
+        return self.inbox.has_message()
+
     def fault(self, malformed: Malformed, stage: str) -> WorkerDied:
         """Kill the worker after an invalid message; returns the WorkerDied to raise."""
         self.kill()
@@ -239,7 +246,7 @@ class Driver:
         properties = self.facts["properties"]
         row |= case.columns() | {"device": self.facts["device"], "host": pseudonym(platform.node())}
         row |= {name: str(properties.get(name, "")) for name in ("device_name", "gpu", "numa_node")}
-        self.stopped = not self.write(storable(row))
+        self.stopped = not self.write(storable(row)) or self.stopped
 
     def measure_group(self, worker: Worker, group: Group) -> list[Group]:
         """Measure a group. Returns what is left of it: nothing, unless the worker died or was stopped."""
@@ -250,7 +257,7 @@ class Driver:
         retried: list[Group] = []
         try:
             worker.connection.send(group)
-            while not self.stopped:
+            while not self.stopped or worker.has_sent():  # rows that it has sent meanwhile are written, too
                 patience = READ_LIMIT if stage == WAITING else limit
                 message = worker.receive(period + patience, patience, stage)
                 try:

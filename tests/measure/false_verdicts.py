@@ -39,6 +39,9 @@ class Silent:
     def recv(self) -> bool:
         return True
 
+    def poll(self) -> bool:
+        return True
+
 
 @click.command()
 @click.option("--device", "device_name", default="cuda:0", show_default=True)

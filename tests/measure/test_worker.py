@@ -5,6 +5,8 @@ import json
 import threading
 import time
 from dataclasses import replace
+from multiprocessing import Pipe
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -83,6 +85,9 @@ class Recorder:
         self.sent.append(message)
 
     def recv(self):
+        return True
+
+    def poll(self):
         return True
 
     @property
@@ -749,6 +754,29 @@ def test_a_row_is_written_while_the_next_case_begins(measure, monkeypatch):
     measure(variant("A"), variant("B"), modes=("hot",))
     assert [kind for kind in order if kind in ("row", "answer")] == ["row", "answer", "row"]
     assert "begin" in order[order.index("row") : order.index("answer")]
+
+
+def test_measuring_waits_for_no_answer_until_many_are_missing():
+    """Rows of a round come faster than a scheduler takes them."""
+    parent, child = Pipe()
+    link = protocol.Link(child)
+
+    def sender():
+        for number in range(protocol.MAX_UNANSWERED + 1):
+            link.row(SimpleNamespace(case_id=str(number)), {})
+
+    thread = threading.Thread(target=sender)
+    thread.start()
+    found = [parent.recv()[1] for _ in range(protocol.MAX_UNANSWERED)]
+    assert found == [str(number) for number in range(protocol.MAX_UNANSWERED)]
+    assert not parent.poll(0.05) and thread.is_alive()
+    parent.send(True)
+    assert parent.recv()[1] == str(protocol.MAX_UNANSWERED)
+    thread.join()
+    for goes_on in (*[True] * (protocol.MAX_UNANSWERED - 1), False):
+        parent.send(goes_on)
+    with pytest.raises(protocol.Stop):
+        link.settle()
 
 
 def test_no_row_follows_a_refusal(measure, monkeypatch):

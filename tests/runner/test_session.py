@@ -323,6 +323,9 @@ class DyingWorker:
             return self.messages.pop(0)
         raise driver.WorkerDied("crashed", f"died while {stage}", driver.MAX_TRIES)
 
+    def has_sent(self):
+        return bool(self.messages)
+
 
 def test_a_group_whose_reading_dies_is_tried_again_and_then_marked(tmp_path):
     known = {"file_sha256": "", "generator_hash": "", "order": "none", "order_hash": ""}
@@ -404,6 +407,28 @@ def test_an_invalid_message_marks_only_the_running_case(group, invalid):
     assert measuring.measure_group(InvalidWorker(VALID, ("row", second.case_id, OK), ("done",)), rest) == []
     assert [(row["case_id"], row["status"]) for row in written] == [(first.case_id, "crashed"), (second.case_id, "ok")]
     assert re.fullmatch("the worker sent (an?|that) .*, while checking", written[0]["reason"])
+
+
+def test_rows_that_were_sent_before_a_stop_are_written(group):
+    first, second = group.cases
+    written = []
+    keep = lambda row: written.append(row["case_id"])  # noqa: E731 - returns None: stop
+    measuring = driver.Driver(Settings("emulated"), None, keep, facts={"device": "emulated", "properties": {}})
+    rows = [("row", case.case_id, OK) for case in (first, second)]
+    assert measuring.measure_group(InvalidWorker(VALID, rows[0], ("begin", 1, "checking", 0), rows[1]), group) == []
+    assert written == [first.case_id, second.case_id] and measuring.stopped
+    assert [part.cases for part in measuring.measure_group(InvalidWorker(rows[0]), group)] == [[second]]
+
+
+def test_what_a_worker_has_sent_is_known_without_waiting(monkeypatch, tmp_path):
+    """Half a message is none, nor is the end of a worker."""
+    content = b"\0\0\0\x05ab"
+    monkeypatch.setattr(driver.Worker, "program", ("-S", "-c", WRITES.format(first=READY, content=content)))
+    with open(tmp_path / "log", "wb") as log:
+        worker = driver.Worker(Settings("emulated"), log)
+        until(lambda: not worker.has_sent() and len(worker.inbox.buffer) == len(content))
+        worker.kill()
+    assert not worker.has_sent()
 
 
 def test_a_second_row_of_a_case_is_invalid_and_the_first_is_kept(group):
