@@ -15,11 +15,12 @@ from spmvbench.formats.base import FREE_SHARE, Format, Parameter, Skip, Step, re
 from spmvbench.formats.cache_blocking.irregular import Irregular
 from spmvbench.formats.conversion import converting_for, device_limits
 from spmvbench.formats.csr.csr import CsrLanes, CsrScalar
+from spmvbench.formats.csr.csr5 import Csr5
 from spmvbench.formats.csr.merge import MergeCsr
 from spmvbench.formats.csr.rules import CsrElZein, CsrJsr, CsrRg, CsrWang
 from spmvbench.formats.dense_blocks.bcsr import Bsr
-from spmvbench.formats.dia.dia import Hdi
-from spmvbench.formats.ellpack.ellpack import EllPsblas, SlicedEllRT, WarpedEll
+from spmvbench.formats.dia.dia import Dia, Hdi
+from spmvbench.formats.ellpack.ellpack import EllPsblas, SellCusparse, SellP, SlicedEllRT, WarpedEll
 from spmvbench.formats.ellpack.sell_local import SellLocal
 from spmvbench.formats.hybrid.diagonals import Hdc
 from spmvbench.formats.load_balanced.flat import CsrLineEnhance
@@ -31,6 +32,7 @@ MODEL = "h200"
 CANDIDATES: tuple[type[Format], ...] = (
     Bsr,
     CooLoadBalance,
+    Csr5,
     CsrElZein,
     CsrEntryTiles,
     CsrJsr,
@@ -39,19 +41,22 @@ CANDIDATES: tuple[type[Format], ...] = (
     CsrRg,
     CsrScalar,
     CsrWang,
+    Dia,
     EllPsblas,
     Hdc,
     Hdi,
     Hola,
     Irregular,
     MergeCsr,
+    SellCusparse,
     SellLocal,
+    SellP,
     SlicedEllRT,
     WarpedEll,
 )
 # Formats that were the choice of no matrix of the evaluation without so many diagonals, or such runs of columns. Their
 # footprints take longest to compute.
-DIAGONALS, DIAGONAL_SHARE = {Hdc.key, Hdi.key}, 0.3
+DIAGONALS, DIAGONAL_SHARE = {Dia.key, Hdc.key, Hdi.key}, 0.3
 BLOCKS, RUNS = {Bsr.key}, 2.0
 WIDEST = 1 << 27  # rows and columns; beyond, features would count more diagonals than fit into memory
 # Entries up to which a matrix is described on the host, in 8 to 26 ms for 50,000 to 100,000 entries. On a device that

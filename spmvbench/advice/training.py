@@ -29,7 +29,7 @@ FEWEST = 10  # matrices that a model is trained on, if smaller ones are evaluate
 SWEEPS = 30  # iterations over matrices and formats, after which their effects have converged
 WORST = 10.0  # slowdown of a format that cannot hold the matrix, and the largest slowdown that counts in a portfolio
 # Their estimate takes as long as a conversion; `auto` is one of the others.
-COSTLY = ("auto", "bccoo-plus", "bcoo-bcsr", "cocktail", "ehyb", "ehyb-rcm")
+COSTLY = ("auto", "bccoo-plus", "bcoo-bcsr", "bcsr-choi", "bcsr-kblas", "bellpack", "cocktail", "ehyb", "ehyb-rcm")
 SHORTEST = 1e-7  # seconds, of conversions that only take over arrays
 
 TRIED = "model, the best few measured"  # `advise --measure`

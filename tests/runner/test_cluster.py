@@ -1,5 +1,6 @@
 """Runs on several emulated workers, with killed processes, and the scripts of docs/cluster.md."""
 
+import asyncio
 import importlib.util
 import os
 import re
@@ -539,3 +540,15 @@ def test_chaos_counts_doubled_rows(tmp_path):
 
     pq.write_table(pa.table({"case_id": ["a", "b", "a", "c"]}), tmp_path / store.ROWS)
     assert chaos.doubled(tmp_path) == 1
+
+
+def test_requests_that_end_after_the_run_are_not_reported(caplog):
+    """Those to queues time out up to a second later. Other errors of the loop are reported as ever."""
+    loop = asyncio.new_event_loop()
+    try:
+        workers._silence_closing(SimpleNamespace(loop=SimpleNamespace(asyncio_loop=loop)))
+        for error in (TimeoutError(), OSError("closed"), ValueError("unexpected")):
+            loop.call_exception_handler({"message": "Task exception was never retrieved", "exception": error})
+    finally:
+        loop.close()
+    assert [record.exc_info[0] for record in caplog.records] == [ValueError]

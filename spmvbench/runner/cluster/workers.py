@@ -121,6 +121,7 @@ def connected(address: str) -> Iterator[Workers]:
             client = remote.dask_distributed().Client(address, timeout=CONNECT_LIMIT, set_as_default=False)
         except (OSError, ValueError, TypeError, TimeoutError) as error:
             raise SpmvbenchError(f"no scheduler answers at {address} ({type(error).__name__})") from None
+        _silence_closing(client)
         used = client.scheduler.address
         is_secured = used.partition("://")[0] in ("tls", "wss")
         notice = f"{used} has no TLS: anybody who can reach it can run programs there and here, see docs/cluster.md"
@@ -204,6 +205,7 @@ def local(visible: Sequence[str | None]) -> Iterator[Workers]:
             workers={}, scheduler=scheduler, security=security, silence_logs=logging.CRITICAL
         )
         client = distributed.Client(cluster, set_as_default=False)
+        _silence_closing(client)
         address = cluster.scheduler_address
         local_workers = [
             _LocalWorker(f"gpu{number}", of, tempfile.TemporaryFile())  # noqa: SIM115 - closed below
@@ -244,6 +246,19 @@ def gpus(count: int | None) -> list[str]:
     if count is not None and count > len(known):
         raise UsageError(f"--workers {count} is more than the {len(known)} GPU{'s' * (len(known) != 1)} of this host")
     return known[:count]
+
+
+def _silence_closing(client: Any) -> None:
+    """Let Dask's event loop not report requests that time out once the client is closed, as those of its queues do.
+
+    They end up to POLL_SECONDS later, when its loggers are no longer silenced.
+    """
+
+    def handle(loop: Any, context: dict[str, Any]) -> None:
+        if not isinstance(context.get("exception"), OSError):  # TimeoutError is one
+            loop.default_exception_handler(context)
+
+    client.loop.asyncio_loop.set_exception_handler(handle)
 
 
 @contextmanager
