@@ -189,9 +189,9 @@ Models of 98 matrices, mean of two random seeds, what `advise` says:
 | 32 | 10.3 | 10.4 | 1.3 |
 | 40 | 10.0 | 11.0 | 1.1 |
 
-Without `bcsr-choi`, `bcsr-kblas` and `bellpack`, whose footprint takes as long to compute as their conversion, 32
-formats have 10.3, 10.7 and 1.5: that is the model. At every number of SpMVs at most 1.05 times the time of cuSPARSE's
-CSR take 38 and 36 of the 38 matrices of applications with it and these two seeds.
+Without `bcsr-choi`, `bcsr-kblas` and `bellpack`, whose [footprint](glossary.md#footprint) takes as long to compute as
+their conversion, 32 formats have 10.3, 10.7 and 1.5: that is the model. With it and these two seeds, 38 and 36 of the
+38 matrices of applications take at most 1.05 times the time of cuSPARSE's CSR at every number of SpMVs.
 
 The last two lines of the first table are judged on the same matrices, formats and times as the others. With more
 formats on seven matrices the regret of what `advise` says fell from 7.4 to 7.0 % above 1 M entries and was 9.9 and
@@ -246,7 +246,7 @@ without a GPU, a model must be named.
 
 Features that a sample of the rows gives (diagonals, runs, steps, sectors of x) are computed from a sample of about
 {SAMPLE:,} entries, and row lengths from all row pointers. Together this takes as long as 2 to 25 SpMVs on one thread
-of the host, fewer for larger matrices. The [footprint](glossary.md#footprint) of every format in the model is computed,
+of the host, fewer for larger matrices. The footprint of every format in the model is computed,
 which takes longer. For formats of blocks, tiles and packed bits it is computed from the same sample. `advise`
 prints both times, and that of an SpMV on the host.
 
