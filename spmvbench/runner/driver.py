@@ -126,7 +126,7 @@ class Worker:
     def has_sent(self) -> bool:
         """Whether a message is there, without waiting for one."""
         with suppress(EOFError, OSError):
-            while self.connection.poll():
+            while not self.inbox.has_message() and self.connection.poll():
                 self.inbox.receive()
         return self.inbox.has_message()
 

@@ -108,8 +108,7 @@ def over_cards(folders: Sequence[Path]) -> pd.DataFrame:
     """The verdicts of `compare` in the folders of several cards, and between the runs of one and of the next."""
     runs = [sorted(path.parent for path in folder.glob(f"aa-*/{store.ROWS}")) for folder in folders]
     between = [pair for each, other in itertools.pairwise(runs) for pair in zip(each, other, strict=False)]
-    tables = [compared(pair) for pair in (*runs, *between) if pair]
-    return pd.concat(tables or [compared([])], ignore_index=True)
+    return pd.concat([compared(pair) for pair in (*runs, *between)], ignore_index=True)
 
 
 def rest(cases: Sequence[Case], judged: pd.DataFrame) -> list[Case]:

@@ -19,25 +19,9 @@ from spmvbench.matrices import sources
 from spmvbench.measure import protocol, reading, stages, timing, worker
 from spmvbench.measure.cases import Settings
 from spmvbench.runner import plan
+from tests.measure.test_worker import Recorder
 
 PLANTED = Path(__file__).parents[1] / "planted" / "planted.py"
-
-
-class Recorder:
-    """Both ends of the pipe: keeps the rows and always asks for more."""
-
-    def __init__(self):
-        self.rows = {}
-
-    def send(self, message):
-        if message[0] == "row":
-            self.rows[message[1]] = message[2]
-
-    def recv(self):
-        return True
-
-    def poll(self):
-        return True
 
 
 class LongRow:
