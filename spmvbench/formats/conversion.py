@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -17,9 +17,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from spmvbench.formats.arrays import Csr, address, ordinal
-from spmvbench.formats.base import Format, Launch, Step, Struct, only_kernels
+from spmvbench.formats.base import Format, Launch, Struct
 from spmvbench.formats.kernels import headers, kernel_options, kernel_path
-from spmvbench.formats.precision import stored_in
 
 Run = Callable[[Launch], None]
 Found = TypeVar("Found")
@@ -86,7 +85,7 @@ class Tuning:
         return known[1]
 
 
-_TUNING: ContextVar[Tuning | None] = ContextVar("tuning", default=None)
+TUNING: ContextVar[Tuning | None] = ContextVar("tuning", default=None)
 
 
 @contextmanager
@@ -98,13 +97,13 @@ def converting_for(
     check: called with every launch of a conversion before it runs; what it raises ends the conversion. tuning: what the
     conversions find by timing, for all of them; otherwise each one searches.
     """
-    tokens = _LIMITS.set(limits), _CHECK.set(check), _TUNING.set(tuning)
+    tokens = _LIMITS.set(limits), _CHECK.set(check), TUNING.set(tuning)
     try:
         yield
     finally:
         _LIMITS.reset(tokens[0])
         _CHECK.reset(tokens[1])
-        _TUNING.reset(tokens[2])
+        TUNING.reset(tokens[2])
 
 
 def search_once(cls: type[Format], a: Csr, search: Callable[[], Found], first: Callable[[], Found]) -> Found:
@@ -112,7 +111,7 @@ def search_once(cls: type[Format], a: Csr, search: Callable[[], Found], first: C
 
     first: the first of the choices, without timing.
     """
-    if (tuning := _TUNING.get()) is None:
+    if (tuning := TUNING.get()) is None:
         return search()
 
     def begun() -> Found:
@@ -144,88 +143,23 @@ def runner(a: Csr) -> Run | None:
 
 def run(launch: Launch) -> None:
     """Enqueue a launch on CuPy's current stream; an empty grid does nothing."""
-    _check([launch])
+    check([launch])
     grid, block = (size if isinstance(size, tuple) else (size,) for size in (launch.grid, launch.block))
     if all(grid):
         # CuPy passes a NumPy array of one element by value.
         args = tuple(arg.packed(address) if isinstance(arg, Struct) else arg for arg in launch.args)
-        _kernel(launch.source, launch.kernel)(grid, block, args, shared_mem=launch.shared_bytes)
+        compiled(launch.source, launch.kernel)(grid, block, args, shared_mem=launch.shared_bytes)
 
 
-def _check(launches: list[Launch]) -> None:
-    if (check := _CHECK.get()) is not None:
-        check(launches)
-
-
-def seconds(steps: Iterable[Step], times: int = 3) -> float:
-    """Mean time of the launches on CuPy's current device, over `times` runs after one that compiles and warms up.
-
-    Raises TypeError for steps that are no kernels.
-    """
-    import cupy
-
-    launches = only_kernels(steps)
-    _check(launches)
-    began = time.perf_counter()
-    for launch in launches:
-        if np.all(launch.grid):
-            _kernel(launch.source, launch.kernel)
-    if (tuning := _TUNING.get()) is not None:
-        tuning.compiling += time.perf_counter() - began
-    begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-    for launch in launches:
-        run(launch)
-    begin.record()
-    for launch in launches * times:
-        run(launch)
-    end.record()
-    end.synchronize()
-    return 1e-3 * float(cupy.cuda.get_elapsed_time(begin, end)) / times
-
-
-FASTEST = "fastest"  # of a parameter that is a text: it is found by timing, as a number is that is 0
-
-
-def one_by_one(
-    params: Mapping[str, Any], choices: Mapping[str, Iterable[Any]], time: Callable[[dict[str, Any]], float]
-) -> dict[str, Any]:
-    """The parameters, each of `choices` that is 0 or FASTEST replaced by that of least time(parameters), in turn."""
-    found = dict(params)
-    for name, values in choices.items():
-        if found[name] in (0, FASTEST):
-            tried = [found | {name: value} for value in values]
-            found = min(tried, key=time)
-    return found
-
-
-def tuned(
-    cls: type[Format],
-    a: Csr,
-    params: Mapping[str, Any],
-    choices: Mapping[str, Iterable[Any]],
-    fields: Callable[..., dict[str, Any]],
-) -> dict[str, Any]:
-    """The fields of a format whose authors tune it: parameters that are 0 or FASTEST are found by timing y = A x.
-
-    fields: by the parameters, with a rule for each of `choices` that is not given: if NumPy holds the matrix nothing
-    can be timed, and without entries nothing need be. They are tried as by `one_by_one`.
-    """
-    if a.xp is np or not a.nnz or not any(params[name] in (0, FASTEST) for name in choices):
-        return fields(**params)
-    x, y = a.xp.zeros(a.cols, a.vector_dtype), a.xp.empty(a.rows, a.vector_dtype)
-
-    def taken(given: dict[str, Any]) -> float:
-        fmt = cls.holding(a.shape, fields(**given), **given)
-        return seconds(stored_in(a).launches(fmt.launches(x, y)))
-
-    def search() -> dict[str, Any]:
-        return one_by_one(params, choices, taken)
-
-    return fields(**search_once(cls, a, search, lambda: one_by_one(params, choices, lambda given: 0.0)))
+def check(launches: list[Launch]) -> None:
+    """Call the check that `converting_for` was given, if any, with launches that are to run."""
+    if (found := _CHECK.get()) is not None:
+        found(launches)
 
 
 @cache
-def _kernel(source: str, kernel: str) -> Any:
+def compiled(source: str, kernel: str) -> Any:
+    """A kernel of a file in kernels/ or of a format, compiled for CuPy's current device."""
     import cupy
 
     path = kernel_path(source)

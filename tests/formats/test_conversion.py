@@ -11,18 +11,17 @@ import pytest
 
 import spmvbench
 from spmvbench import formats
-from spmvbench.formats import Csr, Format, Parameter, conversion
-from spmvbench.formats.base import Call, Launch, Loop, only_kernels
+from spmvbench.formats import Csr, Format, Parameter, conversion, tuning
+from spmvbench.formats.base import Call, Launch, Loop, only_kernels, zero_fill
 from spmvbench.formats.conversion import (
     EMULATED,
     Limits,
     Tuning,
     converting_for,
     device_limits,
-    one_by_one,
     search_once,
-    tuned,
 )
+from spmvbench.formats.tuning import one_by_one, tuned
 
 A = Csr((1, 1), np.array([0, 1], np.int32), np.zeros(1, np.int32), np.ones(1))
 
@@ -70,15 +69,15 @@ def test_fields_are_those_of_the_fastest(monkeypatch):
         xp = type("OnDevice", (), {name: getattr(np, name) for name in ("zeros", "empty")})
 
     a = Elsewhere(A.shape, A.row_ptr, A.col_idx, A.values)
-    monkeypatch.setattr(conversion, "seconds", sum)
+    monkeypatch.setattr(tuning, "seconds", sum)
 
     def fields(lanes):
         return {"values": a.values, "chosen": lanes or 32}
 
     assert tuned(Clock, a, {"lanes": 0}, {"lanes": (1, 2, 4)}, fields)["chosen"] == 2
-    with converting_for(EMULATED, tuning=(tuning := Tuning())):
+    with converting_for(EMULATED, tuning=(found := Tuning())):
         assert tuned(Clock, a, {"lanes": 4}, {"lanes": (1, 2, 4)}, fields)["chosen"] == 4
-    assert not tuning.asked, "nothing is left to tune"
+    assert not found.asked, "nothing is left to tune"
 
 
 def test_conversions_of_a_case_search_once(monkeypatch):
@@ -173,3 +172,16 @@ def test_steps_that_are_no_kernels_cannot_be_run_by_a_conversion():
         only_kernels([kernel, Call("copy", print, ())])
     with pytest.raises(TypeError, match="Loop"):
         only_kernels([Loop((kernel,), np.zeros(1, np.int32), 1)])
+
+
+@pytest.mark.gpu
+@pytest.mark.timing
+def test_kernels_shorter_than_their_launch_are_told_apart():
+    """A launch from the host takes some 5 microseconds; kernels of 2 and of 4 must not look alike."""
+    import cupy
+
+    few, many = (cupy.zeros(n) for n in (1 << 10, 1 << 22))
+    launches = [zero_fill(y) for y in (few, many)]
+    short, longer = (tuning.seconds([launch]) for launch in launches)
+    assert 2e-7 < short < 4e-6 and 1.5 * short < longer < 5e-5
+    assert tuning.seconds(launches) == pytest.approx(short + longer, rel=0.5)

@@ -42,7 +42,8 @@ SOME = ("csr-scalar", "ell", "hyb", "csr5", "tile")
         ("base.py", "block: int = 256", "block: int = 128", SOME),  # per_thread's default block
         ("base.py", "FREE_SHARE = 4", "FREE_SHARE = 8", SOME),
         ("arrays.py", "INT32_MAX =", "INT32_MAX = 1 +", SOME),
-        ("conversion.py", "times: int = 3", "times: int = 4", ("ell", "hyb", "csr5", "tile")),
+        ("conversion.py", "227 * 1024", "99 * 1024", ("ell", "hyb", "csr5", "tile")),
+        ("tuning.py", "times: int = 3", "times: int = 4", ("ell", "hyb")),
         ("csr/csr5.py", 'key = "csr5"', 'key = "csr-5"', ("csr5", "tile")),
         ("coo/coo.py", "Coo(", "Ooc(", ("hyb", "tile")),
         ("tile/convert.py", "COO", "OCO", ("tile",)),
@@ -229,7 +230,7 @@ def test_a_launch_from_a_file_that_no_module_names_is_refused(own, tmp_path):
 
 def test_a_conversion_is_held_to_its_sources_too(own, monkeypatch):
     ran = []
-    monkeypatch.setattr(conversion, "_kernel", lambda source, kernel: lambda *_, **__: ran.append(source))
+    monkeypatch.setattr(conversion, "compiled", lambda source, kernel: lambda *_, **__: ran.append(source))
     with converting_for(EMULATED, lambda launches: check_sources(own[0], launches)):
         conversion.run(launch("vector.cu"))
         with pytest.raises(UsageError, match=r"from csr/csr5\.cu, which no text"):

@@ -93,7 +93,7 @@ def layout_of(a: Csr, window: int, chunks: int, sigma: int, *, packed: bool) -> 
     for width_in_bits in reversed(BITS):
         bits[span < 2**width_in_bits] = width_in_bits  # all ones are padding
     # A window begins at an aligned column. No slice may span more alone: `_chunks` halves until all chunks fit.
-    bits[xp.where(high >= 0, high - low // ALIGNED * ALIGNED + 1, 0) > window] = WIDE
+    bits[span + low % ALIGNED > window] = WIDE
     low[(bits == WIDE) | (high < 0)] = 0
     whole, rest = width // GROUP, width % GROUP
     held = 4 * (whole * (GROUP * bits // WORD) + cdiv(rest * bits, WORD))

@@ -23,9 +23,10 @@ from spmvbench.formats.arrays import (
     stable_order,
 )
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
-from spmvbench.formats.conversion import search_once, seconds
+from spmvbench.formats.conversion import search_once
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.precision import stored_in
+from spmvbench.formats.tuning import seconds
 
 WARP = constant("include/spmv.cuh", "WARP")
 NARROW = 2**16  # columns of a tile that 16 bits name

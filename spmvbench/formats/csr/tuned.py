@@ -6,9 +6,9 @@ from typing import Any
 
 from spmvbench.formats.arrays import Csr
 from spmvbench.formats.base import Parameter, register
-from spmvbench.formats.conversion import tuned
 from spmvbench.formats.csr.csr import LANES, CsrByLanes
 from spmvbench.formats.csr.rules import lanes_that_hold
+from spmvbench.formats.tuning import tuned
 
 BLOCKS = (64, 128, 256, 512)
 

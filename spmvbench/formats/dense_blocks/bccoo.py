@@ -8,10 +8,11 @@ import numpy as np
 
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, nonzero_mask, offsets, round_up
 from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, in_part, per_thread, register
-from spmvbench.formats.conversion import Run, runner, search_once, seconds
+from spmvbench.formats.conversion import Run, runner, search_once
 from spmvbench.formats.dense_blocks.blocks import MarkedTiles, Shape, SortedTiles, best_shape, shapes, tiles_of
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.precision import stored_in
+from spmvbench.formats.tuning import seconds
 
 NO_SHORT_COLUMN = constant("dense_blocks/bccoo.cu", "NO_SHORT_COLUMN")
 FULL_COLUMN = constant("include/bccoo.cuh", "FULL_COLUMN")

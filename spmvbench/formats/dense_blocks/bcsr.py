@@ -11,10 +11,10 @@ import numpy as np
 from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype
 from spmvbench.formats.base import Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
-from spmvbench.formats.conversion import FASTEST, tuned
 from spmvbench.formats.dense_blocks.block_sell import block_sell_launch
 from spmvbench.formats.dense_blocks.blocks import Shape, shapes
 from spmvbench.formats.dense_blocks.tiled import Cut, Sliced, Tiled
+from spmvbench.formats.tuning import FASTEST, tuned
 
 SMALL = (2, 3, 4)  # sides of the squares that are chosen from by their bytes
 LOADS = (1, 2, 3, 4, 6, 9, 12)  # tiles of a thread in flight

@@ -9,8 +9,8 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, offsets
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
-from spmvbench.formats.conversion import tuned
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
+from spmvbench.formats.tuning import tuned
 
 LANES = (1, 2, 4, 8, 16, 32)
 THRESHOLDS = (4, 6, 8, 16, 32, 64)  # that the authors try for every matrix

@@ -9,9 +9,10 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, offsets
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, register
-from spmvbench.formats.conversion import Run, runner, tuned
+from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.ellpack.sell import Layout, SlicedEll
 from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices
+from spmvbench.formats.tuning import tuned
 
 POWERS = (1, 2, 4, 8, 16, 32)
 SORTING_WINDOW = "rows of a window that is sorted by length, longest first; 1: no sorting, 0: all rows"

@@ -9,10 +9,10 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype, nonzero_mask
 from spmvbench.formats.base import Launch, Parameter, Skip, ctype, per_thread, register
-from spmvbench.formats.conversion import FASTEST, tuned
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.lane_packing.packed import Packed, unpacked
 from spmvbench.formats.lane_packing.tiles import Lanes, LaneTiles, longest_of, target
+from spmvbench.formats.tuning import FASTEST, tuned
 
 BLOCKS = "lane_packing/block_tiles.cu"
 UNROLL, BLOCK = (1, 2, 4, 8), (64, 128, 256)

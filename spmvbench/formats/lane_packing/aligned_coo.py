@@ -20,9 +20,9 @@ from spmvbench.formats.arrays import (
     offsets,
 )
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
-from spmvbench.formats.conversion import tuned
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.tuning import tuned
 
 # Row of a thread without entries. A row with the sign bit set is shared by several threads.
 NO_ROW = constant("lane_packing/aligned_coo.cu", "NO_ROW")
