@@ -28,7 +28,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -79,6 +80,13 @@ class _Layout:
     @cached_property
     def schema(self) -> pa.Schema:
         return arrow_schema(self.columns)
+
+
+class Part(NamedTuple):
+    """A file with one row that is not merged yet, and the row."""
+
+    path: Path
+    table: pa.Table
 
 
 _CASES = _Layout(ROWS, PARTS, "case_id", COLUMNS)
@@ -247,20 +255,25 @@ def described(run_folder: Path) -> set[str]:
     return set(_valid(run_folder, _DESCRIPTIONS)[0]["matrix_sha256"].to_pylist())
 
 
-def append(run_folder: Path, row: dict[str, Any]) -> None:
-    """Write one row atomically. It replaces an earlier part of the same case."""
-    _append(run_folder, _CASES, row)
+def append(run_folder: Path, row: dict[str, Any]) -> Part:
+    """Write one row atomically. It replaces an earlier part of the same case. Returns what `compact` may be given."""
+    return _append(run_folder, _CASES, row)
 
 
-def describe(run_folder: Path, description: dict[str, Any]) -> None:
+def describe(run_folder: Path, description: dict[str, Any]) -> Part:
     """Write the description of one matrix, as `append`."""
-    _append(run_folder, _DESCRIPTIONS, description)
+    return _append(run_folder, _DESCRIPTIONS, description)
 
 
-def compact(run_folder: Path) -> None:
-    """Merge the parts into their files. If killed at any moment, no row is lost and none counts twice."""
+def compact(run_folder: Path, written: Iterable[Part] = ()) -> None:
+    """Merge the parts into their files. If killed at any moment, no row is lost and none counts twice.
+
+    written: parts that the caller has written under its lock, the newest last; they are not read again, which takes
+    longer than all else.
+    """
+    known = {part.path: part.table for part in written}
     for layout in (_DESCRIPTIONS, _CASES):
-        table, merged = _read(run_folder, layout)
+        table, merged = _read(run_folder, layout, known)
         if merged:
             _write(table, run_folder / layout.merged, durable=True)
             for part in merged:
@@ -505,16 +518,18 @@ def size(run_folder: Path) -> int:
     return sum(status.st_size for status in statuses if stat.S_ISREG(status.st_mode))
 
 
-def _append(run_folder: Path, layout: _Layout, row: dict[str, Any]) -> None:
+def _append(run_folder: Path, layout: _Layout, row: dict[str, Any]) -> Part:
     path = run_folder / layout.parts / f"{row[layout.key]}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write_rows(path, layout, [row])
+    return Part(path, _write_rows(path, layout, [row]))
 
 
-def _write_rows(path: Path, layout: _Layout, rows: list[dict[str, Any]], *, durable: bool = False) -> None:
+def _write_rows(path: Path, layout: _Layout, rows: list[dict[str, Any]], *, durable: bool = False) -> pa.Table:
     import pyarrow as pa
 
-    _write(pa.Table.from_pylist(rows, schema=layout.schema), path, durable=durable)
+    table = pa.Table.from_pylist(rows, schema=layout.schema)
+    _write(table, path, durable=durable)
+    return table
 
 
 def _write(table: pa.Table, path: Path, *, durable: bool = False) -> None:
@@ -532,9 +547,12 @@ def _write(table: pa.Table, path: Path, *, durable: bool = False) -> None:
         temporary.replace(path)
 
 
-def _read(run_folder: Path, layout: _Layout) -> tuple[pa.Table, list[Path]]:
+def _read(
+    run_folder: Path, layout: _Layout, known: Mapping[Path, pa.Table] = MappingProxyType({})
+) -> tuple[pa.Table, list[Path]]:
     """The newest row of each key, in the order of writing, and the parts that could be read.
 
+    known: the tables of parts that need not be read.
     If another process compacts meanwhile, all files are read again: a part that it removed may be in none of them.
     """
     import pyarrow as pa
@@ -554,7 +572,7 @@ def _read(run_folder: Path, layout: _Layout) -> tuple[pa.Table, list[Path]]:
             ) from None
         for part in sorted((run_folder / layout.parts).glob("*.parquet")):
             try:
-                tables.append(_table(part, layout))
+                tables.append(known[part] if part in known else _table(part, layout))
                 parts.append(part)
             except FileNotFoundError:  # merged after the folder was listed
                 continue

@@ -65,7 +65,7 @@ class Writer:
     sequence: int = field(init=False)
     described: set[str] = field(init=False)
     rows: int = 0
-    parts: int = 0
+    parts: list[store.Part] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.described, self.sequence = store.described(self.folder), store.next_sequence(self.folder)
@@ -75,10 +75,8 @@ class Writer:
         row |= {"run_id": self.folder.name}
         self._keep(store.append, row)
         self.rows += 1
-        self.parts += 1
-        if self.parts >= PARTS_BEFORE_COMPACTION:
-            store.compact(self.folder)
-            self.parts = 0
+        if len(self.parts) >= PARTS_BEFORE_COMPACTION:
+            self.compact()
         self.watcher.on_row(row)
         return not self.watcher.stopping()
 
@@ -88,9 +86,14 @@ class Writer:
             self._keep(store.describe, fitted(blank_row(MATRIX_COLUMNS) | about, MATRIX_COLUMNS)[0])
             self.described.add(about["matrix_sha256"])
 
-    def _keep(self, put: Callable[[Path, dict[str, Any]], None], row: dict[str, Any]) -> None:
+    def compact(self) -> None:
+        """Merge all rows and descriptions on disk into their files."""
+        store.compact(self.folder, self.parts)
+        self.parts.clear()
+
+    def _keep(self, put: Callable[[Path, dict[str, Any]], store.Part], row: dict[str, Any]) -> None:
         self.check_folder()
-        put(self.folder, row | {"sequence": self.sequence})
+        self.parts.append(put(self.folder, row | {"sequence": self.sequence}))
         self.sequence += 1
 
 
@@ -188,7 +191,7 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
             check_folder()
             if driver.facts:
                 metadata.add(ended=store.now(), rows=writer.rows, seconds=dict(driver.seconds))
-    store.compact(folder)
+        writer.compact()
     return not left
 
 

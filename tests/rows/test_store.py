@@ -126,6 +126,22 @@ def test_a_reader_misses_no_row_while_another_process_compacts(folder, monkeypat
     assert store.load(folder)["case_id"].tolist() == ["a", "b", "c"]
 
 
+def test_parts_that_the_caller_has_written_are_merged_without_reading_them(folder, monkeypatch):
+    store.append(folder, row("a", sequence=1))  # of an earlier process
+    written = [store.append(folder, row(case, sequence=2 + at, reason=case)) for at, case in enumerate("bcb")]
+    written.append(store.describe(folder, about("m", sequence=9)))
+    written.append(store.append(folder, row("gone", sequence=10)))
+    written[-1].path.unlink()
+    read, seen = store._table, []
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_table", lambda path, layout: (seen.append(path.stem), read(path, layout))[1])
+        store.compact(folder, written)
+    assert "a" in seen and not {"b", "c", "m"} & set(seen)
+    assert store.load(folder)[["case_id", "sequence"]].to_numpy().tolist() == [["a", 1], ["c", 3], ["b", 4]]
+    assert store.matrices(folder)["matrix_sha256"].tolist() == ["m"]
+    assert not list(folder.glob("*parts/*"))
+
+
 def test_a_kill_between_merging_and_removing_parts_doubles_nothing(folder, monkeypatch):
     for case in "abc":
         store.append(folder, row(case))

@@ -291,7 +291,7 @@ def measure(
                         seconds[stage] += spent
                 wall = time.monotonic() - began
                 metadata.add(ended=now(), rows=writer.rows, seconds=dict(seconds), wall=wall, workers=worker_records)
-    store.compact(folder)
+        writer.compact()
     return done
 
 
