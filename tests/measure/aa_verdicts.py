@@ -82,9 +82,12 @@ def compared(runs: Sequence[Path]) -> pd.DataFrame:
             zip(itertools.pairwise(tables), map(set.union, cards, cards[1:]), strict=True)
         )
     ]
-    return (
-        pd.concat(pairs, ignore_index=True) if pairs else pd.DataFrame(columns=[*CASE, "verdict", "ratio", "one_card"])
-    )
+    return joined([pd.DataFrame(columns=[*CASE, "verdict", "ratio", "one_card"]), *pairs])
+
+
+def joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """All rows; of tables without rows only the columns, if all are: their columns have no type."""
+    return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
 
 
 def spreads(table: pd.DataFrame) -> list[str]:
@@ -108,7 +111,7 @@ def over_cards(folders: Sequence[Path]) -> pd.DataFrame:
     """The verdicts of `compare` in the folders of several cards, and between the runs of one and of the next."""
     runs = [sorted(path.parent for path in folder.glob(f"aa-*/{store.ROWS}")) for folder in folders]
     between = [pair for each, other in itertools.pairwise(runs) for pair in zip(each, other, strict=False)]
-    return pd.concat([compared(pair) for pair in (*runs, *between)], ignore_index=True)
+    return joined([compared(pair) for pair in (*runs, *between)])
 
 
 def rest(cases: Sequence[Case], judged: pd.DataFrame) -> list[Case]:
@@ -163,7 +166,7 @@ def main(
         table.to_csv(out / "compare.csv", index=False, float_format="%.6g")
         lines = [told("compare", table), *spreads(table)]
         if pairs_of := [pd.read_csv(file) for folder in folders if (file := folder / "against.csv").exists()]:
-            judged = pd.concat(pairs_of, ignore_index=True)
+            judged = joined(pairs_of)
             judged.to_csv(out / "against.csv", index=False, float_format="%.6g")
             lines.append(told("run --against", judged))
         click.echo("\n".join(lines))
@@ -190,7 +193,7 @@ def main(
     while cases and len(judged) < wanted and time.monotonic() < until:
         few = rest(cases, judged)
         new = verdicts(measured(HERE, plan.grouped(few), pairs, 1, 0.0, until, out / "worker.log", device))
-        judged = pd.concat([part for part in (judged, new) if len(part)] or [judged], ignore_index=True)
+        judged = joined([judged, new])
         judged.to_csv(against, index=False, float_format="%.6g")
         had = set(new[CASE].itertuples(index=False, name=None))
         cases = [case for case in cases if case not in few or (case.matrix.id, case.label) in had]

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from spmvbench.paths import configs
 from spmvbench.rows import store
-from tests.measure.aa_verdicts import compared, interval, main, rest, spreads, told
+from tests.measure.aa_verdicts import compared, interval, joined, main, rest, spreads, told
 from tests.reports.conftest import generated_rows
 
 IDENTICAL = configs().parent / "docs" / "pairs" / "identical.csv"
@@ -87,3 +87,10 @@ def test_verdicts_of_two_cards_are_counted_together(tmp_path):
     assert "compare: no verdict" in said
     assert "run --against: 10 verdicts on 1 cases: 5 slower" in said
     assert len(pd.read_csv(tmp_path / "both" / "against.csv")) == 10
+
+
+def test_columns_keep_their_types_beside_tables_without_rows():
+    ratios = pd.DataFrame({"ratio": [1.0, 1.5]})
+    empty = pd.DataFrame(columns=["ratio"])
+    assert joined([empty, ratios, empty])["ratio"].quantile(0.5) == 1.25
+    assert list(joined([empty, empty]).columns) == ["ratio"]
