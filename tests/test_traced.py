@@ -139,7 +139,7 @@ def test_every_published_run_is_listed_with_its_date():
     known = {run: store.environment(PUBLISHED / run)["sessions"] for run in RUNS}
     assert listed == {run: min(session["started"] for session in known[run])[:10] for run in RUNS}
     old = {run for run in RUNS if min(session["started"] for session in known[run]) < "2026-11-22T16:00"}
-    (said_of,) = re.findall(r"([^.]*) are\s+from before rounds began with an empty L2", read("docs/results.md"))
+    (said_of,) = re.findall(r"([^.]*) is\s+from before rounds began with an empty L2", read("docs/results.md"))
     assert set(re.findall(r"`([\w-]+)`", said_of)) == old
 
 
@@ -332,18 +332,18 @@ class TestIrregularAccess:
         assert said(self.page, pattern) == list(counts)
         of_best = found.div(found.max(axis=1), axis=0)[large]
         speed = of_best.loc[:, of_best.notna().all()].apply(mean).sort_values(ascending=False)
-        assert list(speed.index[:2]) == ["sell-c-sigma", "irregular"]
-        pattern = r"above a million entries it has ([\d.]+); .{,60}sell-c-sigma \(([\d.]+)\) has more"
-        assert said(self.page, pattern) == [round(speed["irregular"], 2), round(speed["sell-c-sigma"], 2)]
+        assert list(speed.index[:3]) == ["sell-c-sigma", "ell-warp-k2", "irregular"]
+        pattern = r"above a million entries it has ([\d.]+); .{,60}sell-c-sigma \(([\d.]+)\) and ell-warp-k2 \(([\d.]+)\) have more"
+        assert said(self.page, pattern) == list(speed[["irregular", "sell-c-sigma", "ell-warp-k2"]].round(2))
 
     def test_mean_slowdowns(self):
         for run, place, first, pattern in (
             (
                 "h200-applications",
-                9,
-                "block-sell",
-                r"of `irregular` is ([\d.]+), the ninth of (\d+) labels; that of block-sell, the first, is ([\d.]+\d)\."
-                r" `irregular` has ([\d.]+) of the speed of the best of all, block-sell ([\d.]+\d)",
+                10,
+                "ell-warp-k2",
+                r"of `irregular` is ([\d.]+), the tenth of (\d+) labels; that of ell-warp-k2, the first, is ([\d.]+\d)\."
+                r" `irregular` has ([\d.]+) of the speed of the best of all, ell-warp-k2 ([\d.]+\d)",
             ),
             (
                 "h200-real",
@@ -554,7 +554,12 @@ class TestSpeed:
         best = rows.loc[rows.groupby(["group", "name"])["t_median"].idxmin()]
         assert said(self.page, r"read and write (\d+) GB/s in the median") == [round(best["gbps"].median())]
         several = best[best["launches"] > 1]
-        assert len(several) == 2 and several["row_len_max"].min() > 256
+        assert several["row_len_max"].min() > 256
+        of = ["group", "name"]
+        lost = rows[rows["launches"] == 1].groupby(of)["t_median"].min() / best.set_index(of)["t_median"] - 1
+        known = [len(several), (best["row_len_max"] > 256).sum(), 100 * lost[lost > 0].min(), 100 * lost.max()]
+        pattern = r"two launches are the fastest on (\d+) of (\d+) matrices, by (\d+) to (\d+) %"
+        assert (several["launches"] == 2).all() and said(self.page, pattern) == [round(value) for value in known]
         largest = (12 * rows["nnz"] + 4 * rows["rows"]).max() / 1e6
         assert said(self.page, r"largest of these matrices takes (\d+) MB in CSR") == [round(largest)]
 
@@ -581,7 +586,7 @@ class TestSpeed:
             first(run) for run in ("h200-stand-ins", "h200-long-rows", "h200-applications")
         ]
         assert said(self.page, r"in h200-stand-ins it is ([\d.]+) s\.") == [first("h200-stand-ins", "process_started")]
-        begun, _, rest = store.environment(PUBLISHED / "h200-headline")["sessions"]
+        begun, _, rest, *_ = store.environment(PUBLISHED / "h200-headline")["sessions"]
         pattern = r"(\d),(\d+) cases in (\d+) s on four H200s with nothing compiled, ([\d.]+) in"
         assert said(self.page, pattern) == rate(begun)
         assert said(self.page, r"were (\d),(\d+) cases more in (\d+) s, ([\d.]+) in") == rate(rest)
@@ -593,8 +598,7 @@ class TestSpeed:
         tuned = rows.loc[rows["label"] == "tile-composite", "t_case"].sum()
         made = seconds["converting on the device"], seconds["converting the integer matrix"], timing, tuned
         assert said(self.page, pattern) == [round(each) for each in made]
-        applications, again = store.environment(PUBLISHED / "h200-applications")["sessions"]
-        assert again["rows"] < 20
+        applications = store.environment(PUBLISHED / "h200-applications")["sessions"][0]
         pattern = r"(\d),(\d+) cases in (\d+) s on four H200s, ([\d.]+) in"
         assert said(self.page, pattern) == rate(applications)
         busy = sum(worker["busy"] for worker in applications["workers"])
