@@ -182,9 +182,9 @@ def test_a_run_ends_with_a_table_and_continues_for_nothing(run, tmp_path):
 def test_rows_that_went_away_while_the_run_went_on_are_missed(run, tmp_path, monkeypatch):
     compact = store.compact
 
-    def lose_one(folder):
+    def lose_one(folder, written=()):
         next((folder / "parts").iterdir()).unlink()
-        compact(folder)
+        compact(folder, written)
 
     monkeypatch.setattr(store, "compact", lose_one)
     args = ["tridiag:9", "--formats", "csr-scalar,ell", "--run", "r", "--budget", "0.001"]
