@@ -14,14 +14,14 @@ from spmvbench.formats.arrays import Array, Csr, nonzero_mask
 from spmvbench.formats.base import FREE_SHARE, Format, Parameter, Skip, Step, register
 from spmvbench.formats.cache_blocking.irregular import Irregular
 from spmvbench.formats.conversion import converting_for, device_limits
-from spmvbench.formats.csr.csr import CsrLanes, CsrScalar
-from spmvbench.formats.csr.csr5 import Csr5
+from spmvbench.formats.csr.aligned import CsrBb
+from spmvbench.formats.csr.csr import CsrLanes, CsrScalar, CsrVector
 from spmvbench.formats.csr.merge import MergeCsr
-from spmvbench.formats.csr.rules import CsrElZein, CsrJsr, CsrRg, CsrWang
+from spmvbench.formats.csr.rules import CsrElZein, CsrGuoWang, CsrJsr, CsrRg, CsrWang
 from spmvbench.formats.dense_blocks.bcsr import Bsr
 from spmvbench.formats.dia.dia import Dia, Hdi
-from spmvbench.formats.ellpack.ellpack import EllPsblas, SellCusparse, SellP, SlicedEllRT, WarpedEll
-from spmvbench.formats.ellpack.sell_local import SellLocal
+from spmvbench.formats.ellpack.ellpack import EllPsblas, SlicedEllRT, WarpedEll
+from spmvbench.formats.ellpack.petsc import SellPetsc
 from spmvbench.formats.hybrid.diagonals import Hdc
 from spmvbench.formats.load_balanced.flat import CsrLineEnhance
 from spmvbench.formats.load_balanced.hola import Hola
@@ -32,14 +32,16 @@ MODEL = "h200"
 CANDIDATES: tuple[type[Format], ...] = (
     Bsr,
     CooLoadBalance,
-    Csr5,
+    CsrBb,
     CsrElZein,
     CsrEntryTiles,
+    CsrGuoWang,
     CsrJsr,
     CsrLanes,
     CsrLineEnhance,
     CsrRg,
     CsrScalar,
+    CsrVector,
     CsrWang,
     Dia,
     EllPsblas,
@@ -48,9 +50,7 @@ CANDIDATES: tuple[type[Format], ...] = (
     Hola,
     Irregular,
     MergeCsr,
-    SellCusparse,
-    SellLocal,
-    SellP,
+    SellPetsc,
     SlicedEllRT,
     WarpedEll,
 )
