@@ -1001,7 +1001,7 @@ def test_false_alarms_of_compare_are_those_of_the_pairs():
     pattern = r"The other (\d+) verdicts are of `csr-am`, `csr-gg` and `sell`, .{,50} and (\d+) of them"
     assert said(page, pattern) == [(~same).sum(), (alarms & ~same).sum()]
     assert set(found.loc[~same, "label"]) == {"csr-am", "csr-gg", "sell"}
-    pattern = r"\| (\d+) cases: (\d+) % in the median, (\d+) % at the 95th percentile \|"
+    pattern = r"\| (\d+) cases: (\d+) % in the median, (\d+) % at the 95th percentile, before"
     assert said(page, pattern) == [round(value) for value in ((~same).sum(), *off[~same].quantile([0.5, 0.95]))]
 
 
@@ -1051,6 +1051,33 @@ def test_verdicts_of_ab_comparisons_are_those_of_the_pairs():
         page, r"half of the intervals are narrower than 1 -\+ ([\d.]+), and 95 % are narrower than 1 -\+ ([\d.]+\d)"
     )
     assert all(0 <= bound - width < 2e-4 for bound, width in zip(told, widths, strict=True))
+
+
+def test_false_alarms_of_ab_comparisons_are_those_of_the_pairs():
+    page, pairs = "docs/measuring.md", ROOT / "docs" / "pairs"
+    cards = {name: pd.read_csv(pairs / f"{name}.csv") for name in ("against", "h200-against", "h100-against")}
+    found = pd.concat(cards.values())
+    alarms = found["verdict"].isin(["slower", "faster"])
+    pattern = r"gave (\d+) verdicts on identical builds, (\d+) on five H200s and (\d+) on two H100s: (\d+) .the same."
+    h100 = len(cards["h100-against"])
+    same, undecided = ((found["verdict"] == verdict).sum() for verdict in ("same", "undecided"))
+    assert said(page, pattern) == [len(found), len(found) - h100, h100, same]
+    (alarm,) = found[alarms].itertuples()
+    assert (alarm.label, alarm.matrix) == ("csr-gg", "synthetic/fem:20:3") and alarm.repeat == 0
+    low, high = interval(1, len(found))
+    pattern = r"(\d+) undecided, and one false alarm, ([\d.]+) %, with 95 % confidence ([\d.]+) to ([\d.]+) %"
+    assert said(page, pattern) == [undecided, *(round(100 * share, 2) for share in (1 / len(found), low, high))]
+    pattern = r"differ\s+from 1 by ([\d.]+) % in the median, ([\d.]+) % .{,25} and ([\d.]+) % at the 99th \(\[against"
+    off = 100 * (found["ratio"] - 1).abs()
+    assert said(page, pattern) == [round(value, 2) for value in off.quantile([0.5, 0.95, 0.99])]
+    pattern = r"one false alarm in \[(\d+) verdicts\].{,80}: at most ([\d.]+) % are false"
+    assert said(page, pattern) == [len(found), round(100 * high, 2)]
+    tuned = pd.read_csv(pairs / "h100-tuned.csv")
+    other = tuned["other_program"]
+    assert tuned["label"].nunique() == 5 and set(tuned.loc[other, "label"]) == {"csr-am", "ellr-t"}
+    most = round(100 * (tuned.loc[other, "ratio"] - 1).abs().max(), 1)
+    pattern = r"an H100, (\d+) of (\d+) cases ran the\s+program .{,90} differ by at most ([\d.]+) %"
+    assert said(page, pattern) == [(~other).sum(), len(tuned), most]
 
 
 def texts(svg):

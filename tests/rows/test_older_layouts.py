@@ -94,7 +94,7 @@ def test_metadata_of_older_runs_is_renamed(older):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["h200-first", "h200-suitesparse"])
+@pytest.mark.parametrize("name", ["h200-first", "h200-scaling"])
 def test_a_published_run_equals_itself(name, tmp_path):
     """Comparing a run with its copy in today's layout shows no difference."""
     before = store.load(PUBLISHED / name)
