@@ -36,6 +36,7 @@ TRIED = "model, the best few measured"  # `advise --measure`
 HALVED = "model of half the families"
 RANDOM = "model, random split"
 FALLBACK = "the fallback"
+VENDOR = "always cuSPARSE"
 ADVISED = "the fallback outside of the range, else the model"  # `advise`
 PARTS = 10  # of a random split
 WITHIN = "the best of the model's formats"  # knows all times: its regret is that of the portfolio alone
@@ -360,7 +361,7 @@ def _rivals(rest: Table, out: Table, seen: np.ndarray, unseen: np.ndarray, spmvs
     tree = DecisionTreeRegressor(max_depth=4, min_samples_leaf=2, random_state=0)
     tree.fit(seen, slowdowns)
     predicted = pd.DataFrame(tree.predict(unseen), out.spmv.index, list(slowdowns))
-    always = {"always cuSPARSE": rest.vendor, "always the best single format": slowdowns.mean().idxmin()}
+    always = {VENDOR: rest.vendor, "always the best single format": slowdowns.mean().idxmin()}
     return {name: pd.Series(label, out.spmv.index) for name, label in always.items()} | {
         "tree of depth 4": predicted.where(out.spmv[list(slowdowns)].notna()).idxmin(axis=1)
     }
