@@ -103,8 +103,8 @@ per cent: geometric mean / 95th percentile / worst, by the number of SpMVs.
   fastest of them.
 - "The best of the model's formats" knows all times of the {len(known.labels)} formats in the model.
 - "The fallback" is taken for matrices that leave the
-  [range of the training](#matrices-smaller-than-all-of-the-training): `{about["fallback"]}`, or cuSPARSE's format if
-  that is predicted to take less time, conversion included. The line after it is what `advise` says.
+  [range of the training](#matrices-smaller-than-all-of-the-training): the one of {_fallbacks(known)}
+  that is predicted to take the least time, conversion included. The line after it is what `advise` says.
 - "Always the best single format" is the format with the least regret on the other families, for each number of SpMVs.
 - "Tree of depth 4" sees the same [features](glossary.md#feature) as the model.
 - "Model of half the families" was trained on half of the other families, drawn at random.
@@ -340,6 +340,12 @@ number of SpMVs, on {counts[there]} matrices of [{there}](../results/published/{
 H200 the same choices have {least:.1f} to {most:.1f} % on {counts[here]} matrices of
 [{here}](../results/published/{here}). Among the best are formats that store fewer values than the
 matrix has, which the model does not know."""
+
+
+def _fallbacks(known: Model) -> str:
+    """The labels of the fallbacks as an enumeration."""
+    *others, last = (f"`{label}`" for label in known.about["fallbacks"])
+    return f"{', '.join(others)} and {last}"
 
 
 def _slower(choices: pd.DataFrame) -> str:

@@ -91,9 +91,9 @@ class Auto(Format):
 
     The model of `spmvbench advise` predicts the times from features of the matrix and the bytes of each format, on the
     device that converts, or on the host for a small matrix; nothing is timed. A matrix unlike all of the training is
-    stored as `irregular`, unless that is predicted to take longer than cuSPARSE's CSR. One without entries, or with
-    more than 2^27 rows and columns, is stored as `csr-lanes`. A format that the memory cannot hold is no candidate, nor
-    is a vendor's, nor one whose footprint takes as long to compute as its conversion.
+    stored in one of the model's fallbacks, unless they are predicted to take longer than cuSPARSE's CSR. One without
+    entries, or with more than 2^27 rows and columns, is stored as `csr-lanes`. A format that the memory cannot hold is
+    no candidate, nor is a vendor's, nor one whose footprint takes as long to compute as its conversion.
     """
 
     key = "auto"
@@ -116,7 +116,7 @@ class Auto(Format):
             ranked = sorted((e for e in known.expected.values() if e.label in by_label), key=lambda e: e.total)
             (vendor,) = (e.total for e in known.expected.values() if e.label == _model().about["vendor"])
             if _model().out_of_range(known.columns):
-                ranked.sort(key=lambda e: e.label != Irregular.key or e.total > vendor)
+                ranked.sort(key=lambda e: e.label not in _model().about["fallbacks"] or e.total > vendor)
             sizes = dict(zip(_model().labels, known.footprints, strict=True))
             yield from (by_label[e.label] for e in ranked if sizes[e.label] <= limit)
         yield CsrLanes

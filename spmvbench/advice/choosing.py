@@ -70,14 +70,15 @@ def advise(a: Csr, model: Model, spmvs: float, max_bytes: float | None = None) -
     """Advice on a canonical CSR matrix on the host, for its type of values: all formats of the model that can hold it.
 
     max_bytes: the largest footprint; without it, the share of the memory of the model's GPU that a format may take. The
-    fallback is cuSPARSE's format if that is predicted to take less time than the model's fallback. Raises
-    SpmvbenchError if no format fits.
+    fallback is that of the model's fallbacks, cuSPARSE's format among them, that is predicted to take the least time.
+    Raises SpmvbenchError if no format fits.
     """
     if max_bytes is None:
         max_bytes = model.about.get("memory_bytes", np.inf) / FREE_SHARE
     formats.keys()  # imports every format, which must not count as time for this matrix
     known = predicted(a, model, spmvs)
-    vendor, fallback = (model.labels.index(model.about[name]) for name in ("vendor", "fallback"))
+    vendor = model.labels.index(model.about["vendor"])
+    fallbacks = [model.labels.index(label) for label in model.about["fallbacks"]]
     found = {k: e for k, e in known.expected.items() if known.footprints[k] <= max_bytes}
     if not found:
         smallest = byte_text(float(np.nanmin(known.footprints)))
@@ -89,7 +90,7 @@ def advise(a: Csr, model: Model, spmvs: float, max_bytes: float | None = None) -
         known.expected[vendor],
         _reasons(model, known, spmvs, (order[0], rival)),
         [features.words(name, known.columns) for name in model.out_of_range(known.columns)],
-        min((found[k] for k in (fallback, vendor) if k in found), key=lambda e: e.total, default=found[order[0]]),
+        min((found[k] for k in fallbacks if k in found), key=lambda e: e.total, default=found[order[0]]),
         _regret(model, spmvs, a.nnz),
         (*known.seconds, _host_spmv(a)),
     )

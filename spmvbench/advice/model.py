@@ -21,7 +21,7 @@ from spmvbench.advice import features
 from spmvbench.advice.features import LARGE as LARGE
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
-VERSION = 4
+VERSION = 5
 LAUNCHES, ENTRY = 3e-4, 5e-11  # seconds, of a conversion and of each of its entries: the unit of conversion times
 CAUTION = 0.5  # standard deviations of the trees that a prediction exceeds their mean by: of equals, the surer wins
 # Share of a feature's range in the training that a matrix may leave it by. Of ten matrices that left it by more than a

@@ -39,13 +39,13 @@ def test_the_fallback_is_never_predicted_slower_than_cusparse(shipped, spec, spm
     assert advice.fallback.total <= advice.vendor.total
     assert advice.choice.total <= advice.vendor.total
     assert advice.choice in advice.ranked
-    assert advice.fallback.label in (shipped.about["fallback"], shipped.about["vendor"])
+    assert advice.fallback.label in shipped.about["fallbacks"]
 
 
 def test_conversion_decides_on_the_fallback(shipped):
     a = Csr.of(generate("poisson2d:32"))
     once, often = (choosing.advise(a, shipped, n).fallback.label for n in (1, 1e6))
-    assert (once, often) == (shipped.about["vendor"], shipped.about["fallback"])
+    assert once != often and {once, often} <= set(shipped.about["fallbacks"])
 
 
 def test_no_format_exceeds_the_memory(shipped):
