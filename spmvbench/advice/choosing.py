@@ -78,7 +78,6 @@ def advise(a: Csr, model: Model, spmvs: float, max_bytes: float | None = None) -
     formats.keys()  # imports every format, which must not count as time for this matrix
     known = predicted(a, model, spmvs)
     vendor = model.labels.index(model.about["vendor"])
-    fallbacks = [model.labels.index(label) for label in model.about["fallbacks"]]
     found = {k: e for k, e in known.expected.items() if known.footprints[k] <= max_bytes}
     if not found:
         smallest = byte_text(float(np.nanmin(known.footprints)))
@@ -90,7 +89,7 @@ def advise(a: Csr, model: Model, spmvs: float, max_bytes: float | None = None) -
         known.expected[vendor],
         _reasons(model, known, spmvs, (order[0], rival)),
         [features.words(name, known.columns) for name in model.out_of_range(known.columns)],
-        min((found[k] for k in fallbacks if k in found), key=lambda e: e.total, default=found[order[0]]),
+        next((found[k] for k in order if found[k].label in model.about["fallbacks"]), found[order[0]]),
         _regret(model, spmvs, a.nnz),
         (*known.seconds, _host_spmv(a)),
     )

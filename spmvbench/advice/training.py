@@ -431,12 +431,12 @@ def fallbacks(known: Table, labels: Sequence[str]) -> list[str]:
     """The vendor's format, and for each of SPMVS the format of the portfolio with the smallest 95th percentile of the
     slowdown over the matrices.
     """
-    found = {known.vendor: None}
-    for n in SPMVS:
-        total = known.total(n)
+
+    def safest(total: pd.DataFrame) -> str:
         slowdowns = total[list(labels)].div(total.min(axis=1), axis=0).fillna(WORST)
-        found[str(slowdowns.quantile(0.95).idxmin())] = None
-    return list(found)
+        return str(slowdowns.quantile(0.95).idxmin())
+
+    return list(dict.fromkeys([known.vendor, *(safest(known.total(n)) for n in SPMVS)]))
 
 
 def of_one_run(rows: pd.DataFrame) -> pd.DataFrame:

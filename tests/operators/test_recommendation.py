@@ -45,7 +45,7 @@ def test_the_fallback_is_never_predicted_slower_than_cusparse(shipped, spec, spm
 def test_conversion_decides_on_the_fallback(shipped):
     a = Csr.of(generate("poisson2d:32"))
     once, often = (choosing.advise(a, shipped, n).fallback.label for n in (1, 1e6))
-    assert once != often and {once, often} <= set(shipped.about["fallbacks"])
+    assert (once, often) == ("hola", "irregular") and {once, often} <= set(shipped.about["fallbacks"])
 
 
 def test_no_format_exceeds_the_memory(shipped):
