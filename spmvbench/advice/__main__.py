@@ -141,7 +141,6 @@ The aims in the geometric mean and at the 95th percentile are missed at most num
 - The worst cases are single matrices, in the tables below: a model without their family does not see what is best.
 - For one and ten SpMVs the fallback loses where the model would not: it is for matrices outside of the training's
   range, and their number is too small to say more.
-- Eight real matrices were measured before the formats since the survey were added, and have rows of fewer formats.
 - Formats that store fewer values than the matrix has, and the authors' kernels, are not among the formats: no feature
   tells whether values repeat.
 
