@@ -68,12 +68,19 @@ def compresses_values(fmt: Format, a: Csr) -> bool:
     return fmt.keeps_values and stored < a.nnz and stored < int(nonzero_mask(a.values).sum())
 
 
-def bytes_read(fmt: Format, found: Mapping[str, int]) -> int:
-    """`fmt.bytes_read`, for a format of the footprint `found`.
+def bytes_read(fmt: Format, found: Mapping[str, int], launches: Iterable[Step]) -> int:
+    """Bytes of the footprint `found` that the launches read at least: `fmt.bytes_read`, without arrays that no launch
+    takes. A transposed product, for example, may need fewer arrays than y = A x.
 
-    Raises ValueError if it is more than that, or nothing although there is something to read.
+    Raises ValueError if `fmt.bytes_read` is more than the footprint, or nothing although there is something to read.
     """
     total, claimed = sum(found.values()), fmt.bytes_read
     if not min(total, 1) <= claimed <= total:
         raise ValueError(f"{fmt.key} says that a product reads {claimed:,} bytes, of a footprint of {total:,}")
-    return claimed
+    args = [arg for step in single_steps(launches) for arg in flat(step.args)]
+    known, unread = [span(arg) for arg in args if isinstance(arg, array_module(arg).ndarray)], 0
+    for array in fmt.arrays().values():
+        added = outside(span(array), known)
+        known += added
+        unread += sum(end - begin for begin, end in added)
+    return min(claimed, total - unread)

@@ -487,7 +487,7 @@ def bind(context: Context, task: Task, converted: Converted, op: str, *, warm: b
     found = footprint(fmt, launches, x, y)
     same = program_hash(fmt, launches, device, x, y, program.code_hash)
     setup += fmt.setup_seconds
-    return Bound(program, launches, setup, sum(found.values()) - fmt.nbytes, bytes_read(fmt, found), same, detail)
+    return Bound(program, launches, setup, sum(found.values()) - fmt.nbytes, bytes_read(fmt, found, launches), same, detail)
 
 
 def verify_answers(

@@ -41,7 +41,7 @@ def test_a_footprint_is_what_the_buffers_of_an_spmv_take(key):
         vectors = np.concatenate([addresses(array) for array in (*parts(x), y)])
         assert sum(found.values()) == len(np.setdiff1d(everything, vectors))
         assert sum(found.get(name, 0) for name in fmt.arrays()) == fmt.nbytes
-        assert 0 <= bytes_read(fmt, found) <= sum(found.values())
+        assert 0 <= bytes_read(fmt, found, launches) <= sum(found.values())
 
     testing.over(MATRICES, check)
 
@@ -107,12 +107,31 @@ def test_what_a_product_reads_is_within_the_footprint(claim, right):
             return claim
 
     fmt = Claims.from_csr(A)
-    found = footprint(fmt, fmt.launches(X, Y), X, Y)
+    launches = fmt.launches(X, Y)
+    found = footprint(fmt, launches, X, Y)
     if right:
-        assert bytes_read(fmt, found) == claim
+        assert bytes_read(fmt, found, launches) == claim
     else:
         with pytest.raises(ValueError, match=rf"reads {claim} bytes, of a footprint of 48"):
-            bytes_read(fmt, found)
+            bytes_read(fmt, found, launches)
+
+
+def test_arrays_that_no_launch_takes_are_not_read():
+    fmt = CsrScalar.from_csr(A)
+    ptr, col, values = (fmt.arrays()[name] for name in ("row_ptr", "col_idx", "values"))
+    for args, read in (((ptr, col, values), 48), ((ptr, values), 36), ((col[1:], values[:1]), 16), ((), 0)):
+        launches = [Launch("a.cu", "k", 1, 1, (*args, X, Y))]
+        assert bytes_read(fmt, footprint(fmt, launches, X, Y), launches) == read
+
+
+def test_a_transposed_product_reads_only_its_own_arrays():
+    a = Csr.of(sparse.random_array((40, 30), density=0.2, rng=0, format="csr"))
+    fmt, x, y = formats.get("csc-vector").from_csr(a), np.ones(40), np.zeros(30)
+    read = {}
+    for name, launches in (("A", fmt.launches(y, x)), ("A^T", fmt.transposed(x, y))):
+        read[name] = bytes_read(fmt, footprint(fmt, launches, x, y), launches)
+    assert read["A"] == fmt.nbytes
+    assert read["A^T"] == fmt.nbytes - fmt.place.nbytes - fmt.row_ptr.nbytes
 
 
 @pytest.mark.parametrize("name", ["arrays", "nbytes", "with_arrays", "ordered_x", "restored_y"])

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand
+from spmvbench.formats.arrays import SECTOR_BYTES, Array, Csr, cdiv, expand
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, register, zero_fill
 from spmvbench.formats.dense_blocks.cells import Cells, Shares
 from spmvbench.formats.kernels import constant
@@ -108,12 +108,27 @@ class Mbsr(Format):
         """Entries per block."""
         return self.nnz / max(len(self.block_col), 1)
 
+    @property
+    def kernel_name(self) -> str:
+        """The kernel: fast, tensor or cores."""
+        if self.params["kernel"] != "paper":
+            return str(self.params["kernel"])
+        return "tensor" if self.fill >= TENSOR_FILL and self.values.dtype == np.float64 else "cores"
+
+    @property
+    def bytes_read(self) -> int:
+        """On the cores a thread loads entries of its row only: without the sectors of a block that have none."""
+        if self.kernel_name != "cores":
+            return self.nbytes
+        width = SECTOR_BYTES // self.values.itemsize  # places of a sector
+        starts = self.xp.arange(0, PLACES, width, dtype=np.uint16)
+        empty = (self.maps[:, None] >> starts & np.uint16((1 << width) - 1)) == 0
+        return self.nbytes - int(empty.sum()) * SECTOR_BYTES
+
     def launches(self, x: Array, y: Array) -> list[Launch]:
         cut, block_rows = len(self.pieces) > 0, cdiv(self.shape[0], SIDE)
         items = len(self.pieces) if cut else block_rows
-        kernel, value = str(self.params["kernel"]), ctype(self.values)
-        if kernel == "paper":
-            kernel = "tensor" if self.fill >= TENSOR_FILL and self.values.dtype == np.float64 else "cores"
+        kernel, value = self.kernel_name, ctype(self.values)
         lanes = 32
         if kernel == "fast":
             lanes = 32 if len(self.block_col) >= 12 * block_rows else 16

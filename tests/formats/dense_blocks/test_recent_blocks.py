@@ -9,6 +9,7 @@ from spmvbench.formats import Csr, Skip
 from spmvbench.formats.dense_blocks.cb import COO, CSR, DENSE, dealt_out
 
 HARD = testing.hard_matrices()
+KERNELS = "fast", "tensor", "cores", "paper"  # of mbsr
 
 
 def full_blocks(side, count=6):
@@ -33,6 +34,17 @@ def test_uneven_block_rows_are_cut():
     assert len(fmt.pieces) == 0 or np.diff(fmt.block_ptr).std() >= 12
     cut = formats.get("mbsr").from_csr(HARD["one full row"], balance="yes")
     assert len(cut.pieces) == np.maximum(-(-np.diff(cut.block_ptr) // 64), 1).sum()
+
+
+@pytest.mark.parametrize(("dtype", "sectors"), [(np.float64, 4), (np.float32, 2)])
+def test_on_the_cores_sectors_without_entries_are_not_read(dtype, sectors):
+    diagonal = sparse.eye_array(4, dtype=dtype).tolil()
+    whole = {kernel: formats.get("mbsr").from_csr(Csr.of(diagonal.tocsr()), kernel=kernel) for kernel in KERNELS}
+    assert all(fmt.bytes_read == fmt.nbytes for fmt in whole.values())
+    diagonal[2, 2] = diagonal[3, 3] = 0  # the second half of the block
+    half = {kernel: formats.get("mbsr").from_csr(Csr.of(diagonal.tocsr()), kernel=kernel) for kernel in KERNELS}
+    saved = {kernel: fmt.nbytes - fmt.bytes_read for kernel, fmt in half.items()}
+    assert saved == {"fast": 0, "tensor": 0, "cores": 16 * sectors, "paper": 16 * sectors}
 
 
 def test_blocks_of_few_entries_are_in_the_rest():
