@@ -487,7 +487,8 @@ def bind(context: Context, task: Task, converted: Converted, op: str, *, warm: b
     found = footprint(fmt, launches, x, y)
     same = program_hash(fmt, launches, device, x, y, program.code_hash)
     setup += fmt.setup_seconds
-    return Bound(program, launches, setup, sum(found.values()) - fmt.nbytes, bytes_read(fmt, found, launches), same, detail)
+    workspace, read = sum(found.values()) - fmt.nbytes, bytes_read(fmt, found, launches)
+    return Bound(program, launches, setup, workspace, read, same, detail)
 
 
 def verify_answers(

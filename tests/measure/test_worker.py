@@ -109,10 +109,11 @@ class Right(CsrArrays):
     def launches(self, x, y):
         matrix = sparse.csr_array((self.values, self.col_idx, self.row_ptr), shape=self.shape)
 
-        def multiply(x, y, carry):
+        def multiply(x, y, carry, *arrays):
             y[:] = self.scale * (matrix @ x)
 
-        return [Launch("vector.cu", "none", 1, 1, (multiply, x, y, np.empty(16)))]
+        args = multiply, x, y, np.empty(16), *self.arrays().values()
+        return [Launch("vector.cu", "none", 1, 1, args)]
 
 
 class OnDevice:
@@ -304,7 +305,7 @@ def test_results_that_become_wrong_during_timing_are_detected(measure):
             runs = []
             (launch,) = super().launches(x, y)
 
-            def multiply(x, y, carry):
+            def multiply(x, y, carry, *matrix):
                 runs.append(1)
                 launch.args[0](x, y, carry)
                 if len(runs) > 5:  # the integer matrix has five runs, the matrix three before timing
@@ -435,7 +436,7 @@ def timed_variant(name, device, seconds, multiply, **members):
         (honest,) = Right.launches(self, x, y)
         state = {}
 
-        def run(x, y, carry):
+        def run(x, y, carry, *matrix):
             taken = multiply(lambda: honest.args[0](x, y, carry), x, y, state)
             device.clock += seconds if taken is None else taken
 
@@ -551,7 +552,7 @@ def test_a_call_that_works_only_in_its_first_capture_is_detected(measure):
     def launches(self, x, y):
         (launch,) = Right.launches(self, x, y)
 
-        def multiply(x, y, carry):
+        def multiply(x, y, carry, *matrix):
             if device.replaying:
                 first.append(device.replaying)
             if device.replaying in (0, first[0] if first else 0):
@@ -640,7 +641,7 @@ def test_all_names_of_a_wrong_program_are_wrong(measure):
         runs = []
         (launch,) = Right.launches(self, x, y)
 
-        def multiply(x, y, carry):
+        def multiply(x, y, carry, *matrix):
             runs.append(1)
             launch.args[0](x, y, carry)
             if len(runs) > 5:
@@ -671,7 +672,7 @@ def test_a_format_that_overwrites_anothers_arrays_is_wrong_and_the_other_is_ok(m
         def launches(self, x, y):
             (launch,) = super().launches(x, y)
 
-            def multiply(x, y, carry):
+            def multiply(x, y, carry, *matrix):
                 launch.args[0](x, y, carry)
                 seen[-1][...] = 0
 
