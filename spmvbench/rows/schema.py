@@ -166,7 +166,8 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "bound_by": ("str", "which of the two bounds that is: bytes or gathers"),
     "model_bytes": (
         "int",
-        "bytes_format, less padding that no kernel reads, + x read once + y written once; 0 for a sparse x or a search",
+        "bytes_format, less padding and arrays that no kernel reads, + x read once + y written once; 0 for a sparse x "
+        "or a search",
     ),
     "bytes_format": ("int", "footprint: bytes of the format's arrays"),
     "bytes_per_nnz": ("float", "bytes_format / nnz; for a search, over the arcs of its graph"),
