@@ -442,6 +442,38 @@ class TestIrregularAccess:
         pattern = r"F = 0\.31, (\d+) % faster than the choice\) .{,40}F = 0\.60, (\d+) % faster"
         assert said(self.page, pattern) == known
 
+    def test_on_an_h100(self):
+        choices = {}
+        for card in ("h200", "h100"):
+            rows = rows_of(PUBLISHED, f"{card}-irregular").query("label == 'irregular'").set_index(["matrix", "dtype"])
+            choices[card] = rows["detail"].map(lambda detail: json.loads(detail)["chosen"]).to_dict()
+        assert choices["h100"] == choices["h200"]
+        rows = rows_of(PUBLISHED, "h100-irregular")
+        found = gflops(rows)
+        speed = found["irregular"] / found[VENDOR]
+        assert (found["irregular"] == found[list(self.four)].max(axis=1)).all()
+        pattern = r"makes the same (\d+) choices there\..{,60}, and (\d+) are the fastest of all ten; cuSPARSE"
+        assert said(self.page, pattern) == [len(found), (found["irregular"] == found.max(axis=1)).sum()]
+        slower = 1 / speed[speed < 1] - 1
+        assert set(slower.index.get_level_values("matrix")) == {"synthetic/powerlaw:1000000:16"} and len(slower) == 2
+        (percent,) = set((100 * slower).round())
+        assert said(self.page, r"cuSPARSE is faster on powerlaw, by (\d+) % in both") == [percent]
+        means = [mean(speed.xs(dtype, level="dtype")) for dtype in ("f64", "f32")]
+        means += [mean(ratios("h200-irregular").xs(dtype, level="dtype")) for dtype in ("f64", "f32")]
+        pattern = r"([\d.]+) times .{,50} and ([\d.]+) times in single, in .{,25} \(H200: ([\d.]+) and ([\d.]+)\)"
+        assert said(self.page, pattern) == [round(value, 2) for value in means]
+        share = (rows["gflops"] / rows["bound_gflops"]).max()
+        assert said(self.page, r"All rows are within ([\d.]+) of their bounds") == [np.ceil(100 * share) / 100]
+        found, here = self.every_value("h100-applications"), self.every_value("h200-applications")
+        _, four = self.shares(found)
+        pattern = (
+            r"On the (\d+) matrices of \[h100-applications\].{,60} has ([\d.]+) times .{,25} \(H200: ([\d.]+)\), "
+            r"and is slower than cuSPARSE on (\d+)\. It has ([\d.]+) of .{,60} 5 % slower on (\d+)\."
+        )
+        speed = found["irregular"] / found[VENDOR]
+        known = len(found), mean(speed), mean(here["irregular"] / here[VENDOR]), (speed < 1).sum()
+        assert said(self.page, pattern) == [round(v, 2) for v in (*known, mean(four), (four < 0.95).sum())]
+
     def test_conversion(self):
         cases = [
             (matrix, label)
