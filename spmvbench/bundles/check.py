@@ -35,6 +35,7 @@ from spmvbench.bundles.findings import (
     was_running,
 )
 from spmvbench.bundles.matrices import matrices
+from spmvbench.bundles.programs import programs
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.measure import operations
 from spmvbench.paths import scratch, trusted_folder
@@ -111,12 +112,12 @@ def _is_manifest(manifest: Any) -> bool:
 
 
 def checks(
-    seconds: float, run_sources: bool, progress: Callable[[str], None]
+    seconds: float, run_sources: bool, progress: Callable[[str], None], programs_seconds: float = 0.0
 ) -> list[Callable[[Bundle], Iterator[Finding]]]:
     """All checks in order, each a function of the bundle. seconds: limit for matrices. run_sources: run included
-    formats.
+    formats. programs_seconds: limit for making programs again, which is left out if it is 0.
     """
-    return [
+    found: list[Callable[[Bundle], Iterator[Finding]]] = [
         schema,
         metadata,
         derived.names,
@@ -131,6 +132,9 @@ def checks(
         lambda bundle: matrices(bundle, seconds, progress),
         lambda bundle: formats_known(bundle, run_sources, progress),
     ]
+    if programs_seconds:
+        found.append(lambda bundle: programs(bundle, programs_seconds, progress))
+    return found
 
 
 def schema(bundle: Bundle) -> Iterator[Finding]:

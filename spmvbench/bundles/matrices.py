@@ -44,11 +44,11 @@ def matrices(
     until = clock() + seconds
     total, passed, wrong, late = 0, 0, [], []
     unavailable: dict[str, list[str]] = {}
-    for (group, name, order, _), group_rows in _by_matrix(rows):
+    for (group, name, order, _), group_rows in by_matrix(rows):
         total += 1
         shown = name if group == "synthetic" else f"{group}/{name}"
         shown += f" in order {order}" if order else ""
-        matrix = _found(group, name)
+        matrix = at_hand(group, name)
         if isinstance(matrix, str):
             unavailable.setdefault(matrix, []).append(shown)
         elif clock() >= until:
@@ -73,14 +73,14 @@ def matrices(
         yield Finding("matrices", OPEN, f"{len(names)} of {total} matrices not verified, {reason}: {shortened(names)}")
 
 
-def _by_matrix(rows: pd.DataFrame) -> Sequence[tuple[tuple[str, str, str, str], pd.DataFrame]]:
+def by_matrix(rows: pd.DataFrame) -> Sequence[tuple[tuple[str, str, str, str], pd.DataFrame]]:
     """Rows by group, name, order (empty for the natural one) and hash of their matrix, the smallest first."""
     rows = rows.assign(order=rows["order"].replace(orders.NATURAL, ""))
     found = list(rows.groupby(["group", "name", "order", "matrix_sha256"], sort=True))
     return sorted(found, key=lambda item: int(item[1]["nnz"].min()))
 
 
-def _found(group: str, name: str) -> Callable[[], Matrix] | str:
+def at_hand(group: str, name: str) -> Callable[[], Matrix] | str:
     """A function that returns a matrix, or why it is not available. The name is untrusted and not used as a path."""
     if group == "synthetic":
         if not synthetic.is_spec(name):
@@ -93,22 +93,31 @@ def _found(group: str, name: str) -> Callable[[], Matrix] | str:
     return lambda: collected.obtain(f"{group}/{name}")
 
 
+def made_again(matrix: Matrix, order: str, digest: str, seeds: Sequence[int]) -> tuple[Csr, int] | None:
+    """The matrix of a hash, in double precision, and the seed that gives it; None if no seed does.
+
+    order: of rows and columns; empty for the natural one. Raises as `orders.ordered` and `Matrix.read`.
+    """
+    for seed in seeds:
+        a = Csr.of(matrix.read(seed, "real")).astype(np.float64)
+        a, _ = orders.ordered(a, order or orders.NATURAL)
+        if reading.digest(a) == digest:
+            return a, seed
+    return None
+
+
 def _wrong_columns(matrix: Matrix, order: str, rows: pd.DataFrame, bundle: Bundle) -> list[str]:
     """The columns in which rows differ from their matrix.
 
     Raises SpmvbenchError if the order of the rows cannot be computed as it was: another version of a library may give
     another one, and the rows are neither confirmed nor refuted.
     """
-    digest = rows["matrix_sha256"].iloc[0]
-    for seed in bundle.seeds:
-        a = Csr.of(matrix.read(seed, "real")).astype(np.float64)
-        a, _ = orders.ordered(a, order or orders.NATURAL)
-        if reading.digest(a) == digest:
-            break
-    else:
+    found = made_again(matrix, order, rows["matrix_sha256"].iloc[0], bundle.seeds)
+    if found is None:
         if order:
             raise SpmvbenchError(f"order {order} is another one here")
         return ["matrix_sha256"]
+    a, seed = found
     wrong_columns = _wrong_features(a, rows)
     processors = {mapping(session.get("properties")).get("multiprocessors") for session in bundle.sessions}
     counts = sorted(n for n in processors if isinstance(n, int) and n > 0)

@@ -15,10 +15,18 @@ UNVERIFIED = 4  # exit code: nothing is wrong, something is not verified; 1 and 
     "--seconds", type=click.FloatRange(0), default=240.0, show_default=True, help="Time for regenerating matrices."
 )
 @click.option(
+    "--programs",
+    type=click.FloatRange(0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Time for making the rows' programs again from these sources, machine code and arrays; needs the run's NVRTC. "
+    "Default: not.",
+)
+@click.option(
     "--run-sources", is_flag=True, help="Run the sources in the bundle, which are a stranger's program. Asks first."
 )
 @click.option("--yes", is_flag=True, help="Do not ask if such a program can be confined.")
-def command(bundle: Path, seconds: float, run_sources: bool, yes: bool) -> int:
+def command(bundle: Path, seconds: float, programs: float, run_sources: bool, yes: bool) -> int:
     """Verify BUNDLE, a file of `spmvbench bundle` or a run's folder, without a GPU.
 
     \b
@@ -38,7 +46,7 @@ def command(bundle: Path, seconds: float, run_sources: bool, yes: bool) -> int:
         tqdm(disable=None, leave=False, bar_format="{desc}") as bar,
     ):
         run_sources = run_sources and _allowed(check.included_modules(content), yes)
-        for one in check.checks(seconds, run_sources, bar.set_description_str):
+        for one in check.checks(seconds, run_sources, bar.set_description_str, programs):
             for finding in one(content):
                 verdicts.add(finding.verdict)
                 line = click.style(f"{finding.verdict:7}", fg=colours[finding.verdict])

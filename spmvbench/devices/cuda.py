@@ -7,7 +7,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -332,13 +332,12 @@ class Cuda(Device):
                 codes = pool.map(lambda k: compiled(kernel_path(k[0]), k[1], self._arch, self._cuda), missing)
                 for kernel, (name, binary) in zip(missing, codes, strict=True):
                     self._functions[kernel] = self._loaded(name, binary)
-                    self._codes[kernel] = hashlib.sha256(binary).digest()
+                    self._codes[kernel] = binary_hash(binary)
         return self._functions
 
     def code_hash(self, launches: Sequence[Launch]) -> str:
         """As Program.code_hash, of launches whose `functions` were asked for."""
-        digests = [self._codes[launch.source, launch.kernel] for launch in launches]
-        return hashlib.sha256(b"".join(digests)).hexdigest()[:16] if digests else ""
+        return code_hash(self._codes[launch.source, launch.kernel] for launch in launches)
 
     def _loaded(self, name: str, binary: bytes) -> Any:
         from cupy.cuda.function import Module
@@ -450,6 +449,7 @@ class Cuda(Device):
             "device_name": found["name"].decode(),
             "architecture": self._arch,
             "multiprocessors": self._attribute(16),
+            "shared_bytes": self.limits.shared_bytes,
             "l2_bytes": self._attribute(38),
             "memory_bytes": self._device.mem_info[1],
             "memory_bus_bits": self._attribute(37),
@@ -579,6 +579,17 @@ def _cached(path: Path) -> tuple[str, bytes] | None:
             return header.decode(), binary
     except OSError:
         return None
+
+
+def binary_hash(binary: bytes) -> bytes:
+    """SHA-256 of a kernel's machine code."""
+    return hashlib.sha256(binary).digest()
+
+
+def code_hash(hashes: Iterable[bytes]) -> str:
+    """`Program.code_hash` from the `binary_hash` of each kernel, in the order of the launches; empty without any."""
+    together = b"".join(hashes)
+    return hashlib.sha256(together).hexdigest()[:16] if together else ""
 
 
 def compiled(source: Path, kernel: str, arch: str, cuda: int) -> tuple[str, bytes]:

@@ -117,6 +117,9 @@ def _library(newest: int | None = None) -> ctypes.CDLL:
     """The first libnvrtc that loads and is no newer than `newest`: a driver refuses code of a later major version."""
     for candidate in _candidates():
         try:
+            # Its headers are in a library beside it, which some versions look for on the loader's path only.
+            for beside in Path(candidate).parent.glob("libnvrtc-builtins.so.*"):
+                ctypes.CDLL(str(beside), mode=ctypes.RTLD_GLOBAL)
             library = ctypes.CDLL(candidate)
         except OSError:
             continue

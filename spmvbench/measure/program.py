@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,10 +22,17 @@ from spmvbench.formats.vectors import SparseVector, parts
 from spmvbench.measure import operations
 
 
+class Sums(Protocol):
+    """What gives the checksums of arrays: a device."""
+
+    def checksums(self, arrays: Sequence[Array]) -> Callable[[], list[int]]:
+        """As `Device.checksums`."""
+
+
 def program_hash(
     fmt: Format,
     launches: Sequence[Launch | Call | Loop],
-    device: Device,
+    device: Sums,
     x: Array | SparseVector,
     y: Array,
     code: str = "",
@@ -49,10 +56,14 @@ def program_hash(
     arrays = _Arrays(fmt, launches, x, y)
     steps = list(_plain_steps(launches, arrays.described, sorted(fmt.params.items())))
     orders = [None if order is None else arrays.content(order) for order in (fmt.x_order, fmt.y_order)]
-    ran = [step for step in single_steps(launches) if isinstance(step, Launch) and _has_work(step)]
-    codes = code or [_code_hash(launch.source) for launch in ran]
+    codes = code or [_code_hash(launch.source) for launch in kernels_run(launches)]
     sums = device.checksums(arrays.contents)() if arrays.contents else []
     return hashlib.sha256(repr((codes, steps, orders, sums)).encode()).hexdigest()[:16]
+
+
+def kernels_run(launches: Iterable[Launch | Call | Loop]) -> list[Launch]:
+    """The kernel launches that have work, in order: those of `Program.code_hash`."""
+    return [step for step in single_steps(launches) if isinstance(step, Launch) and _has_work(step)]
 
 
 def on_matrix(

@@ -1,0 +1,249 @@
+"""Check of programs: the machine code of a row's kernels and the arrays that they take are made again, without a GPU.
+
+A row names its program by a hash (`measure.program`). The matrix is converted on the host by the sources of this
+installation, the kernels are compiled for the row's GPU by the NVRTC of its run, and both give the hash anew. If it is
+that of the row, the row is of this program; only the times have to be believed.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from spmvbench import formats
+from spmvbench.bundles import sources
+from spmvbench.bundles.findings import FAILED, NOTE, OPEN, PASSED, Bundle, Finding, cases, mapping, parsed, shortened
+from spmvbench.bundles.matrices import at_hand, by_matrix, made_again
+from spmvbench.devices import checksums, cuda, nvrtc
+from spmvbench.devices.base import DeviceFault, DeviceUnavailable
+from spmvbench.errors import SpmvbenchError
+from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip
+from spmvbench.formats.arrays import Array
+from spmvbench.formats.base import single_steps
+from spmvbench.formats.conversion import EMULATED, Limits, converting_for
+from spmvbench.formats.kernels import kernel_path
+from spmvbench.measure import operations
+from spmvbench.measure.cases import precision_of
+from spmvbench.measure.program import kernels_run, program_hash
+from spmvbench.measure.verify import Checks
+
+MOST_BYTES = 1 << 31  # of a format that is made again
+MOST_PARTITIONING = 5.0  # seconds that partitioning a graph has taken; this host would take longer
+OPERATIONS = {"spmv", "spmv-t"}  # others depend on random vectors
+LIBRARY = "a vendor's library"
+
+
+class Target(NamedTuple):
+    """What machine code and conversions depend on besides their sources. nvrtc: its version, such as ``13.0``."""
+
+    arch: str
+    nvrtc: str
+    limits: Limits
+
+    @classmethod
+    def of(cls, session: Mapping[str, Any]) -> Target:
+        """Of an invocation, whose metadata is untrusted."""
+        known = mapping(session.get("properties"))
+        counts = [known.get("multiprocessors"), known.get("shared_bytes", EMULATED.shared_bytes)]
+        multiprocessors, shared = (n if isinstance(n, int) and 0 < n < 1 << 31 else 1 for n in counts)
+        limits = Limits(multiprocessors, shared, str(known.get("device_name") or ""))
+        return cls(str(known.get("architecture") or ""), str(known.get("nvrtc") or ""), limits)
+
+    @property
+    def major(self) -> int:
+        """The major version of NVRTC."""
+        return int(self.nvrtc.partition(".")[0])
+
+
+@dataclass
+class Tally:
+    """Rows by what was found. agreeing: those made again. other: those with another program, by their target."""
+
+    agreeing: list[int] = field(default_factory=list)
+    revised: int = 0
+    known_code: set[Target] = field(default_factory=set)
+    other: dict[Target, list[int]] = field(default_factory=lambda: defaultdict(list))
+    left: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+
+def programs(
+    bundle: Bundle, seconds: float, progress: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+) -> Iterator[Finding]:
+    """Make the programs of rows again, those of the smallest matrices first, within the time limit.
+
+    FAILED: rows of this installation's sources whose program is another one, though machine code of their run could be
+    made again. OPEN: rows of other sources with another program, formats that were chosen by timing or by a model,
+    and what could not be made again here. NOTE: calls of libraries.
+    """
+    rows = bundle.verified
+    rows = rows[rows["device"].str.startswith("cuda") & (rows["program"] != "")].reset_index(drop=True)
+    if not len(rows):
+        return
+    until, tally = clock() + seconds, Tally()
+    rows["target"] = [Target.of(bundle.sessions_of(row)[0]) for row in rows.itertuples()]
+    for (group, name, order, digest), of_matrix in by_matrix(rows):
+        matrix = at_hand(group, name)
+        if isinstance(matrix, str):
+            tally.left[f"of matrices that are not made again: {matrix}"] += list(of_matrix.index)
+            continue
+        if clock() >= until:
+            tally.left[_late(seconds)] += list(of_matrix.index)
+            continue
+        progress(f"making the programs of {name} again")
+        try:
+            found = made_again(matrix(), order, digest, bundle.seeds)
+        except SpmvbenchError as error:
+            tally.left[f"of matrices that are not made again: {error}"] += list(of_matrix.index)
+            continue
+        if found is None:
+            tally.left["of matrices that are other ones here"] += list(of_matrix.index)
+            continue
+        _of_matrix(found[0], of_matrix, lambda: clock() >= until, seconds, tally)
+    yield from _findings(rows, tally)
+
+
+def _late(seconds: float) -> str:
+    return f"in {seconds:g} s (--programs)"
+
+
+def _of_matrix(a: Csr, rows: pd.DataFrame, late: Callable[[], bool], seconds: float, tally: Tally) -> None:
+    """Tally the rows of a matrix. Hot and cold rows of one program are made again once."""
+    stored: dict[tuple[str, str], tuple[Csr, Array, Array]] = {}
+    for _, alike in rows.groupby(["format", "params", "dtype", "op", "program", "target"], sort=False):
+        row, numbers = alike.iloc[0], list(alike.index)
+        refusal = _refusal(row) or (_late(seconds) if late() else "")
+        if refusal:
+            tally.left[refusal] += numbers
+            continue
+        known, target = parsed(row["detail"]), row["target"]
+        try:
+            code, program = _made(a, row, _in_use(row, known), stored)
+        except Skip as skip:
+            tally.left[f"that are refused here: {skip.reason}"] += numbers
+            continue
+        except (DeviceUnavailable, DeviceFault) as error:
+            tally.left[str(error).partition("\n")[0]] += numbers
+            continue
+        except Exception as error:  # a conversion of what a stranger sent may raise anything
+            tally.left[f"{type(error).__name__}: {error}"[:120]] += numbers
+            continue
+        if code == row["code_hash"]:
+            tally.known_code.add(target)
+        own = sources.installed(row["format"]) == sources.of_format(row["source_hash"])
+        if (code, program) == (row["code_hash"], row["program"]):
+            tally.agreeing += numbers
+            tally.revised += 0 if own else len(numbers)
+        elif "search_seconds" in known or "chosen" in known:
+            tally.left["that were chosen by timing or by a model"] += numbers
+        elif not own:
+            tally.left["of other revisions of their formats, with other programs"] += numbers
+        else:
+            tally.other[target] += numbers
+
+
+def _refusal(row: pd.Series) -> str:
+    """Why a row's program is not made again; empty if it is tried."""
+    if row["format"] not in formats.shipped():
+        return "of formats that are not of this installation"
+    cls = formats.get(row["format"])
+    if "emulated" not in cls.devices:
+        return LIBRARY
+    if operations.kind(row["op"]) not in OPERATIONS:
+        return "of operations with random vectors"
+    if row["bytes_format"] > MOST_BYTES:
+        return f"of more than {MOST_BYTES >> 30} GiB"
+    partitioning = parsed(row["detail"]).get("partition_s", 0.0)
+    if isinstance(partitioning, int | float) and partitioning > MOST_PARTITIONING:
+        return "whose graphs take long to partition"
+    target = row["target"]
+    if not re.fullmatch(r"sm_\d+a?", target.arch) or not re.fullmatch(r"\d+\.\d+", target.nvrtc):
+        return "of runs that do not say for which architecture and by which NVRTC they compiled"
+    here = _nvrtc(target.major)
+    if here != target.nvrtc:
+        name = f"nvidia-cuda-nvrtc{'-cu12' if target.major == 12 else ''}"
+        is_here = f"{here} is" if here else "none is"
+        return f"compiled by NVRTC {target.nvrtc}, where {is_here} here (pip install '{name}=={target.nvrtc}.*')"
+    return ""
+
+
+@cache
+def _nvrtc(newest: int) -> str:
+    """The version of NVRTC that is here, not newer than this major version; empty without one."""
+    try:
+        return ".".join(map(str, nvrtc.version(newest)))
+    except DeviceUnavailable:
+        return ""
+
+
+def _in_use(row: pd.Series, detail: Mapping[str, Any]) -> dict[str, Any]:
+    """A row's parameters; those that were found by timing as `detail` tells them."""
+    given = parsed(row["params"])
+    tuned = "search_seconds" in detail
+    return {name: detail[name] if tuned and name in detail else value for name, value in given.items()}
+
+
+def _made(
+    a: Csr, row: pd.Series, params: Mapping[str, Any], stored: dict[tuple[str, str], tuple[Csr, Array, Array]]
+) -> tuple[str, str]:
+    """Hashes of machine code and of the program. stored: the matrix and vectors by type and operation, once made.
+
+    Raises as `Format.from_csr`, DeviceFault if a kernel does not compile, DeviceUnavailable without NVRTC.
+    """
+    target, cls, op = row["target"], formats.get(row["format"]), operations.get(row["op"])
+    precision = precision_of(row["dtype"])
+    with converting_for(target.limits):
+        if (row["dtype"], row["op"]) not in stored:
+            host = op.matrix(precision.rounded(a))
+            stored[row["dtype"], row["op"]] = (precision.stored(host).read_only(), *op.vectors(host))
+        matrix, x, y = stored[row["dtype"], row["op"]]
+        fmt = cls.from_csr(matrix, max_bytes=MOST_BYTES, **params)
+        steps = precision.launches(op.launches(fmt, x, y, Checks([], [], [], 0), _Host()))  # type: ignore[arg-type]
+    return _hashes(fmt, steps, x, y, target)
+
+
+def _hashes(fmt: Format, steps: list[Launch | Call | Loop], x: Array, y: Array, target: Target) -> tuple[str, str]:
+    if any(isinstance(step, Call) for step in single_steps(steps)):
+        raise Skip(LIBRARY)
+    ran = [(step.source, step.kernel) for step in kernels_run(steps)]
+    code = cuda.code_hash(_binary_hash(source, kernel, target.arch, target.major) for source, kernel in ran)
+    return code, program_hash(fmt, steps, _Host(), x, y, code)
+
+
+@cache
+def _binary_hash(source: str, kernel: str, arch: str, major: int) -> bytes:
+    return cuda.binary_hash(cuda.compiled(kernel_path(source), kernel, arch, major)[1])
+
+
+class _Host:
+    """The host in place of a GPU: it gives the GPU's checksums."""
+
+    def checksums(self, arrays: Any) -> Callable[[], list[int]]:
+        """As `Device.checksums`."""
+        return lambda: list(map(checksums.checksum, arrays))
+
+
+def _findings(rows: pd.DataFrame, tally: Tally) -> Iterator[Finding]:
+    total = len(rows)
+    for target, numbers in tally.other.items():
+        if target in tally.known_code:
+            what = "these sources make another program"
+            yield Finding("programs", FAILED, f"{what}: {len(numbers)} of {total} rows: {cases(rows.loc[numbers])}")
+        else:
+            tally.left["whose machine code differs in all rows: it may be of another build of NVRTC"] += numbers
+    if tally.agreeing:
+        text = f"machine code and arrays made again from these sources: {len(tally.agreeing)} of {total} rows"
+        if tally.revised:
+            text += f", {tally.revised} of them measured with other revisions of their formats"
+        yield Finding("programs", PASSED, text)
+    if calls := tally.left.pop(LIBRARY, []):
+        yield Finding("programs", NOTE, f"calls of {LIBRARY}, which are not made again: {len(calls)} of {total} rows")
+    for reason, numbers in tally.left.items():
+        labels = list(dict.fromkeys(rows.loc[numbers, "label"]))
+        yield Finding("programs", OPEN, f"{len(numbers)} of {total} rows not made again {reason}: {shortened(labels)}")

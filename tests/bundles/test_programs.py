@@ -1,0 +1,185 @@
+"""Programs of rows made again: what agrees, what is another program, and what could not be made."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spmvbench.bundles import programs
+from spmvbench.bundles.findings import FAILED, NOTE, OPEN, PASSED, Bundle, parsed
+from spmvbench.devices import checksums, cuda, open_device
+from spmvbench.formats import Csr, Launch
+from spmvbench.matrices.synthetic import generate
+from spmvbench.rows import store
+
+RUN = Path(__file__).parents[2] / "results" / "published" / "h100-applications"
+LABELS = (
+    "csr-scalar",
+    "csr5",
+    "csr-adaptive-l",
+    "sell",
+    "sell-window",
+    "irregular",
+    "csr-gg",
+    "cusparse-csr-alg1",
+    "auto",
+)
+REAL = "maxwell:1"
+
+
+@pytest.fixture(scope="module")
+def published():
+    rows = store.load(RUN)
+    return rows[(rows["name"] == REAL) & rows["label"].isin(LABELS)], store.environment(RUN)["sessions"]
+
+
+@pytest.fixture
+def bundle(published, monkeypatch):
+    """Rows of a run, whose machine code is made by a compiler that is not there: it hashes what it is asked for."""
+    rows, sessions = published
+    monkeypatch.setattr(programs, "_binary_hash", lambda *asked: hashlib.sha256(repr(asked).encode()).digest())
+    monkeypatch.setattr(programs, "_nvrtc", lambda newest: "13.0")
+    rows = rows[rows["label"].isin(["csr-scalar", "csr5", "sell-window"])].reset_index(drop=True)
+    made = Bundle(RUN, None, rows, sessions)
+    rows["target"] = [programs.Target.of(made.sessions_of(row)[0]) for row in rows.itertuples()]
+    a = Csr.of(generate(REAL)).astype(np.float64)
+    hashes = [programs._made(a, row, parsed(row["params"]), {}) for _, row in rows.iterrows()]
+    rows["code_hash"], rows["program"] = zip(*hashes, strict=True)
+    made.rows = rows.drop(columns="target")
+    return made
+
+
+def found(bundle, seconds=1e9):
+    return [(finding.verdict, finding.text) for finding in programs.programs(bundle, seconds, lambda text: None)]
+
+
+def changed(bundle, label, **values):
+    rows = bundle.rows.copy()
+    for name, value in values.items():
+        rows.loc[rows["label"] == label, name] = value
+    return Bundle(bundle.folder, None, rows, bundle.sessions)
+
+
+def other_sessions(bundle, **properties):
+    sessions = [session | {"properties": session["properties"] | properties} for session in bundle.sessions]
+    return Bundle(bundle.folder, None, bundle.rows, sessions)
+
+
+def test_published_rows_are_made_again(published):
+    rows, sessions = published
+    if programs._nvrtc(13) != "13.0":
+        pytest.skip("the rows were compiled by NVRTC 13.0 (pip install 'nvidia-cuda-nvrtc==13.0.*')")
+    verdicts = found(Bundle(RUN, None, rows, sessions))
+    assert {verdict for verdict, _ in verdicts} <= {PASSED, NOTE, OPEN}
+    (passed,) = [text for verdict, text in verdicts if verdict == PASSED]
+    assert passed.startswith(
+        f"machine code and arrays made again from these sources: {len(LABELS) - 2} of {len(LABELS)}"
+    )
+    (library,) = [text for verdict, text in verdicts if verdict == NOTE]
+    assert library == f"calls of a vendor's library, which are not made again: 1 of {len(LABELS)} rows"
+    (tuned,) = [text for verdict, text in verdicts if verdict == OPEN]
+    assert tuned == f"1 of {len(LABELS)} rows not made again that were chosen by timing or by a model: csr-gg"
+
+
+def test_rows_that_agree_pass(bundle):
+    ((verdict, text),) = found(bundle)
+    assert verdict == PASSED
+    assert text.startswith("machine code and arrays made again from these sources: 3 of 3 rows")
+
+
+@pytest.mark.parametrize("column", ["program", "code_hash"])
+def test_another_program_of_these_sources_is_wrong(bundle, column, monkeypatch):
+    monkeypatch.setattr(programs.sources, "installed", lambda key: "today")
+    verdicts = found(changed(bundle, "csr-scalar", **{column: "0" * 16}, source_hash="today"))
+    text = f"these sources make another program: 1 of 3 rows: {REAL} csr-scalar f64 spmv hot"
+    assert [verdict for verdict, _ in verdicts] == [FAILED, PASSED] and (FAILED, text) in verdicts
+
+
+def test_another_program_of_other_sources_is_open(bundle):
+    verdicts = found(changed(bundle, "csr5", program="0" * 16, source_hash="before"))
+    text = "1 of 3 rows not made again of other revisions of their formats, with other programs: csr5"
+    assert (OPEN, text) in verdicts
+
+
+def test_another_program_that_was_chosen_is_open(bundle):
+    chosen = changed(bundle, "csr5", program="0" * 16, detail='{"chosen": "csr-lanes"}')
+    assert (OPEN, "1 of 3 rows not made again that were chosen by timing or by a model: csr5") in found(chosen)
+
+
+def test_if_all_machine_code_differs_the_compiler_may(bundle, monkeypatch):
+    monkeypatch.setattr(programs.sources, "installed", lambda key: "today")
+    bundle.rows["source_hash"], bundle.rows["code_hash"] = "today", "0" * 16
+    ((verdict, text),) = found(bundle)
+    assert verdict == OPEN and "it may be of another build of NVRTC" in text
+
+
+@pytest.mark.parametrize(
+    ("properties", "text"),
+    [
+        (
+            {"nvrtc": "12.1"},
+            "compiled by NVRTC 12.1, where 13.0 is here (pip install 'nvidia-cuda-nvrtc-cu12==12.1.*')",
+        ),
+        ({"nvrtc": "13.0; rm"}, "do not say for which architecture and by which NVRTC they compiled"),
+        ({"architecture": "sm_90 -I/"}, "do not say for which architecture"),
+        ({"architecture": None}, "do not say for which architecture"),
+        ({"multiprocessors": "many"}, "of other revisions of their formats, with other programs: sell-window"),
+    ],
+)
+def test_what_runs_say_of_their_gpu_is_data(bundle, properties, text):
+    bundle.rows["source_hash"] = "before"
+    assert any(verdict == OPEN and text in said for verdict, said in found(other_sessions(bundle, **properties)))
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"format": "no-such-format"}, "of formats that are not of this installation"),
+        ({"bytes_format": 1 << 40}, "of more than 2 GiB"),
+        ({"detail": '{"partition_s": 60}'}, "whose graphs take long to partition"),
+        ({"op": "spmspv@0.1"}, "of operations with random vectors"),
+        ({"params": '{"no": 1}'}, "UsageError: csr5 has no parameter no"),
+        ({"params": "[[["}, "machine code and arrays made again"),  # none: the defaults
+    ],
+)
+def test_what_is_not_made_again(bundle, values, text):
+    assert any(text in said for _, said in found(changed(bundle, "csr5", **values)))
+
+
+def test_time_ends_it(bundle):
+    verdicts = found(bundle, seconds=0)
+    assert verdicts == [(OPEN, "3 of 3 rows not made again in 0 s (--programs): csr-scalar; csr5; sell-window")]
+
+
+def test_rows_of_the_emulated_device_have_no_machine_code(bundle):
+    bundle.rows["device"] = "emulated"
+    assert found(bundle) == []
+
+
+ARRAYS = [
+    np.random.default_rng(0).integers(0, 256, n).astype(np.uint8) for n in (0, 1, 3, 4, 5, 1000, 4 * 65536 + 8, 300_001)
+]
+
+
+@pytest.mark.parametrize("array", ARRAYS, ids=len)
+def test_checksums_are_those_of_the_kernel(array):
+    device = open_device("emulated")
+    sums = np.zeros(1, np.uint64)
+    spans = np.array([array.ctypes.data], np.uint64), np.array([array.nbytes], np.uint64)
+    device.compile([Launch("checksum.cu", "checksum<0>", (2, 1), 256, (*spans, sums))]).run()
+    assert int(sums[0]) == checksums.checksum(array)
+
+
+@pytest.mark.gpu
+def test_checksums_are_those_of_a_gpu():
+    device = open_device("cuda:0")
+    copies = [device.to_device(array) for array in (*ARRAYS, np.linspace(0, 1, 1001).reshape(7, 143))]
+    hosts = [*ARRAYS, np.linspace(0, 1, 1001)]
+    assert device.checksums(copies)() == list(map(checksums.checksum, hosts))
+
+
+def test_hashes_of_code_depend_on_their_order():
+    one, other = cuda.binary_hash(b"one"), cuda.binary_hash(b"other")
+    assert cuda.code_hash([]) == "" and len(cuda.code_hash([one])) == 16
+    assert cuda.code_hash([one, other]) != cuda.code_hash([other, one])
