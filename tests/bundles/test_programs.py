@@ -139,6 +139,9 @@ def test_what_runs_say_of_their_gpu_is_data(bundle, properties, text):
         ({"bytes_format": 1 << 40}, "of more than 2 GiB"),
         ({"detail": '{"partition_s": 60}'}, "whose graphs take long to partition"),
         ({"op": "spmspv@0.1"}, "of operations with random vectors"),
+        ({"op": "nonsense@"}, "of operations with random vectors"),
+        ({"op": "spmv@9"}, "UsageError: "),
+        ({"dtype": "f99"}, "KeyError: 'f99'"),
         ({"params": '{"no": 1}'}, "UsageError: csr5 has no parameter no"),
         ({"params": "[[["}, "machine code and arrays made again"),  # none: the defaults
     ],
