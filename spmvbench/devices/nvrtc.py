@@ -12,6 +12,7 @@ import importlib.util
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -116,10 +117,11 @@ def _candidates() -> Iterator[str]:
 def _library(newest: int | None = None) -> ctypes.CDLL:
     """The first libnvrtc that loads and is no newer than `newest`: a driver refuses code of a later major version."""
     for candidate in _candidates():
-        try:
-            # Its headers are in a library beside it, which some versions look for on the loader's path only.
-            for beside in Path(candidate).parent.glob("libnvrtc-builtins.so.*"):
+        # Its headers are in a library beside it, which some versions look for on the loader's path only.
+        for beside in Path(candidate).parent.glob("libnvrtc-builtins.so.*"):
+            with suppress(OSError):
                 ctypes.CDLL(str(beside), mode=ctypes.RTLD_GLOBAL)
+        try:
             library = ctypes.CDLL(candidate)
         except OSError:
             continue
