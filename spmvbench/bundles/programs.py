@@ -27,7 +27,7 @@ from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip
 from spmvbench.formats.arrays import Array
 from spmvbench.formats.base import single_steps
-from spmvbench.formats.conversion import EMULATED, Limits, converting_for
+from spmvbench.formats.conversion import Limits, converting_for
 from spmvbench.formats.kernels import kernel_path
 from spmvbench.measure import operations
 from spmvbench.measure.cases import precision_of
@@ -36,7 +36,8 @@ from spmvbench.measure.verify import Checks
 
 MOST_BYTES = 1 << 31  # of a format that is made again
 MOST_PARTITIONING = 5.0  # seconds that partitioning a graph has taken; this host would take longer
-OPERATIONS = {"spmv", "spmv-t"}  # others depend on random vectors
+OPERATIONS = {"spmv", "spmv-t"}  # launches of others depend on vectors that are drawn at random
+SHARED_BYTES = {"sm_90": 227 << 10}  # of a block, where the metadata of older runs lacks them
 LIBRARY = "a vendor's library"
 
 
@@ -51,10 +52,11 @@ class Target(NamedTuple):
     def of(cls, session: Mapping[str, Any]) -> Target:
         """Of an invocation, whose metadata is untrusted."""
         known = mapping(session.get("properties"))
-        counts = [known.get("multiprocessors"), known.get("shared_bytes", EMULATED.shared_bytes)]
-        multiprocessors, shared = (n if isinstance(n, int) and 0 < n < 1 << 31 else 1 for n in counts)
+        arch = str(known.get("architecture") or "")
+        counts = known.get("multiprocessors"), known.get("shared_bytes", SHARED_BYTES.get(arch))
+        multiprocessors, shared = (n if isinstance(n, int) and 0 < n < 1 << 31 else 0 for n in counts)
         limits = Limits(multiprocessors, shared, str(known.get("device_name") or ""))
-        return cls(str(known.get("architecture") or ""), str(known.get("nvrtc") or ""), limits)
+        return cls(arch, str(known.get("nvrtc") or ""), limits)
 
     @property
     def major(self) -> int:
@@ -156,7 +158,7 @@ def _refusal(row: pd.Series) -> str:
     if "emulated" not in cls.devices:
         return LIBRARY
     if operations.kind(row["op"]) not in OPERATIONS:
-        return "of operations with random vectors"
+        return "of other operations than y = A x and y = A^T x"
     if row["bytes_format"] > MOST_BYTES:
         return f"of more than {MOST_BYTES >> 30} GiB"
     partitioning = parsed(row["detail"]).get("partition_s", 0.0)
@@ -165,6 +167,8 @@ def _refusal(row: pd.Series) -> str:
     target = row["target"]
     if not re.fullmatch(r"sm_\d+a?", target.arch) or not re.fullmatch(r"\d+\.\d+", target.nvrtc):
         return "of runs that do not say for which architecture and by which NVRTC they compiled"
+    if not target.limits.multiprocessors or not target.limits.shared_bytes:
+        return "of runs that do not say how many multiprocessors, or how much shared memory, their GPU has"
     here = _nvrtc(target.major)
     if here != target.nvrtc:
         name = f"nvidia-cuda-nvrtc{'-cu12' if target.major == 12 else ''}"

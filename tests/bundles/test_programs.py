@@ -124,7 +124,9 @@ def test_if_all_machine_code_differs_the_compiler_may(bundle, monkeypatch):
         ({"nvrtc": "13.0; rm"}, "do not say for which architecture and by which NVRTC they compiled"),
         ({"architecture": "sm_90 -I/"}, "do not say for which architecture"),
         ({"architecture": None}, "do not say for which architecture"),
-        ({"multiprocessors": "many"}, "of other revisions of their formats, with other programs: sell-window"),
+        ({"multiprocessors": "many"}, "do not say how many multiprocessors"),
+        ({"architecture": "sm_80"}, "or how much shared memory, their GPU has"),
+        ({"multiprocessors": 17}, "of other revisions of their formats, with other programs: sell-window"),
     ],
 )
 def test_what_runs_say_of_their_gpu_is_data(bundle, properties, text):
@@ -138,8 +140,8 @@ def test_what_runs_say_of_their_gpu_is_data(bundle, properties, text):
         ({"format": "no-such-format"}, "of formats that are not of this installation"),
         ({"bytes_format": 1 << 40}, "of more than 2 GiB"),
         ({"detail": '{"partition_s": 60}'}, "whose graphs take long to partition"),
-        ({"op": "spmspv@0.1"}, "of operations with random vectors"),
-        ({"op": "nonsense@"}, "of operations with random vectors"),
+        ({"op": "spmspv@0.1"}, "of other operations than y = A x and y = A^T x"),
+        ({"op": "nonsense@"}, "of other operations than y = A x and y = A^T x"),
         ({"op": "spmv@9"}, "UsageError: "),
         ({"dtype": "f99"}, "KeyError: 'f99'"),
         ({"params": '{"no": 1}'}, "UsageError: csr5 has no parameter no"),
