@@ -82,6 +82,7 @@ def test_a_matrix_without_entries_has_no_slowdown_and_is_not_marked_as_failed(op
     empty = few[few["name"] == few["name"].iloc[0]].assign(name="nothing", nnz=0, work=0, gflops=0.0, status="ok")
     page.write(pd.concat([few, empty], ignore_index=True), environment, tmp_path, names=["ratios"], images=[])
     marks = opened(address=(tmp_path / page.PAGE).as_uri()).run(
+        "drawAll();"  # the browser draws a view when it is near, which may be after this script
         "return [...document.querySelectorAll('#figure-ratios .none')].map((mark) => mark.textContent);"
     )
     assert marks.count("") == len(empty) > 5
