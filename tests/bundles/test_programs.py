@@ -152,6 +152,15 @@ def test_what_is_not_made_again(bundle, values, text):
     assert any(text in said for _, said in found(changed(bundle, "csr5", **values)))
 
 
+def test_the_command_makes_programs_if_it_is_given_time(command):
+    place = RUN.with_name("h100-long-rows")
+    rows = len(store.load(place))
+    without, hardly = (command("check", place, "--seconds", "0", *more) for more in ((), ("--programs", "1e-9")))
+    assert "programs" not in without.out
+    assert f"open    programs        {rows} of {rows} rows not made again in 1e-09 s (--programs)" in hardly.out
+    assert without.code == hardly.code == 4
+
+
 def test_time_ends_it(bundle):
     verdicts = found(bundle, seconds=0)
     assert verdicts == [(OPEN, "3 of 3 rows not made again in 0 s (--programs): csr-scalar; csr5; sell-window")]
