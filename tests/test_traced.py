@@ -51,6 +51,10 @@ NOT_ROWS = {
     ("docs/operator.md", ""): "tests/solvers/overhead.py, and docs/advice.md: test_aims_of_operators",
     ("docs/operator.md", "Matrix"): "a separate measurement, tests/solvers/overhead.py",
     ("docs/operator.md", "Pattern"): "a separate measurement, tests/solvers/overhead.py",
+    (
+        "docs/submitting.md",
+        "Run",
+    ): "what `spmvbench check RUN --seconds 0 --programs SECONDS` says; their sums: test_rows_whose_programs_...",
     ("docs/values.md", "Values"): "facts of the types",
 }
 WRITTEN = ("docs/advice.md",)  # as a whole, which tests/advice/test_advice.py compares
@@ -1190,3 +1194,13 @@ def test_best_slowdowns_of_the_first_picture_are_one():
     """Not only that it is drawn again: a cell of 1.0 in each column of the picture."""
     found = pd.DataFrame(gflops(rows_of(PUBLISHED, "h200-headline")).xs("f64", level="dtype"))
     assert texts(read("docs/figures/h200-ratios.svg")).count("1.0") >= len(found) == 7
+
+
+def test_rows_whose_programs_were_made_again_are_all_rows_of_their_runs():
+    (table,) = [table for table in tables(read("docs/submitting.md")) if "Made again" in cells(table[0])]
+    assert len(table) == 2 + 4
+    for line in table[2:]:
+        run, _, *counts = cells(line)
+        rows, again, revised, *rest = (int(count.replace(",", "")) for count in counts)
+        verified_here = verified_rows(re.match(r"\[([\w-]+)\]", run)[1])
+        assert rows == (verified_here["program"] != "").sum() == again + sum(rest) and 0 < revised < again
