@@ -93,7 +93,7 @@ def programs(
     for (group, name, order, digest), of_matrix in by_matrix(rows):
         matrix = at_hand(group, name)
         if isinstance(matrix, str):
-            tally.left[f"of matrices that are not made again: {matrix}"] += list(of_matrix.index)
+            tally.left[f"whose matrices are not made again: {matrix}"] += list(of_matrix.index)
             continue
         if clock() >= until:
             tally.left[_late(seconds)] += list(of_matrix.index)
@@ -102,17 +102,17 @@ def programs(
         try:
             found = made_again(matrix(), order, digest, bundle.seeds)
         except SpmvbenchError as error:
-            tally.left[f"of matrices that are not made again: {error}"] += list(of_matrix.index)
+            tally.left[f"whose matrices are not made again: {error}"] += list(of_matrix.index)
             continue
         if found is None:
-            tally.left["of matrices that are other ones here"] += list(of_matrix.index)
+            tally.left["whose matrices are other ones here"] += list(of_matrix.index)
             continue
         _of_matrix(found[0], of_matrix, lambda: clock() >= until, seconds, tally)
     yield from _findings(rows, tally)
 
 
 def _late(seconds: float) -> str:
-    return f"in {seconds:g} s (--programs)"
+    return f"no time was left of {seconds:g} s (--programs)"
 
 
 def _of_matrix(a: Csr, rows: pd.DataFrame, late: Callable[[], bool], seconds: float, tally: Tally) -> None:
@@ -128,7 +128,7 @@ def _of_matrix(a: Csr, rows: pd.DataFrame, late: Callable[[], bool], seconds: fl
         try:
             code, program = _made(a, row, _in_use(row, known), stored)
         except Skip as skip:
-            tally.left[f"that are refused here: {skip.reason}"] += numbers
+            tally.left[f"refused here: {skip.reason}"] += numbers
             continue
         except (DeviceUnavailable, DeviceFault) as error:
             tally.left[str(error).partition("\n")[0]] += numbers
@@ -143,7 +143,7 @@ def _of_matrix(a: Csr, rows: pd.DataFrame, late: Callable[[], bool], seconds: fl
             tally.agreeing += numbers
             tally.revised += 0 if own else len(numbers)
         elif "search_seconds" in known or "chosen" in known:
-            tally.left["that were chosen by timing or by a model"] += numbers
+            tally.left["which were chosen by timing or by a model"] += numbers
         elif not own:
             tally.left["of other revisions of their formats, with other programs"] += numbers
         else:
@@ -160,7 +160,7 @@ def _refusal(row: pd.Series) -> str:
     if operations.kind(row["op"]) not in OPERATIONS:
         return "of other operations than y = A x and y = A^T x"
     if row["bytes_format"] > MOST_BYTES:
-        return f"of more than {MOST_BYTES >> 30} GiB"
+        return f"larger than {MOST_BYTES >> 30} GiB"
     partitioning = parsed(row["detail"]).get("partition_s", 0.0)
     if isinstance(partitioning, int | float) and partitioning > MOST_PARTITIONING:
         return "whose graphs take long to partition"
@@ -250,4 +250,4 @@ def _findings(rows: pd.DataFrame, tally: Tally) -> Iterator[Finding]:
         yield Finding("programs", NOTE, f"calls of {LIBRARY}, which are not made again: {len(calls)} of {total} rows")
     for reason, numbers in tally.left.items():
         labels = list(dict.fromkeys(rows.loc[numbers, "label"]))
-        yield Finding("programs", OPEN, f"{len(numbers)} of {total} rows not made again {reason}: {shortened(labels)}")
+        yield Finding("programs", OPEN, f"{len(numbers)} of {total} rows not made again, {reason}: {shortened(labels)}")
