@@ -330,3 +330,15 @@ def test_kernel_includes_its_neighbour_and_the_shared_headers(tmp_path):
 def test_no_library_as_old_as_the_driver_says_what_to_install():
     with pytest.raises(DeviceUnavailable, match="nvidia-cuda-nvrtc"):
         nvrtc.compile(paths.kernels() / "vector.cu", ["zero_fill<float>"], "sm_80", newest=1)
+
+
+def test_headers_are_loaded_from_the_folder_of_the_library_alone(tmp_path, monkeypatch):
+    loaded = []
+    monkeypatch.setattr(nvrtc.ctypes, "CDLL", lambda name, mode: loaded.append(name))
+    monkeypatch.chdir(tmp_path)
+    headers = tmp_path / "libnvrtc-builtins.so.13.0"
+    headers.touch()
+    nvrtc._load_headers(Path("libnvrtc.so.13"))  # as the loader finds it: the working directory is not asked
+    assert loaded == []
+    nvrtc._load_headers(tmp_path / "libnvrtc.so.13")
+    assert loaded == [str(headers)]

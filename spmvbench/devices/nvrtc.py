@@ -113,19 +113,28 @@ def _candidates() -> Iterator[str]:
         yield by_loader
 
 
+def _load_headers(library: Path) -> None:
+    """Load CUDA's headers, a library beside NVRTC that some versions look for on the loader's path only.
+
+    A name without a folder is that of a library on this path: its headers are there too, and nothing is loaded from
+    the working directory.
+    """
+    if library.is_absolute():
+        for beside in library.parent.glob("libnvrtc-builtins.so.*"):
+            with suppress(OSError):
+                ctypes.CDLL(str(beside), mode=ctypes.RTLD_GLOBAL)
+
+
 @cache
 def _library(newest: int | None = None) -> ctypes.CDLL:
     """The first libnvrtc that loads and is no newer than `newest`: a driver refuses code of a later major version."""
     for candidate in _candidates():
-        # Its headers are in a library beside it, which some versions look for on the loader's path only.
-        for beside in Path(candidate).parent.glob("libnvrtc-builtins.so.*"):
-            with suppress(OSError):
-                ctypes.CDLL(str(beside), mode=ctypes.RTLD_GLOBAL)
         try:
             library = ctypes.CDLL(candidate)
         except OSError:
             continue
         if newest is None or _version(library)[0] <= newest:
+            _load_headers(Path(candidate))
             return library
     wanted = newest or 13
     raise DeviceUnavailable(
