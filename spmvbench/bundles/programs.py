@@ -66,7 +66,11 @@ class Target(NamedTuple):
 
 @dataclass
 class Tally:
-    """Rows by what was found. agreeing: those made again. other: those with another program, by their target."""
+    """Rows by what was found.
+
+    agreeing: those made again, `revised` of them measured with other revisions. known_code: targets of which machine
+    code agreed. other: rows of this installation's sources with another program. left: rows not made again, by reason.
+    """
 
     agreeing: list[int] = field(default_factory=list)
     revised: int = 0
@@ -89,14 +93,18 @@ def programs(
     if not len(rows):
         return
     until, tally = clock() + seconds, Tally()
+
+    def late() -> str:
+        return f"no time was left of {seconds:g} s (--programs)" if clock() >= until else ""
+
     rows["target"] = [Target.of(bundle.sessions_of(row)[0]) for row in rows.itertuples()]
     for (group, name, order, digest), of_matrix in by_matrix(rows):
         matrix = at_hand(group, name)
         if isinstance(matrix, str):
             tally.left[f"whose matrices are not made again: {matrix}"] += list(of_matrix.index)
             continue
-        if clock() >= until:
-            tally.left[_late(seconds)] += list(of_matrix.index)
+        if reason := late():
+            tally.left[reason] += list(of_matrix.index)
             continue
         progress(f"making the programs of {name} again")
         try:
@@ -107,21 +115,20 @@ def programs(
         if found is None:
             tally.left["whose matrices are other ones here"] += list(of_matrix.index)
             continue
-        _of_matrix(found[0], of_matrix, lambda: clock() >= until, seconds, tally)
+        _of_matrix(found[0], of_matrix, late, tally)
     yield from _findings(rows, tally)
 
 
-def _late(seconds: float) -> str:
-    return f"no time was left of {seconds:g} s (--programs)"
+# Rows that are equal in these are made again once, such as hot and cold rows of one program.
+ALIKE = ["format", "params", "dtype", "op", "source_hash", "code_hash", "program", "target"]
 
 
-def _of_matrix(a: Csr, rows: pd.DataFrame, late: Callable[[], bool], seconds: float, tally: Tally) -> None:
-    """Tally the rows of a matrix. Hot and cold rows of one program are made again once."""
+def _of_matrix(a: Csr, rows: pd.DataFrame, late: Callable[[], str], tally: Tally) -> None:
+    """Tally the rows of a matrix. late: the reason why no more are made; empty as long as there is time."""
     stored: dict[tuple[str, str], tuple[Csr, Array, Array]] = {}
-    for _, alike in rows.groupby(["format", "params", "dtype", "op", "program", "target"], sort=False):
+    for _, alike in rows.groupby(ALIKE, sort=False):
         row, numbers = alike.iloc[0], list(alike.index)
-        refusal = _refusal(row) or (_late(seconds) if late() else "")
-        if refusal:
+        if refusal := _refusal(row) or late():
             tally.left[refusal] += numbers
             continue
         known, target = parsed(row["detail"]), row["target"]
@@ -138,13 +145,13 @@ def _of_matrix(a: Csr, rows: pd.DataFrame, late: Callable[[], bool], seconds: fl
             continue
         if code == row["code_hash"]:
             tally.known_code.add(target)
-        own = sources.installed(row["format"]) == sources.of_format(row["source_hash"])
+        current = sources.installed(row["format"]) == sources.of_format(row["source_hash"])
         if (code, program) == (row["code_hash"], row["program"]):
             tally.agreeing += numbers
-            tally.revised += 0 if own else len(numbers)
+            tally.revised += 0 if current else len(numbers)
         elif "search_seconds" in known or "chosen" in known:
             tally.left["which were chosen by timing or by a model"] += numbers
-        elif not own:
+        elif not current:
             tally.left["of other revisions of their formats, with other programs"] += numbers
         else:
             tally.other[target] += numbers

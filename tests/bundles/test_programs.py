@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from spmvbench.bundles import programs
@@ -94,6 +95,17 @@ def test_another_program_of_these_sources_is_wrong(bundle, column, monkeypatch):
     verdicts = found(changed(bundle, "csr-scalar", **{column: "0" * 16}, source_hash="today"))
     text = f"these sources make another program: 1 of 3 rows: {REAL} csr-scalar f64 spmv hot"
     assert [verdict for verdict, _ in verdicts] == [FAILED, PASSED] and (FAILED, text) in verdicts
+
+
+def test_every_row_of_a_program_is_compared(bundle, monkeypatch):
+    monkeypatch.setattr(programs.sources, "installed", lambda key: "today")
+    bundle.rows["source_hash"] = "today"
+    forged = bundle.rows.assign(mode="cold", code_hash="0" * 16)
+    bundle.rows = pd.concat([bundle.rows, forged], ignore_index=True)
+    assert [(verdict, text.partition(": ")[2][:9]) for verdict, text in found(bundle)] == [
+        (FAILED, "3 of 6 ro"),
+        (PASSED, "3 of 6 ro"),
+    ]
 
 
 def test_another_program_of_other_sources_is_open(bundle):
