@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -46,13 +47,18 @@ def footprint(fmt: Format, launches: Iterable[Step], x: Array | SparseVector, y:
         name = step.kernel.partition("<")[0] if isinstance(step, Launch) else step.name
         arrays |= {f"argument {place} of launch {number}, {name}": arg for place, arg in enumerate(flat(step.args))}
     arrays |= {f"condition of step {number}": step.more for number, step in enumerate(steps) if isinstance(step, Loop)}
-    known, found = [span(array) for array in (*parts(x), y)], {}
+    return _outside_sizes(arrays, (*parts(x), y))
+
+
+def _outside_sizes(arrays: Mapping[str, Any], known: Iterable[Array]) -> dict[str, int]:
+    """Bytes by name of the arrays, without those that are in the known ones or in an array before it. What is no array
+    is left out.
+    """
+    spans, found = [span(array) for array in known], {}
     for name, array in arrays.items():
-        if isinstance(array, array_module(array).ndarray):
-            added = outside(span(array), known)
-            known += added
-            if added:
-                found[name] = sum(end - begin for begin, end in added)
+        if isinstance(array, array_module(array).ndarray) and (added := outside(span(array), spans)):
+            spans += added
+            found[name] = sum(end - begin for begin, end in added)
     return found
 
 
@@ -78,9 +84,5 @@ def bytes_read(fmt: Format, found: Mapping[str, int], launches: Iterable[Step]) 
     if not min(total, 1) <= claimed <= total:
         raise ValueError(f"{fmt.key} says that a product reads {claimed:,} bytes, of a footprint of {total:,}")
     args = [arg for step in single_steps(launches) for arg in flat(step.args)]
-    known, unread = [span(arg) for arg in args if isinstance(arg, array_module(arg).ndarray)], 0
-    for array in fmt.arrays().values():
-        added = outside(span(array), known)
-        known += added
-        unread += sum(end - begin for begin, end in added)
-    return min(claimed, total - unread)
+    taken = [arg for arg in args if isinstance(arg, array_module(arg).ndarray)]
+    return min(claimed, total - sum(_outside_sizes(fmt.arrays(), taken).values()))
