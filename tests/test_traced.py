@@ -51,10 +51,7 @@ NOT_ROWS = {
     ("docs/operator.md", ""): "tests/solvers/overhead.py, and docs/advice.md: test_aims_of_operators",
     ("docs/operator.md", "Matrix"): "a separate measurement, tests/solvers/overhead.py",
     ("docs/operator.md", "Pattern"): "a separate measurement, tests/solvers/overhead.py",
-    (
-        "docs/submitting.md",
-        "Run",
-    ): "what `spmvbench check RUN --seconds 0 --programs SECONDS` says; their sums: test_rows_whose_programs_...",
+    ("docs/submitting.md", "Run"): "what `check --programs` says; their sums: test_rows_whose_programs_...",
     ("docs/values.md", "Values"): "facts of the types",
 }
 WRITTEN = ("docs/advice.md",)  # as a whole, which tests/advice/test_advice.py compares
@@ -243,7 +240,7 @@ class TestIrregularAccess:
         powerlaw = found.loc["synthetic/powerlaw_t:1000000:16"].loc[["f64", "f32"]]
         known = list((powerlaw["column-sweep"] / powerlaw["hub-cache"]).round(1))
         assert said(self.page, r"column-sweep is ([\d.]+) and ([\d.]+) times as fast as hub-cache") == known
-        real = gflops(timed(real_matrices(PUBLISHED)))
+        real = gflops(self.rows_of("real"))
         small = real.loc[[f"SNAP/{name}" for name in ("ca-AstroPh", "cit-HepTh", "soc-Slashdot0902")]]
         times = small["hub-cache"] / small["csr5"]
         known = [round(of, 2) for of in (times.min(), times.max())]
@@ -251,9 +248,7 @@ class TestIrregularAccess:
 
     def test_fastest_of_the_four(self):
         (table,) = [table for table in tables(read(self.page)) if cells(table[0])[0] == "f64 / f32"]
-        found = pd.concat(
-            [gflops(rows) for rows in (rows_of(PUBLISHED, "h200-irregular"), timed(real_matrices(PUBLISHED)))]
-        )
+        found = pd.concat([gflops(self.rows_of(run)) for run in ("h200-irregular", "real")])
         for line in table[2:]:
             name = cells(line)[0]
             fastest = found.loc[name if "/" in name else f"synthetic/{name}", list(self.four)].idxmax(axis=1)
@@ -303,7 +298,7 @@ class TestIrregularAccess:
         assert said(self.page, pattern) == costs
 
     def test_irregular_real_matrices(self):
-        rows = timed(real_matrices(PUBLISHED)).query("label == 'csr5' and nnz >= 300_000 and x_sectors >= 0.18")
+        rows = self.rows_of("real").query("label == 'csr5' and nnz >= 300_000 and x_sectors >= 0.18")
         found = self.every_value("real").loc[list(rows["matrix"])]
         every, four = self.shares(found)
         assert len(found) == 6 and (every < 0.95).all() and (1 / four).max() <= 1.01
