@@ -532,7 +532,7 @@ class TestSpeed:
         )
 
     def test_searches(self):
-        runs = "h200-bfs", "h200-tilespmspv-like", "h200-searches"
+        runs = "h200-bfs", "h200-tilespmspv", "h200-searches"
         rows = pd.concat([verified_rows(run).assign(run=run) for run in runs])
         rows = rows[rows["op"].str.startswith("bfs")].assign(ms=lambda rows: 1e3 * rows["t_median"])
         matrices = ["fem:40:3", "poisson2d:1024", "rmat:20:16", "uniform:1048576:12"]

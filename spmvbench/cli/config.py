@@ -9,6 +9,9 @@ import click
 from spmvbench.cli.option_types import Words
 from spmvbench.errors import UsageError, did_you_mean
 
+# What one command does; a file says what is measured.
+ACTIONS = {"config", "dry_run", "estimate", "fresh", "help", "retry"}
+
 
 def read_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     """Make the settings of the file the defaults of the command (callback of the option). Raises UsageError."""
@@ -27,14 +30,18 @@ def read_config(ctx: click.Context, param: click.Parameter, value: str | None) -
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:  # no access; no TOML, no text, endless numbers; too deep
         raise UsageError(f"cannot read {path}: {error}") from None
-    valued = [option for option in ctx.command.params if not getattr(option, "is_flag", False)]
-    options = {option.opts[0].lstrip("-"): option for option in valued if option.name != "config"}
+    options = {option.opts[0].lstrip("-"): option for option in ctx.command.params if option.name not in ACTIONS}
     ctx.default_map = {}
     for key, setting in given.items():
         option = options.get(key.replace("_", "-"))
         if option is None:
             hint = did_you_mean(key, list(options)) or f"; it takes {', '.join(options)}"
             raise UsageError(f"{path} has an unknown key {key}{hint}")
+        if getattr(option, "is_flag", False):
+            if not isinstance(setting, bool):
+                raise UsageError(f"{path}: {key} takes true or false")
+            ctx.default_map[option.name] = setting
+            continue
         items = setting if isinstance(setting, list) else [setting]
         many = option.multiple if isinstance(option, click.Option) else option.nargs == -1
         comma = isinstance(option.type, Words) or key == "formats"

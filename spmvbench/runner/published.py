@@ -29,7 +29,7 @@ from spmvbench.errors import UsageError
 MEASURED, FAILED, WRONG, UNFINISHED = 0, 1, 2, 3  # exit codes
 GRACE = 30.0  # seconds in which the case in progress may end, within the time of the piece
 STOPPED = 130  # exit code of `spmvbench run`
-NARROWING = ("dtype", "mode")
+NARROWING = ("dtype", "mode", "max-nnz")
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ def steps(file: Path) -> list[Step]:
     found = []
     for step in listed:
         if unknown := set(step) - {"config", *NARROWING}:
-            raise UsageError(f"{file} has an unknown key {sorted(unknown)[0]}; a step takes config, dtype and mode")
+            taken = ", ".join(NARROWING)
+            raise UsageError(f"{file} has an unknown key {sorted(unknown)[0]}; a step takes config, {taken}")
         name = str(step.get("config", ""))
         beside, shipped = file.parent / f"{name}.toml", paths.configs() / "runs" / f"{name}.toml"
         if not (beside.is_file() or shipped.is_file()):

@@ -90,6 +90,7 @@ def test_a_wrong_command_is_refused_with_the_way_out(run, tmp_path, args, words)
         ("config = 'other'", "unknown key config"),
         ("seed = [1, 2]", "seed takes one text or number"),
         ("seed = true", "seed takes one text or number"),
+        ("real-part = 'yes'", "real-part takes true or false"),
         ("set = { name = 'demo' }", "set takes a list of texts"),
         ("seed = -4", "--seed"),
         ("dtype = ['f64', 'f16']", "'f16' is none of"),
@@ -113,6 +114,12 @@ def test_a_configuration_fills_only_what_the_command_line_left(run, tmp_path):
     assert "results/configured: 2 matrices x 2 formats x 2 types x 1 mode = 8 cases, 8 to measure" in plain.out
     changed = run("diag:5", "--config", "c.toml", "--dry-run", "--dtype", "f32", "--run", "mine")
     assert "results/mine: 1 matrix x 2 formats x 1 type x 1 mode = 2 cases" in changed.out
+
+
+def test_a_flag_of_a_configuration_is_set(run, tmp_path):
+    (tmp_path / "c.toml").write_text('matrices = ["pde:4"]\nformats = ["csr-scalar"]\nreal_part = true\nspd = true\n')
+    asked = run("--config", "c.toml", "--dry-run", "--set", "demo")
+    assert asked.code == 0 and "no matrix" not in asked.err, asked.err
 
 
 @pytest.mark.parametrize("name", ["demo", "h200", "survey"])

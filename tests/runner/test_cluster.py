@@ -448,7 +448,7 @@ def test_a_job_array_measures_every_case_once_and_a_requeued_task_continues(star
     slurm["SLURM_ARRAY_TASK_ID"] = "1"
     task = start("bash", "array.sh", *args)
     until(lambda: list(parts[0].glob("parts/*")))
-    of(task, "-m spmvbench run")[-1].send_signal(signal.SIGTERM)
+    of(task, "-m spmvbench run")[0].send_signal(signal.SIGTERM)  # the run; a child of it looks alike until it has begun
     held()
     task.communicate()
     assert task.returncode == 130
