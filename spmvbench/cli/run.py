@@ -184,7 +184,9 @@ GROUPS = {
     help="With --against: measured pairs per case, 8 or more. Default: 20.",
 )
 @click.option("--dry-run", is_flag=True, help="Count the cases and stop.")
-@click.option("--retry", is_flag=True, help="Measure again what failed: wrong, oom, timeout, crashed or error.")
+@click.option(
+    "--retry", is_flag=True, help="Measure again what failed: wrong, implausible, oom, timeout, crashed, error."
+)
 @click.option("--fresh", is_flag=True, help="Start again. Existing rows are moved to another folder.")
 def command(
     chosen: Selection,

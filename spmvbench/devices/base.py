@@ -40,6 +40,13 @@ class DeviceFault(Exception):
         self.sticky = sticky
 
 
+class Throttling(DeviceFault):
+    """The device lowers its clocks all the time, so that its times would be those of a slower one."""
+
+    def __init__(self, reason: str):
+        super().__init__(f"the GPU throttles ({reason}), so that its times would mean nothing", sticky=True)
+
+
 FIRST_ERRORS = 3
 # g++ and clang: file.cu:14:24: error: ...; NVRTC: file.cu(14): error: ...
 _ERROR = re.compile(r"^(.*?)[:(](\d+)(?::\d+|\))?: *(?:fatal |catastrophic )?error:? *(.+)$", re.MULTILINE)
@@ -123,7 +130,11 @@ class Device(ABC):
 
     def throttled(self) -> bool:
         """Whether the device lowers its clocks right now for heat or power."""
-        return False
+        return bool(self.throttle_reason())
+
+    def throttle_reason(self) -> str:
+        """Why the device lowers its clocks right now, and to what; empty if it does not."""
+        return ""
 
     def sm_clock_mhz(self) -> float:
         """Clock of the multiprocessors now, in MHz; NaN where there is none."""

@@ -35,7 +35,8 @@ DEFAULT_SHARED_BYTES = 48 * 1024
 # Errors that leave the context unusable (CUDA driver API, CUresult): addresses, instructions, time-outs, asserts, ECC.
 STICKY = {214, 220, 226, *range(700, 720)} - {701, 704, 705, 708, 709, 712, 713}
 # nvmlClocksEventReason bits: hardware slow-down, thermal (software, hardware), external power brake.
-THROTTLE_REASONS = 0x8 | 0x20 | 0x40 | 0x80
+# Of NVML: nvmlClocksEventReason*.
+THROTTLE_REASONS = {0x8: "hardware slowdown", 0x20: "heat", 0x40: "heat, hardware slowdown", 0x80: "power brake"}
 POWER_CAP_REASON = 0x4
 REPEAT = Launch("repeat.cu", "repeat", 1, 1, ())
 CHECKSUM_BLOCKS = 2048  # enough to fill a GPU; each adds to the sum once a warp
@@ -473,16 +474,20 @@ class Cuda(Device):
         counted = _peak_memory()
         counted.peak = counted.used
 
-    def throttled(self) -> bool:
+    def throttle_reason(self) -> str:
         if self._nvml is None:
-            return False
+            return ""
         import pynvml
 
         reasons = _asked("nvmlDeviceGetCurrentClocksEventReasons", self._nvml) or 0
-        if reasons & THROTTLE_REASONS:
-            return True
+        found = [text for bit, text in THROTTLE_REASONS.items() if reasons & bit]
+        if not found and not reasons & POWER_CAP_REASON:
+            return ""  # most often: one question of NVML, which takes a millisecond
         highest = _asked("nvmlDeviceGetMaxClockInfo", self._nvml, pynvml.NVML_CLOCK_SM) or float("nan")
-        return bool(reasons & POWER_CAP_REASON) and self.sm_clock_mhz() < POWER_CAP_CLOCK_SHARE * highest
+        clock = self.sm_clock_mhz()
+        if reasons & POWER_CAP_REASON and clock < POWER_CAP_CLOCK_SHARE * highest:
+            found.append("power cap")
+        return f"{', '.join(found)}: {clock:.0f} of {highest:.0f} MHz" if found else ""
 
     def sm_clock_mhz(self) -> float:
         if self._nvml is None:

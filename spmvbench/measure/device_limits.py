@@ -10,12 +10,14 @@ import numpy as np
 
 from spmvbench import paths
 from spmvbench.devices import Device
+from spmvbench.devices.base import Throttling
 from spmvbench.formats import Launch
 from spmvbench.formats.arrays import LINE_BYTES, cdiv
 from spmvbench.measure import timing
 from spmvbench.measure.cases import DEFAULT_MODES, Settings
 
 MAX_GATHER_BYTES = 2**30  # longest x whose gathers are timed
+MAX_ROUNDS = 5  # of samples that are all discarded
 L2_SHARES = (0.5, 0.75, 1.0)  # of L2, that the reading kernel tries to keep there
 MEASURED_LIMITS = ("launch_overhead", "copy_bandwidth_gbps", "read_bandwidth_gbps", "bounds")  # once per invocation
 
@@ -28,7 +30,8 @@ def compilation_lock() -> Path:
 def measure_limits(device: Device, settings: Settings) -> dict[str, Any]:
     """Properties of a device and its measured limits: launch overhead by mode (s), bandwidths (GB/s), bounds by size.
 
-    Limits that an earlier worker has measured (`settings.measured`) are taken over.
+    Limits that an earlier worker has measured (`settings.measured`) are taken over. Raises Throttling as `timing.rest`,
+    and if the device throttles whenever it works.
     """
     properties = {"device_name": device.name} | device.properties()
     facts: dict[str, Any] = {"device": device.name, "kind": device.kind, "properties": properties}
@@ -38,9 +41,7 @@ def measure_limits(device: Device, settings: Settings) -> dict[str, Any]:
     rule = timing.RULES[device.kind]
 
     def median(launch: Launch, mode: str) -> float:
-        series = timing.prepare(device.compile([launch]), device, mode, rule)
-        timing.take_round(series, device, rule)
-        return float(timing.summary(series)["t_median"])
+        return _median(device, launch, mode, rule)
 
     empty = Launch("vector.cu", "empty<0>", 1, 32, ())
     facts["launch_overhead"] = {mode: median(empty, mode) for mode in DEFAULT_MODES[device.kind]}
@@ -65,6 +66,17 @@ def l2_shares(size: int, l2: int) -> set[float]:
     return {min(share * l2 / size, 1.0) for share in (0.0, *L2_SHARES)} if size > l2 / 4 else {0.0}
 
 
+def _median(device: Device, launch: Launch, mode: str, rule: timing.Rule) -> float:
+    """Median seconds of a launch. A GPU that throttles is given a rest, and asked again."""
+    series = timing.prepare(device.compile([launch]), device, mode, rule)
+    for _ in range(MAX_ROUNDS):
+        timing.take_round(series, device, rule)
+        if series.seconds:
+            return float(timing.summary(series)["t_median"])
+        timing.rest(device)
+    raise Throttling(f"whenever it works: in all samples of {MAX_ROUNDS} rounds")
+
+
 def _measured_bounds(device: Device, rule: timing.Rule, source: Any, target: Any) -> dict[str, list[tuple[int, float]]]:
     """Measured bounds in the form that `bounds.columns` takes, for sizes from 64 kB up to the size of `source` (zeros).
 
@@ -73,9 +85,7 @@ def _measured_bounds(device: Device, rule: timing.Rule, source: Any, target: Any
     """
 
     def seconds(launch: Launch) -> float:
-        series = timing.prepare(device.compile([launch]), device, "hot", rule)
-        timing.take_round(series, device, rule)
-        return float(timing.summary(series)["t_median"])
+        return _median(device, launch, "hot", rule)
 
     def read(size: int, kept: float) -> float:
         grid = min(cdiv(size // 8, 8 * 256), 8192)

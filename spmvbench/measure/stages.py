@@ -26,6 +26,7 @@ import numpy as np
 
 from spmvbench import formats, paths
 from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
+from spmvbench.devices.base import Throttling
 from spmvbench.devices.guards import Guards
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Format, Launch, Loop, Skip
@@ -47,6 +48,7 @@ COMPILING = "compiling"
 MAX_LEVELS = 2000  # of a search, in a row
 REPEAT_CONVERSION_SECONDS = 0.02  # seconds of conversions, before another one begins
 MAX_DECODED_ENTRIES = 1 << 27  # larger matrices are not decoded: sorting takes seconds and GBs
+MAX_DISCARDED = 10  # formats without a sample, until the GPU is given up
 X_CHANGED_PAIRS = 8  # minimum pairs of changes of x in one sample
 X_CHANGED_SLOWER = 1.25  # work is skipped if an SpMV takes so many times longer while x changes
 X_CHANGED_TRIES = 4
@@ -105,7 +107,8 @@ class Context:
 
     x: by operation; all operations write the same y. read_again: makes `references` anew after a format has changed
     them. waited: seconds that stages have waited for other processes. counts_energy: False once the device's counter of
-    joules has failed for a format: it is not waited for again.
+    joules has failed for a format: it is not waited for again. discarded: formats, one after the other, of which every
+    sample of a mode was discarded.
     """
 
     link: Link
@@ -119,6 +122,7 @@ class Context:
     read_again: Callable[[], References]
     waited: float = 0.0
     counts_energy: bool = True
+    discarded: int = 0
 
     def __post_init__(self) -> None:
         self.guards = Guards(self.device)
@@ -649,14 +653,20 @@ def _skips_work(context: Context, case: Case, series: timing.Series, changed: fl
 def finish(
     context: Context, task: Task, fmt: Format, bound: Bound, op: str, series: Mapping[str, timing.Series]
 ) -> tuple[Finished, float]:
-    """All stages after the last round of an operation; y is verified again. Raises Wrong.
+    """All stages after the last round of an operation; y is verified again. Raises Wrong; Throttling as
+    `timing.rest`, and after MAX_DISCARDED formats without a sample.
 
     series: by mode. Returns the results, and the largest error as a fraction of its bound.
     """
     discarded = [mode for mode, found in series.items() if not found.seconds]
     if discarded:
+        context.discarded += 1
+        if context.discarded >= MAX_DISCARDED:
+            raise Throttling(f"whenever it works: in all samples of {MAX_DISCARDED} formats one after the other")
+        timing.rest(context.device)
         what = " and ".join(context.named(mode, op) for mode in discarded)
         raise RuntimeError(f"every {what} sample was discarded: the GPU throttled")
+    context.discarded = 0
     changed = {
         case.mode: time_with_changing_x(context, task, fmt, bound, case, series[case.mode])
         for case in task.cases

@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.devices.base import Device, Program
+from spmvbench.devices.base import Device, Program, Throttling
 
 MODES = ("hot", "cold")
 MAX_REPEATS = 4000
+REST = 20.0  # seconds in which a GPU cools down
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,17 @@ def take_round(series: Series, device: Device, rule: Rule, clock: Callable[[], f
             break
     series.seconds += taken
     series.sm_clock_mhz = device.sm_clock_mhz()
+
+
+def rest(
+    device: Device, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """Give the device no work until it does not throttle. Raises Throttling if it does so for REST seconds."""
+    until = clock() + REST
+    while reason := device.throttle_reason():
+        if clock() >= until:
+            raise Throttling(f"{reason}, after {REST:g} s without work")
+        sleep(0.1)
 
 
 def summary(series: Series) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from spmvbench import formats, paths
 from spmvbench.devices import Device, DeviceFault, open_device
+from spmvbench.devices.base import Throttling
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Csr
 from spmvbench.formats.precision import rounding_error
@@ -162,6 +163,8 @@ def main() -> None:
             measure(group, device, settings, facts, link, previous)
             link.settle()
             connection.send(("done",))
+    except Throttling as throttling:  # another worker would find the same: the cases are left for another time
+        connection.send(("refused", str(throttling), 1))
     except DeviceFault as fault:
         connection.send(("broken", f"fault while {link.stage}: {fault}"))
         os._exit(0)  # a broken context can hang while it is destroyed

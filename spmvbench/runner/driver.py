@@ -289,6 +289,9 @@ class Driver:
                 elif kind == "broken":
                     worker.ended()
                     raise WorkerDied("crashed", str(content[0]), MAX_TRIES)
+                elif kind == "refused":
+                    worker.ended()
+                    raise DeviceUnavailable(str(content[0]))
                 elif kind == "done":
                     break
         except (WorkerDied, ConnectionError) as error:

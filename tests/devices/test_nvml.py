@@ -50,9 +50,18 @@ def test_without_the_library_there_is_no_energy(device):
     assert math.isnan(device.energy())
 
 
-@pytest.mark.parametrize(("reasons", "clock", "known"), [(0x40, 1980, True), (0x4, 1000, True), (0x4, 1900, False)])
+@pytest.mark.parametrize(
+    ("reasons", "clock", "known"),
+    [
+        (0x40, 1980, "heat, hardware slowdown: 1980 of 1980 MHz"),
+        (0x4, 1000, "power cap: 1000 of 1980 MHz"),
+        (0x84, 345, "power brake, power cap: 345 of 1980 MHz"),
+        (0x4, 1900, ""),
+        (0x1, 345, ""),  # it has no work
+    ],
+)
 def test_throttling_is_seen_where_the_gpu_tells_it(device, nvml, reasons, clock, known):
     nvml.nvmlDeviceGetCurrentClocksEventReasons = lambda handle: reasons
     nvml.nvmlDeviceGetMaxClockInfo = lambda handle, which: 1980
     nvml.nvmlDeviceGetClockInfo = lambda handle, which: clock
-    assert device.throttled() is known
+    assert device.throttle_reason() == known and device.throttled() is bool(known)

@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 
+from spmvbench.devices.base import Throttling
 from spmvbench.measure import timing
 from spmvbench.measure.timing import RULES, Rule, Series, relative_spread, repeats_for, summary, take_round
 
@@ -127,6 +128,32 @@ def test_throttled_samples_are_discarded_and_counted():
     series = a_round(StreamDevice([1.0e-3, 9e-3, 9e-3, 9e-3] + [1.0e-3] * 3, throttled=[2, 3]), rule)
     assert series.seconds == [1e-3] * 4
     assert series.throttled == 3
+
+
+class Cooling:
+    """Throttles for so many seconds."""
+
+    def __init__(self, seconds):
+        self.clock, self.seconds = 0.0, seconds
+
+    def throttle_reason(self):
+        return "heat: 345 of 1980 MHz" if self.clock < self.seconds else ""
+
+    def sleep(self, seconds):
+        self.clock += seconds
+
+
+def test_a_device_rests_until_it_does_not_throttle():
+    device = Cooling(3.0)
+    timing.rest(device, lambda: device.clock, device.sleep)
+    assert device.clock == pytest.approx(3.0, abs=0.2)
+
+
+def test_a_device_that_throttles_at_rest_is_given_up():
+    device = Cooling(1e6)
+    with pytest.raises(Throttling, match=r"throttles \(heat: 345 of 1980 MHz, after 20 s without work\)"):
+        timing.rest(device, lambda: device.clock, device.sleep)
+    assert device.clock == pytest.approx(timing.REST, abs=0.2)
 
 
 def test_a_device_that_is_always_throttled_ends_with_the_budget_and_no_sample():

@@ -15,11 +15,12 @@ from scipy import sparse
 
 from spmvbench import formats, paths
 from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
+from spmvbench.devices.base import Throttling
 from spmvbench.formats import Launch, register
 from spmvbench.formats.base import in_part
 from spmvbench.formats.conversion import EMULATED
 from spmvbench.formats.csr.csr import CsrArrays
-from spmvbench.measure import energy, matrix_cache, protocol, reading, stages, worker
+from spmvbench.measure import device_limits, energy, matrix_cache, protocol, reading, stages, timing, worker
 from spmvbench.measure.cases import Settings
 from spmvbench.runner import plan
 
@@ -787,3 +788,36 @@ def test_no_row_follows_a_refusal(measure, monkeypatch):
     with pytest.raises(protocol.Stop):
         measure(variant("A"), variant("B"), modes=("hot",))
     assert sent.count("row") == 1
+
+
+class Throttled(HostCuda):
+    """Throttles whenever it works, and not at rest."""
+
+    working = False
+
+    def elapsed(self, work, *, flush=False):
+        self.working = True
+        return super().elapsed(work, flush=flush)
+
+    def throttle_reason(self):
+        was, self.working = self.working, False
+        return "power cap: 345 of 1980 MHz" if was else ""
+
+
+def test_formats_without_a_sample_are_errors_until_the_gpu_is_given_up(measure, monkeypatch):
+    names = "ABCDEFGHIJKL"
+    monkeypatch.setattr(stages, "MAX_DISCARDED", 4)
+    _, rows, _ = measure(*map(variant, names[:3]), modes=("hot",), device=Throttled())
+    assert {row["reason"].partition(" (")[0] for row in rows.values()} == {
+        "RuntimeError while timing hot: every hot sample was discarded: the GPU throttled"
+    }
+    with pytest.raises(Throttling, match="whenever it works: in all samples of 4 formats one after the other"):
+        measure(*map(variant, names[3:]), modes=("hot",), device=Throttled())
+
+
+def test_limits_of_a_gpu_that_throttles_are_not_measured():
+    launch, rule = Launch("vector.cu", "none", 1, 1, (lambda: None,)), timing.RULES["cuda"]
+    rule = replace(rule, budget=1e-6, clock_check=0.0)
+    assert device_limits._median(HostCuda(), launch, "cold", rule) == 2e-3
+    with pytest.raises(Throttling, match="whenever it works: in all samples of 5 rounds"):
+        device_limits._median(Throttled(), launch, "cold", rule)

@@ -44,8 +44,10 @@ from pathlib import Path
 
 import numpy as np
 
+from spmvbench.devices import Device
 from spmvbench.formats import Launch, Skip, register
 from spmvbench.formats.csr.csr import CsrArrays, CsrScalar
+from spmvbench.measure import timing
 
 KERNELS = str(Path(__file__).with_name("bad.cu"))
 
@@ -138,6 +140,20 @@ class Once(CsrScalar):
         if not died.exists():
             died.touch()
             os.abort()
+        return super().convert(a)
+
+
+@register
+class Throttles(CsrScalar):
+    key = "dev-throttles"
+    reference = "none"
+    survey_name = ""
+
+    @classmethod
+    def convert(cls, a, **params):
+        if Path(__file__).with_name("hot").exists():
+            timing.REST = 0.2
+            Device.throttle_reason = lambda self: "heat: 345 of 1980 MHz"
         return super().convert(a)
 
 
@@ -707,6 +723,22 @@ def test_damaged_and_changed_cases_are_measured_again(run_own, tmp_path, bad_for
 
 
 @pytest.mark.slow
+def test_a_device_that_throttles_without_end_ends_the_run_and_no_case_is_marked(run_own, tmp_path):
+    args = "tridiag:20", "--formats", "csr-scalar,dev-throttles,ell", "--device", "emulated", "--run", "r"
+    (tmp_path / "hot").touch()
+    result = run_own(*args)
+    assert result.code == 1 and "Traceback" not in result.err
+    assert "Error: the GPU throttles (heat: 345 of 1980 MHz, after 0.2 s without work), so that" in result.err
+    before = store.load(tmp_path / "results" / "r")
+    assert list(before["format"]) == ["csr-scalar", "dev-throttles"] and set(before["status"]) == {"ok"}  # one program
+    (tmp_path / "hot").unlink()
+    assert run_own(*args).code == 0
+    after = store.load(tmp_path / "results" / "r")
+    assert sorted(after["format"]) == ["csr-scalar", "dev-throttles", "ell"] and set(after["status"]) == {"ok"}
+    assert after.set_index("format")["started_at"]["csr-scalar"] == before["started_at"][0]
+    assert all(session["ended"] for session in store.environment(tmp_path / "results" / "r")["sessions"])
+
+
 def test_failed_cases_are_measured_again_on_demand(run_own, tmp_path):
     args = ["tridiag:30", "--formats", "csr-scalar,bad-skip,bad-raise", "--run", "r"]
     first, second = run_own(*args), run_own(*args)
