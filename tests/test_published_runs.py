@@ -10,6 +10,7 @@ import pytest
 
 import spmvbench
 from spmvbench.analysis.cases import latest_cases
+from spmvbench.bundles import sources
 from spmvbench.cli import cli
 from spmvbench.cli.report import command as report
 from spmvbench.rows import store
@@ -61,7 +62,7 @@ def test_runs_with_labels_of_an_older_version_say_so():
         assert words in " ".join(found["h200-first"])
 
 
-WITH_REAL_MATRICES = ("suitesparse", "real", "orders", "-like", "fastload", "stand-ins")
+WITH_REAL_MATRICES = ("suitesparse", "real", "orders", "tilespmspv", "fastload", "stand-ins")
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
@@ -73,3 +74,15 @@ def test_the_command_that_measured_it_works_from_a_clone(run, command, monkeypat
     result = command("run", *words, "--results", "/nowhere", "--dry-run")
     assert result.code == 0, result.err
     assert f"/nowhere/{run.name}: " in result.out
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_revisions_of_a_page_are_those_of_its_rows(run):
+    """Each is that of an invocation, or one in which the source of a row is released."""
+    sessions = [str(session["git"]) for session in store.environment(run)["sessions"]]
+    rows = store.load(run)[["format", "source_hash"]].drop_duplicates()
+    known = [*sessions, *(sources.known(key, digest) for key, digest in rows.itertuples(index=False))]
+    text = (run / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r"\b[0-9a-f]*(?:[0-9][a-f]|[a-f][0-9])[0-9a-f]*\b", text)
+    named = [word for word in named if 7 <= len(word) <= 40]
+    assert not [word for word in named if not any(revision.startswith(word) for revision in known)]

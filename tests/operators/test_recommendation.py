@@ -84,9 +84,9 @@ def test_a_recommendation(shipped):
 
 
 def test_single_precision_and_specs():
-    found = spmvbench.advise("pde:20", dtype=np.float32)
+    found = spmvbench.advise("pde:60", dtype=np.float32)
     assert found.a.dtype == np.float32 and found.operator("emulated").dtype == np.float32
-    assert found.advice.ranked[0].spmv < spmvbench.advise("pde:20").advice.ranked[0].spmv
+    assert found.advice.ranked[0].spmv < 0.8 * spmvbench.advise("pde:60").advice.ranked[0].spmv
 
 
 @pytest.fixture
