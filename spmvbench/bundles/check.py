@@ -35,7 +35,7 @@ from spmvbench.bundles.findings import (
     was_running,
 )
 from spmvbench.bundles.matrices import matrices
-from spmvbench.bundles.programs import programs
+from spmvbench.bundles.programs import processes, programs
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.measure import operations
 from spmvbench.paths import scratch, trusted_folder
@@ -133,7 +133,7 @@ def checks(
         lambda bundle: formats_known(bundle, run_sources, progress),
     ]
     if programs_seconds:
-        found.append(lambda bundle: programs(bundle, programs_seconds, progress))
+        found.append(lambda bundle: programs(bundle, programs_seconds, progress, workers=processes()))
     return found
 
 

@@ -7,15 +7,20 @@ that of the row, the row is of this program; only the times have to be believed.
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import pandas as pd
+import psutil
 
 from spmvbench import formats
 from spmvbench.bundles import sources
@@ -35,6 +40,7 @@ from spmvbench.measure.program import kernels_run, program_hash
 from spmvbench.measure.verify import Checks
 
 MOST_BYTES = 1 << 31  # of a format that is made again
+MEMORY = 5 * MOST_BYTES  # of a process: a matrix, a format and what a conversion needs beside them
 MOST_PARTITIONING = 5.0  # seconds that partitioning a graph has taken; this host would take longer
 OPERATIONS = {"spmv", "spmv-t"}  # launches of others depend on vectors that are drawn at random
 SHARED_BYTES = {"sm_90": 227 << 10}  # of a block, where the metadata of older runs lacks them
@@ -78,11 +84,33 @@ class Tally:
     other: dict[Target, list[int]] = field(default_factory=lambda: defaultdict(list))
     left: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
+    def add(self, more: Tally) -> None:
+        """Add what was found of other rows."""
+        self.agreeing += more.agreeing
+        self.revised += more.revised
+        self.known_code |= more.known_code
+        for target, numbers in more.other.items():
+            self.other[target] += numbers
+        for reason, numbers in more.left.items():
+            self.left[reason] += numbers
+
+
+def processes() -> int:
+    """As many as there are cores and as the memory that is free has room for."""
+    return max(min(os.cpu_count() or 1, psutil.virtual_memory().available // MEMORY), 1)
+
 
 def programs(
-    bundle: Bundle, seconds: float, progress: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    bundle: Bundle,
+    seconds: float,
+    progress: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+    workers: int = 1,
 ) -> Iterator[Finding]:
     """Make the programs of rows again, those of the smallest matrices first, within the time limit.
+
+    clock: that of the limit; only `time.monotonic` is one that processes share. workers: processes, each of which makes
+    those of a matrix.
 
     FAILED: rows of this installation's sources whose program is another one, though machine code of their run could be
     made again. OPEN: rows of other sources with another program, formats that were chosen by timing or by a model,
@@ -92,31 +120,60 @@ def programs(
     rows = rows[rows["device"].str.startswith("cuda") & (rows["program"] != "")].reset_index(drop=True)
     if not len(rows):
         return
-    until, tally = clock() + seconds, Tally()
+    rows["target"] = [Target.of(bundle.sessions_of(row)[0]) for row in rows.itertuples()]
+    tally, of_matrices = Tally(), by_matrix(rows)
+    made = partial(_of_rows, seeds=bundle.seeds, limit=(clock() + seconds, seconds), clock=clock)
+    for (_, name, *_), found in zip(dict(of_matrices), _each(made, of_matrices, workers), strict=True):
+        progress(f"programs of {name} made again")
+        tally.add(found)
+    yield from _findings(rows, tally)
+
+
+Named = tuple[tuple[str, str, str, str], pd.DataFrame]  # group, name, order and hash of a matrix, and its rows
+
+
+def _each(made: Callable[[Named], Tally], of_matrices: Sequence[Named], workers: int) -> Iterator[Tally]:
+    """What is found of each matrix, in their order."""
+    workers = min(workers, len(of_matrices))
+    if workers < 2:
+        yield from map(made, of_matrices)
+        return
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        of_each = [(named, pool.submit(made, named)) for named in of_matrices]
+        for (_, rows), future in of_each:
+            try:
+                yield future.result()
+            except BrokenProcessPool:
+                yield Tally(left={"whose process was killed, as for lack of memory": list(rows.index)})
+
+
+def _of_rows(
+    named: Named, seeds: Sequence[int], limit: tuple[float, float], clock: Callable[[], float] = time.monotonic
+) -> Tally:
+    """What is found of the rows of a matrix. limit: when by the clock, and after how many seconds, the time is over."""
+    (group, name, order, digest), rows = named
+    tally, every = Tally(), list(rows.index)
+    until, seconds = limit
 
     def late() -> str:
         return f"no time was left of {seconds:g} s (--programs)" if clock() >= until else ""
 
-    rows["target"] = [Target.of(bundle.sessions_of(row)[0]) for row in rows.itertuples()]
-    for (group, name, order, digest), of_matrix in by_matrix(rows):
-        matrix = at_hand(group, name)
-        if isinstance(matrix, str):
-            tally.left[f"whose matrices are not made again: {matrix}"] += list(of_matrix.index)
-            continue
-        if reason := late():
-            tally.left[reason] += list(of_matrix.index)
-            continue
-        progress(f"making the programs of {name} again")
+    matrix = at_hand(group, name)
+    if isinstance(matrix, str):
+        tally.left[f"whose matrices are not made again: {matrix}"] = every
+    elif reason := late():
+        tally.left[reason] = every
+    else:
         try:
-            found = made_again(matrix(), order, digest, bundle.seeds)
+            found = made_again(matrix(), order, digest, seeds)
         except SpmvbenchError as error:
-            tally.left[f"whose matrices are not made again: {error}"] += list(of_matrix.index)
-            continue
-        if found is None:
-            tally.left["whose matrices are other ones here"] += list(of_matrix.index)
-            continue
-        _of_matrix(found[0], of_matrix, late, tally)
-    yield from _findings(rows, tally)
+            tally.left[f"whose matrices are not made again: {error}"] = every
+        else:
+            if found is None:
+                tally.left["whose matrices are other ones here"] = every
+            else:
+                _of_matrix(found[0], rows, late, tally)
+    return tally
 
 
 # Rows that are equal in these are made again once, such as hot and cold rows of one program.

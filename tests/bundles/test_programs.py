@@ -1,6 +1,9 @@
 """Programs of rows made again: what agrees, what is another program, and what could not be made."""
 
 import hashlib
+import os
+import pickle
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +84,33 @@ def test_published_rows_are_made_again(published):
     assert library == f"calls of a vendor's library, which are not made again: 1 of {len(LABELS)} rows"
     (tuned,) = [text for verdict, text in verdicts if verdict == OPEN]
     assert tuned == f"1 of {len(LABELS)} rows not made again, which were chosen by timing or by a model: csr-gg"
+
+
+def test_processes_each_make_the_programs_of_a_matrix():
+    assert list(programs._each(len, [("a", "b"), ("c", "d")], 2)) == [2, 2]
+
+
+def test_a_killed_process_leaves_its_rows_open():
+    named = [(("synthetic", "tridiag:9", "", ""), pd.DataFrame(index=[number])) for number in (3, 4)]
+    left = [tally.left for tally in programs._each(killed, named, 2)]
+    assert [list(rows) for of in left for rows in of.values()] == [[3], [4]]
+    assert all("as for lack of memory" in reason for of in left for reason in of)
+
+
+def killed(named):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_what_processes_are_sent_and_find_can_be_sent(bundle, monkeypatch):
+    def sent(made, of_matrices, workers):
+        assert workers == 7
+        here, there = pickle.loads(pickle.dumps((made, of_matrices)))
+        return [pickle.loads(pickle.dumps(here(named))) for named in there]
+
+    alone = found(bundle)
+    monkeypatch.setattr(programs, "_each", sent)
+    said = programs.programs(bundle, 1e9, lambda text: None, workers=7)
+    assert [(finding.verdict, finding.text) for finding in said] == alone and alone[0][0] == PASSED
 
 
 def test_rows_that_agree_pass(bundle):
