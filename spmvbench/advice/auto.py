@@ -107,6 +107,11 @@ class Auto(Format):
     chosen: Format
 
     @classmethod
+    def data_digest(cls) -> str:
+        """A hash of the model: rows of another model are measured again."""
+        return model.digest(MODEL)
+
+    @classmethod
     def choices(cls, a: Csr, spmvs: float) -> Iterator[type[Format]]:
         """The candidates from the best on, as far as they can hold the matrix."""
         if a.nnz and a.rows + a.cols <= WIDEST:

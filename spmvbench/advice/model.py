@@ -9,7 +9,9 @@ each format the logarithm of the conversion's time divided by LAUNCHES + ENTRY *
 
 from __future__ import annotations
 
+import hashlib
 import json
+import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -153,6 +155,22 @@ class Model:
 def folder() -> Path:
     """The folder of the models that ship."""
     return paths.configs() / "advice"
+
+
+def digest(name: str) -> str:
+    """A hash of the arrays of a trained model, not of the archive, which another zlib compresses to other bytes.
+
+    Raises OSError if there is none, SpmvbenchError for a damaged file.
+    """
+    found = hashlib.sha256()
+    try:
+        with zipfile.ZipFile(folder() / f"{name}.npz") as archive:
+            for member in sorted(archive.namelist()):
+                content = archive.read(member)
+                found.update(f"{member} {len(content)} ".encode() + content)
+    except zipfile.BadZipFile as error:
+        raise SpmvbenchError(f"{folder() / name}.npz is no model: {error}") from None
+    return found.hexdigest()
 
 
 def trained() -> list[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
 from spmvbench import paths
 from spmvbench.errors import UsageError
 from spmvbench.formats.base import Format, Launch, Step, cached, single_steps
-from spmvbench.formats.imports import digest, imported, parsed, sha256
+from spmvbench.formats.imports import PACKAGE, digest, imported, parsed, sha256
 from spmvbench.formats.kernels import Read, code, headers, kernel_options, kernel_path, read
 
 
@@ -20,7 +20,8 @@ def source_hash(cls: type[Format]) -> str:
     """SHA-256 (16 hex digits) of all that a row of this format depends on besides its matrix.
 
     A row carries it; a row measured from other sources is measured again. Comments, docstrings and layout do not
-    count, neither of Python nor of kernels. Raises UsageError for a source that is not there or cannot be read.
+    count, neither of Python nor of kernels. A format of this project that goes by data, such as a model, has a class
+    method `data_digest`, whose text counts as well. Raises UsageError for a source that is not there or cannot be read.
     """
     return hash_of(cls)
 
@@ -29,7 +30,11 @@ def hash_of(cls: type[Format], read: Read = read) -> str:
     """As `source_hash`, from what `read` gives of each file, which is asked once."""
     read = cache(read)
     try:
-        return hash_of_files(python_files(cls, read), kernel_files(cls, read), read)
+        found = hash_of_files(python_files(cls, read), kernel_files(cls, read), read)
+        data: Callable[[], str] | None = getattr(cls, "data_digest", None)
+        if data is None or cls.__module__.partition(".")[0] != PACKAGE.name:
+            return found
+        return sha256(f"{found} {data()}")[:16]
     except OSError as error:
         raise UsageError(f"{cls.key} has the source {error.filename}, which cannot be read: {error.strerror}") from None
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from spmvbench import formats, paths
-from spmvbench.errors import UsageError
+from spmvbench.advice import auto, model
+from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Launch, conversion, dependencies, imports
 from spmvbench.formats.base import Call, Loop
 from spmvbench.formats.conversion import EMULATED, converting_for
@@ -99,6 +100,25 @@ def test_options_count_and_where_the_headers_are_does_not(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(dependencies, "kernel_files", lambda cls, read: [])
     assert hash_of(cls) == elsewhere
+
+
+def test_a_model_counts_by_its_arrays(monkeypatch, tmp_path):
+    name = f"{auto.MODEL}.npz"
+    monkeypatch.setattr(model, "folder", lambda: tmp_path)
+
+    def of(written=np.savez_compressed, **arrays):
+        written(tmp_path / name, **arrays)
+        return hash_of(auto.Auto)
+
+    found = of(value=np.arange(5))
+    assert of(np.savez, value=np.arange(5)) == found
+    assert len({found, of(value=np.arange(6)), of(other=np.arange(5))}) == 3
+    (tmp_path / name).write_bytes(b"no model")
+    with pytest.raises(SpmvbenchError, match="is no model"):
+        hash_of(auto.Auto)
+    (tmp_path / name).unlink()
+    with pytest.raises(UsageError, match=r"auto has the source .+, which cannot be read: No such file"):
+        hash_of(auto.Auto)
 
 
 def test_rooms_hold_no_code_in_their_packages_file():
