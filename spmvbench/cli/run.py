@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from spmvbench import paths
 from spmvbench.cli import completion
@@ -238,7 +239,10 @@ def command(
         raise UsageError("--against compares on one GPU: leave out --scheduler")
     device, notice, workers = places.open(device, dry_run=dry_run)
     if convert == "device" and device_kind(device) != "cuda":
-        raise UsageError(f"--convert device needs a GPU: for {device} the host converts")
+        if click.get_current_context().get_parameter_source("convert") is ParameterSource.DEFAULT_MAP:
+            convert = "both"  # a configuration for GPUs can be tried without one
+        else:
+            raise UsageError(f"--convert device needs a GPU: for {device} the host converts")
     names = operations.parse(ops or ())
     check_orders(orders)
     by_default = formats is None and not names and device_kind(device) == "emulated"

@@ -116,6 +116,13 @@ def test_a_configuration_fills_only_what_the_command_line_left(run, tmp_path):
     assert "results/mine: 1 matrix x 2 formats x 1 type x 1 mode = 2 cases" in changed.out
 
 
+def test_a_configuration_that_converts_on_a_gpu_can_be_tried_without_one(run, tmp_path):
+    (tmp_path / "c.toml").write_text('matrices = ["pde:4"]\nformats = ["ell"]\nmode = ["hot"]\nconvert = "device"\n')
+    result = run("--config", "c.toml", "--device", "emulated", "--run", "tried")
+    assert result.code == 0, result.err
+    assert list(store.load(tmp_path / "results" / "tried")["status"]) == ["ok"]
+
+
 def test_a_flag_of_a_configuration_is_set(run, tmp_path):
     (tmp_path / "c.toml").write_text('matrices = ["pde:4"]\nformats = ["csr-scalar"]\nreal_part = true\nspd = true\n')
     asked = run("--config", "c.toml", "--dry-run", "--set", "demo")
