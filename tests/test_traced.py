@@ -524,6 +524,18 @@ class TestSpeed:
         rates = [part for rate in (*found["gbps"], read_at) for part in divmod(round(rate), 1000)]
         assert said(self.page, pattern) == [*found["bytes_per_nnz"].round(2), *rates]
 
+    def test_what_the_evaluation_says_of_auto(self):
+        (choices,) = [
+            table for table in tables(read("docs/advice.md")) if cells(table[0])[1].startswith("Within 5 % of")
+        ]
+        known = {cells(line)[0]: re.findall(r"\d+", " ".join(cells(line)[1:])) for line in choices[2:]}
+        auto, oracle = known["`auto[spmvs=1000]`"], known["best format whose conversion takes at most 40"]
+        pattern = (
+            r"fastest format on (\d+) % of 38 matrices and within 15 % on (\d+) %, by cross-validation .{,200} "
+            r"as (\d+) SpMVs of cuSPARSE in the median and (\d+) at the .{,120} 40 SpMVs has (\d+) % and (\d+) %"
+        )
+        assert said(self.page, pattern) == list(map(int, (*auto[:4], *oracle[:2])))
+
     def test_rates_on_the_larger_graph(self):
         best = gflops(rows_of(PUBLISHED, "h200-irregular")).loc["synthetic/rmat:22:16"].max(axis=1).round()
         assert said(self.page, r"on rmat:22:16 (\d+) of 340, and (\d+) of 450") == list(best[["f64", "f32"]])
