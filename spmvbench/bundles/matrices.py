@@ -73,7 +73,10 @@ def matrices(
         yield Finding("matrices", OPEN, f"{len(names)} of {total} matrices not verified, {reason}: {shortened(names)}")
 
 
-def by_matrix(rows: pd.DataFrame) -> Sequence[tuple[tuple[str, str, str, str], pd.DataFrame]]:
+OfMatrix = tuple[tuple[str, str, str, str], pd.DataFrame]  # group, name, order, hash of a matrix, and its rows
+
+
+def by_matrix(rows: pd.DataFrame) -> Sequence[OfMatrix]:
     """Rows by group, name, order (empty for the natural one) and hash of their matrix, the smallest first."""
     rows = rows.assign(order=rows["order"].replace(orders.NATURAL, ""))
     found = list(rows.groupby(["group", "name", "order", "matrix_sha256"], sort=True))

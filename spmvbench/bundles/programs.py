@@ -25,7 +25,7 @@ import psutil
 from spmvbench import formats
 from spmvbench.bundles import sources
 from spmvbench.bundles.findings import FAILED, NOTE, OPEN, PASSED, Bundle, Finding, cases, mapping, parsed, shortened
-from spmvbench.bundles.matrices import at_hand, by_matrix, made_again
+from spmvbench.bundles.matrices import OfMatrix, at_hand, by_matrix, made_again
 from spmvbench.devices import checksums, cuda, nvrtc
 from spmvbench.devices.base import DeviceFault, DeviceUnavailable
 from spmvbench.errors import SpmvbenchError
@@ -123,36 +123,37 @@ def programs(
     rows["target"] = [Target.of(bundle.sessions_of(row)[0]) for row in rows.itertuples()]
     tally, of_matrices = Tally(), by_matrix(rows)
     made = partial(_of_rows, seeds=bundle.seeds, limit=(clock() + seconds, seconds), clock=clock)
-    for (_, name, *_), found in zip(dict(of_matrices), _each(made, of_matrices, workers), strict=True):
+    for ((_, name, *_), _), found in zip(of_matrices, _each(made, of_matrices, workers), strict=True):
         progress(f"programs of {name} made again")
         tally.add(found)
     yield from _findings(rows, tally)
 
 
-Named = tuple[tuple[str, str, str, str], pd.DataFrame]  # group, name, order and hash of a matrix, and its rows
-
-
-def _each(made: Callable[[Named], Tally], of_matrices: Sequence[Named], workers: int) -> Iterator[Tally]:
+def _each(made: Callable[[OfMatrix], Tally], of_matrices: Sequence[OfMatrix], workers: int) -> Iterator[Tally]:
     """What is found of each matrix, in their order."""
     workers = min(workers, len(of_matrices))
     if workers < 2:
         yield from map(made, of_matrices)
         return
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        of_each = [(named, pool.submit(made, named)) for named in of_matrices]
-        for (_, rows), future in of_each:
+        of_each = [(rows, pool.submit(made, (named, rows))) for named, rows in of_matrices]
+        for rows, future in of_each:
             try:
                 yield future.result()
             except BrokenProcessPool:
-                yield Tally(left={"whose process was killed, as for lack of memory": list(rows.index)})
+                yield _left(rows, "whose process was killed, as for lack of memory")
+
+
+def _left(rows: pd.DataFrame, reason: str) -> Tally:
+    """None of the rows is made again."""
+    return Tally(left={reason: list(rows.index)})
 
 
 def _of_rows(
-    named: Named, seeds: Sequence[int], limit: tuple[float, float], clock: Callable[[], float] = time.monotonic
+    of_matrix: OfMatrix, seeds: Sequence[int], limit: tuple[float, float], clock: Callable[[], float]
 ) -> Tally:
     """What is found of the rows of a matrix. limit: when by the clock, and after how many seconds, the time is over."""
-    (group, name, order, digest), rows = named
-    tally, every = Tally(), list(rows.index)
+    (group, name, order, digest), rows = of_matrix
     until, seconds = limit
 
     def late() -> str:
@@ -160,29 +161,23 @@ def _of_rows(
 
     matrix = at_hand(group, name)
     if isinstance(matrix, str):
-        tally.left[f"whose matrices are not made again: {matrix}"] = every
-    elif reason := late():
-        tally.left[reason] = every
-    else:
-        try:
-            found = made_again(matrix(), order, digest, seeds)
-        except SpmvbenchError as error:
-            tally.left[f"whose matrices are not made again: {error}"] = every
-        else:
-            if found is None:
-                tally.left["whose matrices are other ones here"] = every
-            else:
-                _of_matrix(found[0], rows, late, tally)
-    return tally
+        return _left(rows, f"whose matrices are not made again: {matrix}")
+    if reason := late():
+        return _left(rows, reason)
+    try:
+        found = made_again(matrix(), order, digest, seeds)
+    except SpmvbenchError as error:
+        return _left(rows, f"whose matrices are not made again: {error}")
+    return _left(rows, "whose matrices are other ones here") if found is None else _of_matrix(found[0], rows, late)
 
 
 # Rows that are equal in these are made again once, such as hot and cold rows of one program.
 ALIKE = ["format", "params", "dtype", "op", "source_hash", "code_hash", "program", "target"]
 
 
-def _of_matrix(a: Csr, rows: pd.DataFrame, late: Callable[[], str], tally: Tally) -> None:
-    """Tally the rows of a matrix. late: the reason why no more are made; empty as long as there is time."""
-    stored: dict[tuple[str, str], tuple[Csr, Array, Array]] = {}
+def _of_matrix(a: Csr, rows: pd.DataFrame, late: Callable[[], str]) -> Tally:
+    """What is found of the rows of a matrix that is here. late: why no more are made; empty while there is time."""
+    tally, stored = Tally(), dict[tuple[str, str], tuple[Csr, Array, Array]]()
     for _, alike in rows.groupby(ALIKE, sort=False):
         row, numbers = alike.iloc[0], list(alike.index)
         if refusal := _refusal(row) or late():
@@ -212,6 +207,7 @@ def _of_matrix(a: Csr, rows: pd.DataFrame, late: Callable[[], str], tally: Tally
             tally.left["of other revisions of their formats, with other programs"] += numbers
         else:
             tally.other[target] += numbers
+    return tally
 
 
 def _refusal(row: pd.Series) -> str:

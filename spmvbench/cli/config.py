@@ -10,7 +10,7 @@ from spmvbench.cli.option_types import Words
 from spmvbench.errors import UsageError, did_you_mean
 
 # What one command does; a file says what is measured.
-ACTIONS = {"config", "dry_run", "estimate", "fresh", "help", "retry"}
+ACTIONS = {"config", "dry_run", "estimate", "fresh", "retry"}
 
 
 def read_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:

@@ -239,10 +239,9 @@ def command(
         raise UsageError("--against compares on one GPU: leave out --scheduler")
     device, notice, workers = places.open(device, dry_run=dry_run)
     if convert == "device" and device_kind(device) != "cuda":
-        if click.get_current_context().get_parameter_source("convert") is ParameterSource.DEFAULT_MAP:
-            convert = "both"  # a configuration for GPUs can be tried without one
-        else:
+        if click.get_current_context().get_parameter_source("convert") is not ParameterSource.DEFAULT_MAP:
             raise UsageError(f"--convert device needs a GPU: for {device} the host converts")
+        convert = "both"  # a configuration for GPUs can be tried without one
     names = operations.parse(ops or ())
     check_orders(orders)
     by_default = formats is None and not names and device_kind(device) == "emulated"

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program, pseudonym
+from spmvbench.devices.base import (
+    Device,
+    DeviceFault,
+    DeviceUnavailable,
+    OutOfDeviceMemory,
+    Program,
+    Throttling,
+    pseudonym,
+)
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.formats.arrays import array_module, ordinal
 from spmvbench.formats.base import Format, Skip
@@ -20,6 +28,7 @@ __all__ = [
     "DeviceUnavailable",
     "OutOfDeviceMemory",
     "Program",
+    "Throttling",
     "chosen",
     "known",
     "multiply",

@@ -34,8 +34,7 @@ SHARED_SIZE_BYTES, MAX_DYNAMIC_SHARED_SIZE_BYTES = 1, 8  # CUfunction_attribute
 DEFAULT_SHARED_BYTES = 48 * 1024
 # Errors that leave the context unusable (CUDA driver API, CUresult): addresses, instructions, time-outs, asserts, ECC.
 STICKY = {214, 220, 226, *range(700, 720)} - {701, 704, 705, 708, 709, 712, 713}
-# nvmlClocksEventReason bits: hardware slow-down, thermal (software, hardware), external power brake.
-# Of NVML: nvmlClocksEventReason*.
+# nvmlClocksEventReason bits.
 THROTTLE_REASONS = {0x8: "hardware slowdown", 0x20: "heat", 0x40: "heat, hardware slowdown", 0x80: "power brake"}
 POWER_CAP_REASON = 0x4
 REPEAT = Launch("repeat.cu", "repeat", 1, 1, ())

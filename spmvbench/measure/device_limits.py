@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from spmvbench import paths
-from spmvbench.devices import Device
-from spmvbench.devices.base import Throttling
+from spmvbench.devices import Device, Throttling
 from spmvbench.formats import Launch
 from spmvbench.formats.arrays import LINE_BYTES, cdiv
 from spmvbench.measure import timing
@@ -39,10 +39,7 @@ def measure_limits(device: Device, settings: Settings) -> dict[str, Any]:
     if settings.measured is not None:
         return facts | dict(settings.measured)
     rule = timing.RULES[device.kind]
-
-    def median(launch: Launch, mode: str) -> float:
-        return _median(device, launch, mode, rule)
-
+    median = partial(_median, device, rule=rule)
     empty = Launch("vector.cu", "empty<0>", 1, 32, ())
     facts["launch_overhead"] = {mode: median(empty, mode) for mode in DEFAULT_MODES[device.kind]}
     if device.kind == "cuda":
@@ -83,9 +80,7 @@ def _measured_bounds(device: Device, rule: timing.Rule, source: Any, target: Any
     Around the size of L2 there are four sizes per factor of two. From a quarter of L2 on, the fastest of several reads
     counts; each tries to keep another part of the array in L2.
     """
-
-    def seconds(launch: Launch) -> float:
-        return _median(device, launch, "hot", rule)
+    seconds = partial(_median, device, mode="hot", rule=rule)
 
     def read(size: int, kept: float) -> float:
         grid = min(cdiv(size // 8, 8 * 256), 8192)

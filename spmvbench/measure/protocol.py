@@ -6,7 +6,7 @@ wait unless MAX_UNANSWERED answers are missing.
 Worker to parent, as tuples: ("ready", facts of the device) or ("refused", message, exit code) at the start; then
 ("begin", index of the format in its group or None, stage, length of the log), ("matrix", columns), ("description",
 columns of rows.schema.MATRIX_COLUMNS), ("row", case_id, columns), ("done",); ("broken", reason) before it ends because
-the process cannot go on, ("refused", message, exit code) because no process can: the device throttles.
+the process cannot go on, ("refused", message) because no process can: the device throttles.
 
 The worker sends each fact at once, so that the parent can write the row of a case that crashes. Submitted formats run
 in the worker and could write into the pipe. Therefore the parent accepts only messages of exactly this form, with
@@ -98,7 +98,7 @@ def validated(message: tuple[Any, ...], group: Group, missing: Container[str]) -
         case ("done",):
             if any(case.case_id in missing for case in group.cases):
                 raise Malformed("that it was done before every case had a row")
-        case ("broken", str()) | ("refused", str(), int()):
+        case ("broken" | "refused", str()):
             pass
         case _:
             raise Malformed("an unknown message")

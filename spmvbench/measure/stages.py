@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench import formats, paths
-from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
-from spmvbench.devices.base import Throttling
+from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program, Throttling
 from spmvbench.devices.guards import Guards
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Format, Launch, Loop, Skip

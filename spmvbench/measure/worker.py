@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench import formats, paths
-from spmvbench.devices import Device, DeviceFault, open_device
-from spmvbench.devices.base import Throttling
+from spmvbench.devices import Device, DeviceFault, Throttling, open_device
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Csr
 from spmvbench.formats.precision import rounding_error
@@ -164,7 +163,7 @@ def main() -> None:
             link.settle()
             connection.send(("done",))
     except Throttling as throttling:  # another worker would find the same: the cases are left for another time
-        connection.send(("refused", str(throttling), 1))
+        connection.send(("refused", str(throttling)))
     except DeviceFault as fault:
         connection.send(("broken", f"fault while {link.stage}: {fault}"))
         os._exit(0)  # a broken context can hang while it is destroyed

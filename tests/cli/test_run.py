@@ -127,6 +127,8 @@ def test_a_flag_of_a_configuration_is_set(run, tmp_path):
     (tmp_path / "c.toml").write_text('matrices = ["pde:4"]\nformats = ["csr-scalar"]\nreal_part = true\nspd = true\n')
     asked = run("--config", "c.toml", "--dry-run", "--set", "demo")
     assert asked.code == 0 and "no matrix" not in asked.err, asked.err
+    words = "pde:4", "--formats", "csr-scalar", "--dry-run", "--set", "demo"
+    assert asked.out == run(*words, "--spd", "--real-part").out != run(*words).out
 
 
 @pytest.mark.parametrize("name", ["demo", "h200", "survey"])

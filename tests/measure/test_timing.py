@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from spmvbench.devices.base import Throttling
+from spmvbench.devices import Throttling
 from spmvbench.measure import timing
 from spmvbench.measure.timing import RULES, Rule, Series, relative_spread, repeats_for, summary, take_round
 

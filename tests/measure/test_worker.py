@@ -14,8 +14,7 @@ import pytest
 from scipy import sparse
 
 from spmvbench import formats, paths
-from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
-from spmvbench.devices.base import Throttling
+from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program, Throttling
 from spmvbench.formats import Launch, register
 from spmvbench.formats.base import in_part
 from spmvbench.formats.conversion import EMULATED

@@ -739,6 +739,7 @@ def test_a_device_that_throttles_without_end_ends_the_run_and_no_case_is_marked(
     assert all(session["ended"] for session in store.environment(tmp_path / "results" / "r")["sessions"])
 
 
+@pytest.mark.slow
 def test_failed_cases_are_measured_again_on_demand(run_own, tmp_path):
     args = ["tridiag:30", "--formats", "csr-scalar,bad-skip,bad-raise", "--run", "r"]
     first, second = run_own(*args), run_own(*args)
