@@ -39,13 +39,14 @@ READING = "reading the matrix"
 class PreviousGroup:
     """References of the last group, still on the device. The next group may be another part of the same one.
 
-    key: what identifies them. columns: those of the matrix.
+    key: what identifies them. columns: those of the matrix. discarded: as of `Context`, which goes on with it.
     """
 
     key: Any = None
     references: References | None = None
     fetched: Fetched | None = None
     columns: dict[str, Any] = field(default_factory=dict)
+    discarded: int = 0
 
 
 def measure(
@@ -112,6 +113,7 @@ def measure(
             previous.references,
             previous.fetched,
             read_again,
+            discarded=previous.discarded,
         )
     except Exception as error:
         if isinstance(error, DeviceFault) and error.sticky:
@@ -126,6 +128,7 @@ def measure(
         return
     GroupRun(context).run(group)
     previous.references = context.references  # read again if a format has changed it
+    previous.discarded = context.discarded
 
 
 def stay_tied(parent: int, *, expendable: bool = True) -> None:

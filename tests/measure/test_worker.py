@@ -814,6 +814,16 @@ def test_formats_without_a_sample_are_errors_until_the_gpu_is_given_up(measure, 
         measure(*map(variant, names[3:]), modes=("hot",), device=Throttled())
 
 
+def test_formats_without_a_sample_are_counted_over_matrices(measure, monkeypatch):
+    monkeypatch.setattr(stages, "MAX_DISCARDED", 3)
+    previous = worker.PreviousGroup()
+    measure(variant("A"), variant("B"), modes=("hot",), device=Throttled(), previous=previous)
+    measure(variant("C"), modes=("hot",), device=HostCuda(), previous=previous)  # has samples: the count begins again
+    measure(variant("D"), variant("E"), modes=("hot",), device=Throttled(), previous=previous)
+    with pytest.raises(Throttling, match="in all samples of 3 formats one after the other"):
+        measure(variant("F"), modes=("hot",), device=Throttled(), previous=previous)
+
+
 def test_limits_of_a_gpu_that_throttles_are_not_measured():
     launch, rule = Launch("vector.cu", "none", 1, 1, (lambda: None,)), timing.RULES["cuda"]
     rule = replace(rule, budget=1e-6, clock_check=0.0)
