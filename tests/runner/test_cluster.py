@@ -174,6 +174,7 @@ def session(tmp_path):
     (group,) = plan.grouped(plan.cross([matrix], formats.parse("ell,coo-flat"), ["f64"], ["hot"], "emulated", 0))
     settings = Settings("emulated")
     workers = SimpleNamespace(queue=lambda name: queue, put=lambda queue, value: kept.answered.append(value))
+    workers.received = lambda queue, seconds: []
     writer = SimpleNamespace(row=lambda row: not kept.rows.append(row), description=kept.described.append)
     with open(tmp_path / "log", "wb") as log:
         schedule, watcher = Schedule([group], costs.default_costs(settings)), Watcher(on_notice=kept.notices.append)
@@ -275,6 +276,20 @@ def test_a_worker_with_repeated_invalid_messages_gets_no_more_work(session):
     ]
 
 
+@pytest.mark.parametrize(
+    ("present", "how"),
+    [([], "it is not connected"), (["tcp://a"], "its job has the status error")],
+    ids=["gone", "ended"],
+)
+def test_the_log_says_how_a_worker_was_lost(session, present, how):
+    session.assign_all(0)
+    session.assignments[0].future.done, session.assignments[0].future.status = lambda: True, "error"
+    session.reschedule_lost(present)
+    session.log.flush()
+    assert Path(session.log.name).read_text() == f"tcp://a was lost with 2 cases: {how}\n"
+    assert len(left_of(session)) == 2 and not session.assignments
+
+
 @pytest.mark.parametrize("message", [None, [], [0, "row"], [[], "row", ROW], [7, "row", ROW], "row"])
 def test_a_message_of_no_job_is_ignored(session, message):
     session.assign_all(0)
@@ -284,10 +299,10 @@ def test_a_message_of_no_job_is_ignored(session, message):
 
 @pytest.fixture
 def local():
-    """The address of a local scheduler, and all processes of the run."""
+    """A local scheduler with two emulated workers, which are connected."""
     with workers.local([None, None]) as made:
         until(lambda: len(made.present()) == 2)
-        yield made.client.scheduler.address, [psutil.Process(), *psutil.Process().children(recursive=True)]
+        yield made
 
 
 def answer(address, context=None):
@@ -301,8 +316,18 @@ def answer(address, context=None):
 
 
 @pytest.mark.slow
+def test_workers_are_present_whatever_dask_asks_for_itself(local, monkeypatch):
+    async def ask_without_workers(client, n_workers=0):
+        client._scheduler_identity = await client.scheduler.identity(n_workers=0)
+
+    monkeypatch.setattr(Client, "_update_scheduler_info", ask_without_workers)
+    assert len(local.present()) == 2
+
+
+@pytest.mark.slow
 def test_a_local_scheduler_refuses_other_clients(local):
-    address, processes = local
+    address = local.client.scheduler.address
+    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
     found = listening(processes)
     assert len(found) == 3  # a scheduler and its two workers, and no HTTP
     assert {where.ip for where in found} == {"127.0.0.1"}

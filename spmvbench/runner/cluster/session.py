@@ -226,7 +226,12 @@ class ClusterRun:
             self.receive(message)
         for number in filter(self.assignments.__contains__, lost):  # the last message of the others had arrived
             assignment = self.assignments[number]
-            self.log.write(f"{assignment.worker} was lost with {len(assignment.missing)} cases\n".encode())
+            how = (
+                f"its job has the status {assignment.future.status}"
+                if assignment.worker in present
+                else "it is not connected"
+            )
+            self.log.write(f"{assignment.worker} was lost with {len(assignment.missing)} cases: {how}\n".encode())
             self.reschedule(number, f"{MAX_LOSSES} workers died while they ran it alone")
 
     def reschedule(self, number: int, reason: str) -> None:

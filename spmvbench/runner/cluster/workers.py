@@ -52,7 +52,9 @@ class Workers:
 
         Raises SpmvbenchError if the scheduler is gone or local workers cannot start.
         """
-        known = self._request(lambda: self.client.scheduler_info(n_workers=-1))["workers"]
+        # Not client.scheduler_info(): what it returns may be replaced, by an answer without workers that Dask asks for
+        # every two seconds, before it returns.
+        known = self._request(lambda: self.client.sync(self.client.scheduler.identity, n_workers=-1))["workers"]
         self.maintain({about.get("name") for about in known.values()}, log)
         return [address for address, about in known.items() if about.get("resources", {}).get("GPU")]
 
