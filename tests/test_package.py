@@ -12,6 +12,7 @@ import tarfile
 import venv
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -235,6 +236,7 @@ def test_children_find_the_package_of_the_working_directory(tmp_path, monkeypatc
     monkeypatch.delenv("PYTHONPATH", raising=False)
     if named:
         monkeypatch.setenv("PYTHONPATH", named)
+    monkeypatch.setattr(sys, "flags", SimpleNamespace(safe_path=False))  # as of a process without python -P
     monkeypatch.setattr(sys, "path", [str(tmp_path), str(ROOT)])
     let_children_import()
     assert os.environ.get("PYTHONPATH") == named

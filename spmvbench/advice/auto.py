@@ -59,9 +59,9 @@ CANDIDATES: tuple[type[Format], ...] = (
 DIAGONALS, DIAGONAL_SHARE = {Dia.key, Hdc.key, Hdi.key}, 0.3
 BLOCKS, RUNS = {Bsr.key}, 2.0
 WIDEST = 1 << 27  # rows and columns; beyond, features would count more diagonals than fit into memory
-# Entries up to which a matrix is described on the host, in 8 to 26 ms for 50,000 to 100,000 entries. On a device that
-# was 2,100 launches (pde:12) of 130 kinds, each of which CuPy compiles when it is first asked for. Most of them counted
-# sectors of x, which takes a few since shares are counted together.
+# Entries up to which a matrix is described on the host, in 2 to 13 ms for 8,000 to 96,000 entries on two cores. On a
+# device it takes 200 operations (pde:100) and as many kinds of them, each of which CuPy compiles when it is first asked
+# for.
 ON_HOST = 1 << 16
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,11 @@ from spmvbench import formats
 from spmvbench.advice import features
 from spmvbench.advice.model import ABOVE, LARGE, SPMVS, UP_TO, Model
 from spmvbench.errors import SpmvbenchError
-from spmvbench.formats import Skip
+from spmvbench.formats import Format, Skip
 from spmvbench.formats.arrays import Csr
 from spmvbench.formats.base import FREE_SHARE, byte_text
 from spmvbench.matrices.features import SAMPLE, quick_features, sample
-from spmvbench.measure.bounds import Fetched
-from spmvbench.measure.bounds import columns as bounds_of
+from spmvbench.measure.bounds import Fetched, gather_seconds, read_seconds
 
 REASONS = 3
 EVERY = 8  # of large matrices, fetches of x are counted for one multiprocessor in this many
@@ -129,11 +129,11 @@ def predicted(
     footprints = np.array([_bytes(a, sampled[0], label) if label in wanted else np.nan for label in model.labels])
     estimated = time.perf_counter()
     sizes = footprints + (a.rows + a.cols) * a.dtype.itemsize
-    bounds = np.array([_bound(a, model.about["bounds"], fetched, size) for size in sizes])
+    bounds = _bounds(a, model.about["bounds"], fetched, sizes)
     one = {name: np.array([value], dtype=float) for name, value in columns.items()}
     spmv, conversion = (part[0] for part in model.predicted(one, sizes[None], bounds[None]))
     if scaled := model.about.get("scaled_bounds"):
-        spmv = spmv * np.array([_bound(a, scaled, fetched, size) for size in sizes]) / bounds
+        spmv = spmv * _bounds(a, scaled, fetched, sizes) / bounds
     low, high = spmv * np.exp(model.errors[0]).T
     total = conversion + spmvs * spmv
     expected = {
@@ -144,14 +144,21 @@ def predicted(
     return Predicted(columns, footprints, sizes, bounds, expected, (described - start, estimated - described))
 
 
+@cache
+def _parsed(label: str) -> tuple[type[Format], dict[str, Any]]:
+    """A format of a model, and the value of every parameter."""
+    ((cls, params),) = formats.parse(label)
+    return cls, cls.resolve(params)
+
+
 def _bytes(a: Csr, part: Csr, label: str) -> float:
     """Footprint of a format in bytes, from a sample of the rows if it is SAMPLED; NaN if it cannot hold the matrix."""
-    ((cls, params),) = formats.parse(label)
+    cls, params = _parsed(label)
     if cls.square_only and a.rows != a.cols:
         return np.nan
     sampled = cls.__module__.removeprefix("spmvbench.formats.").startswith(SAMPLED) and part.nnz > 0
     try:
-        size = cls.estimate(part if sampled else a, **cls.resolve(params))
+        size = cls.estimate(part if sampled else a, **params)
     except Skip:
         return np.nan
     return float(size) * (a.nnz / part.nnz if sampled else 1)
@@ -167,13 +174,13 @@ def _host_spmv(a: Csr) -> float:
     return time.perf_counter() - start
 
 
-def _bound(a: Csr, measured: Mapping[str, Any], fetched: Fetched, model_bytes: float) -> float:
-    """Lower bound on the seconds of an SpMV on a device. measured: as `measure.bounds.columns` takes it."""
-    if np.isnan(model_bytes):
-        return np.nan
-    x_bytes = a.cols * a.dtype.itemsize
-    found = bounds_of(measured, nnz=a.nnz, fetched=fetched, model_bytes=int(model_bytes), x_bytes=x_bytes)
-    return float(2e-9 * a.nnz / found["bound_gflops"])
+def _bounds(a: Csr, measured: Mapping[str, Any], fetched: Fetched, sizes: np.ndarray) -> np.ndarray:
+    """Lower bounds on the seconds of SpMVs that move so many bytes, NaN where these are. measured: as `columns` of
+    `measure.bounds` takes it.
+    """
+    gathers = gather_seconds(measured, a.nnz, fetched, a.cols * a.dtype.itemsize)
+    found: np.ndarray = np.maximum(read_seconds(measured, sizes), gathers)
+    return found
 
 
 def _reasons(model: Model, known: Predicted, spmvs: float, between: tuple[int, int]) -> list[str]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -77,17 +78,30 @@ class Forest:
 
     def each(self, x: np.ndarray) -> np.ndarray:
         """(matrices, trees, outputs) of (matrices, features)."""
+        features, thresholds, following = self._nodes
         x = x.astype(np.float32)  # the type that scikit-learn compares
-        node = np.broadcast_to(self.roots, (len(x), len(self.roots))).copy()
-        matrix = np.arange(len(x))[:, None]
-        while (inner := self.feature[node] >= 0).any():
-            goes = np.where(x[matrix, self.feature[node]] <= self.threshold[node], self.left[node], self.right[node])
-            node = np.where(inner, goes, node)
-        found: np.ndarray = self.value[node]
-        return found
+        matrix = np.arange(len(x))[:, None] * x.shape[1]
+        node = np.broadcast_to(self.roots, (len(x), len(self.roots)))
+        while True:
+            is_left = x.take(matrix + features.take(node)) <= thresholds.take(node)
+            after = following.take(2 * node + is_left)
+            if np.array_equal(after, node):
+                found: np.ndarray = self.value[node]
+                return found
+            node = after
+
+    @cached_property
+    def _nodes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The feature and the threshold of each node, and after each other the nodes on its right and on its left.
+
+        A leaf compares the first feature, and is followed by itself.
+        """
+        is_leaf, itself = self.feature < 0, np.arange(len(self.feature))
+        following = np.where(is_leaf[:, None], itself[:, None], np.stack([self.right, self.left], axis=1))
+        return np.where(is_leaf, 0, self.feature).astype(np.intp), self.threshold, following.ravel()
 
 
-FORESTS = ("shared", "own", "conversions")
+FORESTS, ARRAYS = ("shared", "own", "conversions"), tuple(field.name for field in fields(Forest))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +130,9 @@ class Model:
         columns: columns of a row, arrays of shape (matrices,). sizes, bounds: (matrices, K), bytes that an SpMV reads
         and writes, and its lower bound in seconds. A time is NaN where these are.
         """
-        unit = LAUNCHES + ENTRY * np.asarray(columns["nnz"], dtype=float)
-        conversions = np.exp(self.conversions(features.of(columns))) * unit[:, None]
-        return self.slower(features.of(columns), columns["nnz"], sizes, bounds) * bounds, conversions
+        x, unit = features.of(columns), LAUNCHES + ENTRY * np.asarray(columns["nnz"], dtype=float)
+        conversions = np.exp(self.conversions(x)) * unit[:, None]
+        return self.slower(x, columns["nnz"], sizes, bounds) * bounds, conversions
 
     def slower(self, x: np.ndarray, nnz: Any, sizes: np.ndarray, bounds: np.ndarray) -> np.ndarray:
         """Time of an SpMV divided by its bound, (matrices, K). x: (matrices, features); others as for `predicted`."""
@@ -145,9 +159,8 @@ class Model:
 
     def save(self, path: Path) -> None:
         """Write the model to a NumPy archive that `load` reads."""
-        arrays = {f"{of}_{name}": array for of in FORESTS for name, array in vars(getattr(self, of)).items()} | {
-            "formats": self.formats
-        }
+        arrays = {f"{of}_{name}": getattr(getattr(self, of), name) for of in FORESTS for name in ARRAYS}
+        arrays["formats"] = self.formats
         about = json.dumps({"version": VERSION, "labels": self.labels, **self.about})
         np.savez_compressed(path, about=np.array(about), errors=self.errors, **arrays)
 
@@ -218,8 +231,7 @@ def load(name: str) -> Model:
         about = json.loads(str(arrays.pop("about")))
         if about.pop("version") != VERSION:
             raise SpmvbenchError(f"the model of {name} is of another version of spmvbench: train it again")
-        fields = ("feature", "threshold", "left", "right", "value", "roots")
-        forests = {of: Forest(**{f: arrays[f"{of}_{f}"] for f in fields}) for of in FORESTS}
+        forests = {of: Forest(**{name: arrays[f"{of}_{name}"] for name in ARRAYS}) for of in FORESTS}
         return Model(tuple(about.pop("labels")), about, **forests, formats=arrays["formats"], errors=arrays["errors"])
     except (OSError, ValueError, KeyError) as error:
         raise SpmvbenchError(f"{folder() / name}.npz is no model: {error}") from None

@@ -18,10 +18,13 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from spmvbench.formats.arrays import LINE_BYTES, SECTOR_BYTES, Array, Csr, distinct_groups
 
-TOGETHER = 1 << 23  # entries, and sectors of x, that are counted by one array operation
+# Entries, and sectors of x, that are counted by one array operation: on a device, where a launch takes longer than its
+# work; and on the host, where the arrays stay in a cache.
+TOGETHER, TOGETHER_ON_HOST = 1 << 23, 1 << 16
 ERROR = 0.05  # relative error of a measured bound and of a time: only times lower by more are implausible
 
 
@@ -44,24 +47,23 @@ class Fetched(NamedTuple):
         counted = list(pairwise(ends))[min(every // 2, shares - 1) :: every]
         widths = [size // a.dtype.itemsize for size in (SECTOR_BYTES, LINE_BYTES)]
         found = [0] * len(widths)
-        for columns in columns_of(a, counted, max(a.cols // widths[0], 1), apart=a.xp is np):
+        for columns in columns_of(a, counted, a.cols // widths[0]):
             found = [n + distinct_groups(columns, a.cols, width) for n, width in zip(found, widths, strict=True)]
         entries = sum(end - begin for begin, end in counted)
         return cls(*(n / entries for n in found))
 
 
-def columns_of(a: Csr, shares: Sequence[tuple[int, int]], sectors: int, *, apart: bool) -> Iterator[Array]:
-    """The columns of some shares of the entries, (shares, entries of each).
+def columns_of(a: Csr, shares: Sequence[tuple[int, int]], sectors: int) -> Iterator[Array]:
+    """The columns of some shares of the entries, (shares, entries of each): several shares at a time if they are small.
 
-    apart: each share by itself, a view. Else several at a time, for a device, where the launches for a share take
-    longer than their work. Shares differ by one entry at most: a shorter one has its last entry twice, which names
-    nothing new. sectors: of x, a table of which is made for each share.
+    Shares differ by one entry at most: a shorter one has its last entry twice, which names nothing new. sectors: of x,
+    a table of which is made for each share.
     """
-    if apart:
+    most = max(end - begin for begin, end in shares)
+    together = (TOGETHER_ON_HOST if a.xp is np else TOGETHER) // max(most, sectors)
+    if together <= 1:
         yield from (a.col_idx[begin:end][None] for begin, end in shares)
         return
-    most = max(end - begin for begin, end in shares)
-    together = max(TOGETHER // max(most, sectors), 1)
     for first in range(0, len(shares), together):
         begin, end = a.xp.asarray(np.array(shares[first : first + together], dtype=np.int64).T)[:, :, None]
         yield a.col_idx[a.xp.minimum(begin + a.xp.arange(most), end - 1)]
@@ -84,31 +86,39 @@ def columns(
     """
     if not measured or not nnz:
         return {}
-    one, four = (_interpolated(measured[of], x_bytes) for of in ("sectors", "lines"))
-    sector = max(four - one, 0.0) / (LINE_BYTES // SECTOR_BYTES - 1)
     seconds = {
-        "bytes": read_seconds(measured, model_bytes),
-        "gathers": nnz * (fetched.lines * (one - sector) + fetched.sectors * sector),
+        "bytes": float(read_seconds(measured, model_bytes)),
+        "gathers": gather_seconds(measured, nnz, fetched, x_bytes),
     }
     lower = max(seconds, key=lambda name: seconds[name])
     work = 2 * nnz if flops is None else flops
     return {"bound_gflops": 1e-9 * work / seconds[lower], "bound_by": lower}
 
 
+def gather_seconds(measured: Mapping[str, Any], nnz: int, fetched: Fetched, x_bytes: int) -> float:
+    """Lower bound in seconds for fetching the sectors and lines of x that `nnz` entries name."""
+    one, four = (float(_interpolated(measured[of], x_bytes)) for of in ("sectors", "lines"))
+    sector = max(four - one, 0.0) / (LINE_BYTES // SECTOR_BYTES - 1)
+    return nnz * (fetched.lines * (one - sector) + fetched.sectors * sector)
+
+
 def least_seconds(measured: Mapping[str, Any], size: int, mode: str) -> float:
     """Lower bound in seconds for an SpMV that moves so many bytes. Only in hot mode at the rate of L2, if they fit."""
     if mode == "hot":
-        return read_seconds(measured, size)
+        return float(read_seconds(measured, size))
     largest, seconds = measured["read"][-1]
     return float(seconds * size / largest)
 
 
-def read_seconds(measured: Mapping[str, Any], size: float) -> float:
-    """Lower bound in seconds for reading so many bytes."""
-    return _interpolated(measured["read"], size) * max(float(size / measured["read"][-1][0]), 1.0)
+def read_seconds(measured: Mapping[str, Any], size: npt.ArrayLike) -> np.ndarray[Any, Any]:
+    """Lower bounds in seconds for reading so many bytes, in the shape of `size`."""
+    beyond = np.maximum(np.asarray(size) / measured["read"][-1][0], 1.0)
+    found: np.ndarray[Any, Any] = _interpolated(measured["read"], size) * beyond
+    return found
 
 
-def _interpolated(pairs: list[tuple[float, float]], at: float) -> float:
-    """The value at a size, interpolated between measured sizes; outside of them the nearest."""
+def _interpolated(pairs: list[tuple[float, float]], at: npt.ArrayLike) -> np.ndarray[Any, Any]:
+    """The values at some sizes, interpolated between measured sizes; outside of them the nearest."""
     sizes, values = np.log(np.asarray(pairs, dtype=float).T)
-    return float(np.exp(np.interp(np.log(max(at, 1)), sizes, values)))
+    found: np.ndarray[Any, Any] = np.exp(np.interp(np.log(np.maximum(at, 1)), sizes, values))
+    return found

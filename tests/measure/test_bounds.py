@@ -99,16 +99,23 @@ def test_no_published_time_is_faster_than_its_bytes_allow():
     assert looked_at > 10_000
 
 
-@pytest.mark.parametrize("together", [1, 400, 1 << 26])
+@pytest.mark.parametrize("together", [400, 1 << 14, 1 << 26])
 @pytest.mark.parametrize("spec", ["uniform:3000:9", "tridiag:30", "denserow:500"])
 def test_several_shares_at_a_time_count_the_same(spec, together, monkeypatch):
-    """What a device does."""
-    monkeypatch.setattr(bounds, "TOGETHER", together)
     a = Csr.of(load(spec))
     shares = list(pairwise(a.nnz * i // 7 for i in range(8)))
-    for width in (4, 16):
-        alone, at_once = (
-            sum(distinct_groups(part, a.cols, width) for part in bounds.columns_of(a, shares, a.cols // 4, apart=apart))
-            for apart in (True, False)
-        )
-        assert alone == at_once > 0
+
+    def counted(limit):
+        monkeypatch.setattr(bounds, "TOGETHER_ON_HOST", limit)
+        parts = list(bounds.columns_of(a, shares, a.cols // 4))
+        return len(parts), [sum(distinct_groups(part, a.cols, width) for part in parts) for width in (4, 16)]
+
+    alone, at_once = counted(1), counted(together)
+    assert alone[0] == 7 and alone[1] == at_once[1] and min(alone[1]) > 0
+    assert at_once[0] == 1 or together < 1 << 26
+
+
+def test_many_sizes_have_the_bounds_of_each():
+    sizes = [10.0, 1000.0, 30_000.0, 1e6, math.nan]
+    found = bounds.read_seconds(ROOFS, sizes)
+    assert found[:-1].tolist() == [least_seconds(ROOFS, size, "hot") for size in sizes[:-1]] and math.isnan(found[-1])
