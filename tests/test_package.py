@@ -12,7 +12,6 @@ import tarfile
 import venv
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import click
 import pytest
@@ -236,10 +235,14 @@ def test_children_find_the_package_of_the_working_directory(tmp_path, monkeypatc
     monkeypatch.delenv("PYTHONPATH", raising=False)
     if named:
         monkeypatch.setenv("PYTHONPATH", named)
-    monkeypatch.setattr(sys, "flags", SimpleNamespace(safe_path=False))  # as of a process without python -P
-    monkeypatch.setattr(sys, "path", [str(tmp_path), str(ROOT)])
+
+    def searched(first, then):
+        """The working directory comes first, unless this process runs with python -P."""
+        monkeypatch.setattr(sys, "path", [str(then)] if sys.flags.safe_path else [str(first), str(then)])
+
+    searched(tmp_path, ROOT)
     let_children_import()
     assert os.environ.get("PYTHONPATH") == named
-    monkeypatch.setattr(sys, "path", [str(ROOT), str(tmp_path)])
+    searched(ROOT, tmp_path)
     let_children_import()
     assert os.environ["PYTHONPATH"] == os.pathsep.join([str(ROOT), *([named] if named else [])])
