@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from pathlib import Path
 
 import click
 import numpy as np
 import pandas as pd
 
-from spmvbench.advice import training
+from spmvbench.advice import choosing, training
 from spmvbench.advice.model import ABOVE, LARGE, UP_TO, Model, folder, load
 from spmvbench.advice.model import MEASURED as FEW
 from spmvbench.analysis.products import ADVISED, CUPY, HOST_CALLED, MEASURED, products
@@ -238,7 +240,7 @@ without a GPU, a model must be named.
 
 {_elsewhere(double)}
 
-{_auto(double)}
+{_auto(known, double)}
 
 {_products(double)}
 
@@ -286,43 +288,61 @@ def _hits(choices: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def _auto(choices: pd.DataFrame, run: str = "h200-applications") -> str:
+def _auto(known: Model, choices: pd.DataFrame, run: str = "h200-applications") -> str:
     """What the choices of the evaluation come to as the format `auto`, on the applications of a published run."""
     rows, _ = training.rows_of([ROOT / "results" / "published" / run])
     table = training.table(rows)
     named = pd.read_csv(ROOT / "configs" / "sets" / "applications.csv")["spec"]
     matrices = [matrix for spec in named if (matrix := f"synthetic/{spec}") in table.spmv.index]
-    spmv, costs = (
-        table.spmv.loc[matrices],
-        table.conversion.loc[matrices].div(table.spmv.loc[matrices, table.vendor], axis=0),
-    )
+    table = table.of(matrices)
+    spmv, costs = table.spmv, table.conversion.div(table.spmv[table.vendor], axis=0)
     best = spmv.min(axis=1)
-    lines = ["| Choice | Within 5 % of the best, % of the matrices | Within 15 % | Conversion, SpMVs of cuSPARSE |"]
-    lines += ["| --- " * 4 + "|"]
+    of_auto = rows[(rows["label"] == "auto") & (rows["dtype"] == "f64") & (rows["mode"] == "hot")]
+    detail = of_auto.set_index(of_auto["group"] + "/" + of_auto["name"]).loc[matrices, "detail"]
+    then = detail.map(lambda text: json.loads(text)["chosen"].partition(":")[0])
+    choosing_seconds = table.conversion["auto"] - _at(table.conversion, then)
+    plain = table.columns.apply(lambda row: choosing.plain_label(row["row_len_max"], row["row_len_mean"]), axis=1)
+    heads = "Choice", "In CSR", "Within 5 %", "Within 15 %", "Conversion", "All", "All, always chosen"
+    lines = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
 
-    def line(name: str, slowdown: pd.Series, cost: pd.Series) -> str:
-        near = " | ".join(f"{100 * (slowdown <= x).mean():.0f}" for x in (1.05, 1.15))
-        return f"| {name} | {near} | {cost.median():.0f} median, {cost.quantile(0.95):.0f} at p95 |"
+    def line(name: str, stays: str, label: pd.Series, *totals: str) -> str:
+        slowdown, cost = _at(spmv, label) / best, _at(costs, label)
+        near = [f"{100 * (slowdown <= x).mean():.0f} %" for x in (1.05, 1.15)]
+        cells = name, stays, *near, f"{cost.median():.0f} median, {cost.quantile(0.95):.0f} at p95", *totals
+        return f"| {' | '.join(cells)} |"
 
-    for spmvs in (100, 1_000, 10_000):
-        chosen = choices[choices["spmvs"] == spmvs].set_index("matrix").loc[matrices, "advised"]
-        pairs = list(chosen.items())
-        slowdown = pd.Series([spmv.at[pair] / best[pair[0]] for pair in pairs])
-        lines.append(line(f"`auto[spmvs={spmvs}]`", slowdown, pd.Series([costs.at[pair] for pair in pairs])))
-    cheap = spmv.where(costs <= AUTO_COST)
-    last = cheap.idxmin(axis=1)
-    cost = pd.Series([costs.at[pair] for pair in last.items()])
-    lines.append(line(f"best format whose conversion takes at most {AUTO_COST}", cheap.min(axis=1) / best, cost))
+    for spmvs in (100, 1_000, 10_000, 1_000_000):
+        advised = choices[choices["spmvs"] == spmvs].set_index("matrix").loc[matrices, "advised"]
+        asks = table.size["csr-lanes"].map(partial(choosing.is_worthwhile, known, spmvs=spmvs))
+        total = table.total(spmvs)
+        chosen = advised.where(asks, plain)
+        times = _at(total, chosen) + choosing_seconds.where(asks, 0.0), _at(total, advised) + choosing_seconds
+        means = (f"{np.exp(np.log(time / total.min(axis=1)).mean()):.2f}" for time in times)
+        lines.append(line(f"`auto[spmvs={spmvs}]`", f"{100 * (1 - asks.mean()):.0f} %", chosen, *means))
+    cheapest = spmv.where(costs <= AUTO_COST).idxmin(axis=1)
+    lines.append(line(f"best format whose conversion takes at most {AUTO_COST}", "", cheapest, "", ""))
     return f"""## The format `auto`
 
-The format `auto` chooses by this model while it converts, for `spmvs` products. These are the choices of the evaluation
-on the {len(matrices)} matrices of the set applications that [{run}](../results/published/{run}) has, with the times of
-its rows. The time of choosing is not included, and some formats of the model are no candidates of `auto`:
+The format `auto` chooses by this model while it converts, for `spmvs` products. If these take less than
+{1e3 * choosing.WORTH_CHOOSING:.0f} ms, a choice would take longer than it saves, and the matrix stays in CSR: as
+`csr-lanes`, or as `hola` if it has long rows. These are the choices of the evaluation on the {len(matrices)} matrices
+of the set applications that [{run}](../results/published/{run}) has, with the times of its
+rows. Some formats of the model are no candidates of `auto`.
+
+"Within" is the share of the matrices on which an SpMV alone takes at most so much longer than in the best format.
+Conversions are in SpMVs of cuSPARSE. "All" is the time of `spmvs` products, of converting, and of choosing as `auto`
+took for it in that run, divided by that of the best format with its conversion (geometric mean). The last column is
+what that would be if `auto` chose for any number of products:
 
 {chr(10).join(lines)}
 
 The aim is 60 % within 5 %, 90 % within 15 %, and at most {AUTO_COST} SpMVs for choosing and converting. The last line
 knows all times: it shows how little room these three leave together."""
+
+
+def _at(table: pd.DataFrame, labels: pd.Series) -> pd.Series:
+    """The number of each matrix for its label."""
+    return pd.Series([table.at[pair] for pair in labels.items()], labels.index)
 
 
 def _elsewhere(choices: pd.DataFrame) -> str:

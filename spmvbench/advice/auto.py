@@ -87,11 +87,14 @@ def _predicted(a: Csr, spmvs: float) -> choosing.Predicted:
 
 @register
 class Auto(Format):
-    """The matrix in the format that is predicted to be the fastest for it, conversion included.
+    """The matrix in the format that is predicted to be the fastest for it, choosing and converting included.
 
-    The model of `spmvbench advise` predicts the times from features of the matrix and the bytes of each format, on the
-    device that converts, or on the host for a small matrix; nothing is timed. A matrix unlike all of the training is
-    stored in one of the model's fallbacks, unless they are predicted to take longer than cuSPARSE's CSR. One without
+    If `spmvs` products take less than 30 ms, as they do at least by the bandwidths of the model's device, a choice
+    would take longer than it saves: the matrix stays in CSR, as `csr-lanes`, or as `hola` if it has long rows.
+
+    Else the model of `spmvbench advise` predicts the times from features of the matrix and the bytes of each format, on
+    the device that converts, or on the host for a small matrix; nothing is timed. A matrix unlike all of the training
+    is stored in one of the model's fallbacks, unless they are predicted to take longer than cuSPARSE's CSR. One without
     entries, or with more than 2^27 rows and columns, is stored as `csr-lanes`. A format that the memory cannot hold is
     no candidate, nor is a vendor's, nor one whose footprint takes as long to compute as its conversion.
     """
@@ -114,8 +117,11 @@ class Auto(Format):
     @classmethod
     def choices(cls, a: Csr, spmvs: float) -> Iterator[type[Format]]:
         """The candidates from the best on, as far as they can hold the matrix."""
-        if a.nnz and a.rows + a.cols <= WIDEST:
-            by_label = {candidate.key: candidate for candidate in CANDIDATES}
+        by_label = {candidate.key: candidate for candidate in CANDIDATES}
+        plain_size = a.nbytes + (a.rows + a.cols) * a.vector_dtype.itemsize
+        if a.nnz and not choosing.is_worthwhile(_model(), plain_size, spmvs):
+            yield by_label[choosing.plain_label(a.row_len_max, a.row_len_mean)]
+        elif a.nnz and a.rows + a.cols <= WIDEST:
             known = _predicted(a, spmvs)
             limit = a.free_bytes / FREE_SHARE
             ranked = sorted((e for e in known.expected.values() if e.label in by_label), key=lambda e: e.total)

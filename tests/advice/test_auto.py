@@ -20,6 +20,43 @@ def chosen(fmt):
     return fmt.detail["chosen"].partition(":")[0]
 
 
+@pytest.fixture
+def always(monkeypatch):
+    """The model is asked for any number of products."""
+    monkeypatch.setattr(choosing, "WORTH_CHOOSING", 0.0)
+
+
+@pytest.mark.parametrize(("spec", "label"), [("pde:20", "csr-lanes"), ("denserow:20000", "hola")])
+def test_few_products_stay_in_csr(spec, label, monkeypatch):
+    a, asked = Csr.of(generate(spec)), []
+    monkeypatch.setattr(choosing, "predicted", lambda *args: asked.append(args) or pytest.fail("asked"))
+    fmt = AUTO.from_csr(a)
+    assert chosen(fmt) == label and fmt.nbytes == formats.get(label).from_csr(a).nbytes and not asked
+    with pytest.raises(pytest.fail.Exception, match="asked"):
+        AUTO.from_csr(a, spmvs=1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("longest", "mean", "label"),
+    [
+        (64, 1.0, "csr-lanes"),
+        (65, 8.0, "hola"),
+        (65, 8.2, "csr-lanes"),
+        (512, 500.0, "csr-lanes"),
+        (513, 500.0, "hola"),
+    ],
+)
+def test_long_rows_are_left_to_hola(longest, mean, label):
+    assert choosing.plain_label(longest, mean) == label
+
+
+def test_a_choice_is_worthwhile_from_some_seconds_of_products_on():
+    size, seconds = model.load(auto.MODEL).about["bounds"]["read"][5]
+    needed = choosing.WORTH_CHOOSING / seconds
+    few, enough = (choosing.is_worthwhile(model.load(auto.MODEL), size, share * needed) for share in (0.999, 1.001))
+    assert enough and not few
+
+
 def test_its_candidates_are_formats_of_the_model():
     left_out = set(model.load(auto.MODEL).labels) - {candidate.key for candidate in auto.CANDIDATES}
     slow = {"bcsr-verschoor", "block-sell", "column-sweep", "ell-warp-k2", "sell-pack", "sell-window", "shec", "tile"}
@@ -28,7 +65,7 @@ def test_its_candidates_are_formats_of_the_model():
 
 
 @pytest.mark.parametrize("spec", ["pde:20", "rmat:12:8", "fem:8:3"])
-def test_it_chooses_as_the_advice_does(spec):
+def test_it_chooses_as_the_advice_does(spec, always):
     a = Csr.of(generate(spec))
     for spmvs in (1, 100_000):
         fmt = AUTO.from_csr(a, spmvs=spmvs)
@@ -46,7 +83,7 @@ def test_it_chooses_as_the_advice_does(spec):
 
 
 @pytest.mark.parametrize("spec", ["poisson2d:32", "dense:80:80", "rmat:11:8"])
-def test_it_is_never_predicted_slower_than_cusparse(spec):
+def test_it_is_never_predicted_slower_than_cusparse(spec, always):
     a = Csr.of(generate(spec))
     found = {}
     for spmvs in (1, 1_000_000):
@@ -66,7 +103,7 @@ def test_it_tells_the_choice_of_its_choice(monkeypatch):
 
 
 @pytest.mark.parametrize(("spec", "computed"), [("rmat:11:8", set()), ("pde:12", {"hdi"}), ("fem:6:3", {"bsr", "hdi"})])
-def test_footprints_that_decide_nothing_are_not_computed(spec, computed, monkeypatch):
+def test_footprints_that_decide_nothing_are_not_computed(spec, computed, monkeypatch, always):
     asked = set()
     for key in ("hdi", "bsr"):
         cls = formats.get(key)
@@ -80,7 +117,7 @@ def test_footprints_that_decide_nothing_are_not_computed(spec, computed, monkeyp
     assert asked == computed
 
 
-def test_the_number_of_products_decides():
+def test_the_number_of_products_decides(always):
     a = Csr.of(generate("pde:20"))
     assert len({chosen(AUTO.from_csr(a, spmvs=spmvs)) for spmvs in (1, 1_000_000)}) == 2
 
@@ -102,7 +139,7 @@ def test_no_choice_exceeds_the_memory(monkeypatch):
     assert tight.nbytes < free.nbytes or chosen(tight) == "csr-lanes"
 
 
-def test_a_candidate_that_refuses_is_passed_over(monkeypatch):
+def test_a_candidate_that_refuses_is_passed_over(monkeypatch, always):
     a = Csr.of(generate("pde:20"))
     first, second, *_ = AUTO.choices(a, 1000)
 
@@ -115,7 +152,7 @@ def test_a_candidate_that_refuses_is_passed_over(monkeypatch):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("spec", ["pde:16", "uniform:10000:8"])
-def test_it_chooses_alike_on_a_gpu(spec):
+def test_it_chooses_alike_on_a_gpu(spec, always):
     a = Csr.of(generate(spec))
     device = open_device("cuda:0")
     assert (a.nnz > auto.ON_HOST) == (spec == "uniform:10000:8")
