@@ -313,7 +313,8 @@ def _auto(known: Model, choices: pd.DataFrame, run: str = "h200-applications") -
 
     for spmvs in (100, 1_000, 10_000, 1_000_000):
         advised = choices[choices["spmvs"] == spmvs].set_index("matrix").loc[matrices, "advised"]
-        asks = table.size["csr-lanes"].map(partial(choosing.is_worthwhile, known, spmvs=spmvs))
+        least = table.size["csr-lanes"].map(partial(choosing.seconds_at_least, known, spmvs=spmvs))
+        asks = least >= choosing.WORTH_CHOOSING
         total = table.total(spmvs)
         chosen = advised.where(asks, plain)
         times = _at(total, chosen) + choosing_seconds.where(asks, 0.0), _at(total, advised) + choosing_seconds

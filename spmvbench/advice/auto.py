@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -65,12 +64,7 @@ WIDEST = 1 << 27  # rows and columns; beyond, features would count more diagonal
 ON_HOST = 1 << 16
 
 
-@cache
-def _model() -> model.Model:
-    return model.load(MODEL)
-
-
-def _candidates(columns: Mapping[str, Any]) -> set[str]:
+def candidates(columns: Mapping[str, Any]) -> set[str]:
     """The keys of the candidates that the columns of a row do not rule out."""
     ruled_out = DIAGONALS if columns["full_diagonal_share"] < DIAGONAL_SHARE else set()
     ruled_out = ruled_out | BLOCKS if columns["contiguous_run_mean"] < RUNS else ruled_out
@@ -80,9 +74,9 @@ def _candidates(columns: Mapping[str, Any]) -> set[str]:
 def _predicted(a: Csr, spmvs: float) -> choosing.Predicted:
     """The prediction for the device that holds the matrix; on the host if that is small."""
     if a.xp is np or a.nnz > ON_HOST:
-        return choosing.predicted(a, _model(), spmvs, _candidates)
+        return choosing.predicted(a, model.loaded(MODEL), spmvs, candidates)
     with converting_for(device_limits(a)):
-        return choosing.predicted(a.on(np), _model(), spmvs, _candidates)
+        return choosing.predicted(a.on(np), model.loaded(MODEL), spmvs, candidates)
 
 
 @register
@@ -119,16 +113,16 @@ class Auto(Format):
         """The candidates from the best on, as far as they can hold the matrix."""
         by_label = {candidate.key: candidate for candidate in CANDIDATES}
         plain_size = a.nbytes + (a.rows + a.cols) * a.vector_dtype.itemsize
-        if a.nnz and not choosing.is_worthwhile(_model(), plain_size, spmvs):
+        if a.nnz and choosing.seconds_at_least(model.loaded(MODEL), plain_size, spmvs) < choosing.WORTH_CHOOSING:
             yield by_label[choosing.plain_label(a.row_len_max, a.row_len_mean)]
         elif a.nnz and a.rows + a.cols <= WIDEST:
             known = _predicted(a, spmvs)
             limit = a.free_bytes / FREE_SHARE
             ranked = sorted((e for e in known.expected.values() if e.label in by_label), key=lambda e: e.total)
-            (vendor,) = (e.total for e in known.expected.values() if e.label == _model().about["vendor"])
-            if _model().out_of_range(known.columns):
-                ranked.sort(key=lambda e: e.label not in _model().about["fallbacks"] or e.total > vendor)
-            sizes = dict(zip(_model().labels, known.footprints, strict=True))
+            (vendor,) = (e.total for e in known.expected.values() if e.label == model.loaded(MODEL).about["vendor"])
+            if model.loaded(MODEL).out_of_range(known.columns):
+                ranked.sort(key=lambda e: e.label not in model.loaded(MODEL).about["fallbacks"] or e.total > vendor)
+            sizes = dict(zip(model.loaded(MODEL).labels, known.footprints, strict=True))
             yield from (by_label[e.label] for e in ranked if sizes[e.label] <= limit)
         yield CsrLanes
 

@@ -24,6 +24,9 @@ REASONS = 3
 # Seconds that products have to take for a choice to be worth its time. Choosing took 16 to 28 ms in half of the 132
 # published rows of `auto` on H200s, and saved a fifth of the time of many products in the format of `plain_label`.
 WORTH_CHOOSING = 0.03
+# As many for the footprints of all formats of a model to be worth their time on the host, 22 ms (pde:12) to 2 s
+# (uniform:1048576:12). Without those that take longest, the best format takes 4 % more in the mean, 80 % at most.
+WORTH_ALL = 10.0
 LONG, LONGER, MUCH_LONGER = 64, 512, 8  # entries of a row, and how many times longer than the mean it is
 EVERY = 8  # of large matrices, fetches of x are counted for one multiprocessor in this many
 # Modules of formats whose footprint is expensive to compute and is a sum over rows: a sample of the rows is scaled up.
@@ -45,12 +48,12 @@ class Expected:
     total: float
 
 
-def is_worthwhile(model: Model, size: float, spmvs: float) -> bool:
-    """Whether so many products take so long that the choice of a format for them can pay.
+def seconds_at_least(model: Model, size: float, spmvs: float) -> float:
+    """Seconds that so many products take at least on the model's device. size: bytes that one in CSR reads and writes.
 
-    size: bytes that a product in CSR reads and writes, for which the model's device needs some time at least.
+    A choice that takes as long does not pay: see WORTH_CHOOSING and WORTH_ALL.
     """
-    return spmvs * float(read_seconds(model.about["bounds"], size)) >= WORTH_CHOOSING
+    return spmvs * float(read_seconds(model.about.get("scaled_bounds", model.about["bounds"]), size))
 
 
 def plain_label(longest: int, mean: float) -> str:
@@ -87,17 +90,20 @@ class Advice:
         return self.fallback if self.out_of_range else self.ranked[0]
 
 
-def advise(a: Csr, model: Model, spmvs: float, max_bytes: float | None = None) -> Advice:
+def advise(
+    a: Csr, model: Model, spmvs: float, max_bytes: float | None = None, candidates: Candidates | None = None
+) -> Advice:
     """Advice on a canonical CSR matrix on the host, for its type of values: all formats of the model that can hold it.
 
-    max_bytes: the largest footprint; without it, the share of the memory of the model's GPU that a format may take. The
-    fallback is that of the model's fallbacks, cuSPARSE's format among them, that is predicted to take the least time.
+    max_bytes: the largest footprint; without it, the share of the memory of the model's GPU that a format may take.
+    candidates: as `predicted` takes it. The fallback is that of the model's fallbacks, cuSPARSE's format among them,
+    that is predicted to take the least time.
     Raises SpmvbenchError if no format fits.
     """
     if max_bytes is None:
         max_bytes = model.about.get("memory_bytes", np.inf) / FREE_SHARE
     formats.keys()  # imports every format, which must not count as time for this matrix
-    known = predicted(a, model, spmvs)
+    known = predicted(a, model, spmvs, candidates)
     vendor = model.labels.index(model.about["vendor"])
     found = {k: e for k, e in known.expected.items() if known.footprints[k] <= max_bytes}
     if not found:
@@ -133,9 +139,10 @@ class Predicted:
     seconds: tuple[float, float]
 
 
-def predicted(
-    a: Csr, model: Model, spmvs: float, candidates: Callable[[Mapping[str, Any]], Collection[str]] | None = None
-) -> Predicted:
+Candidates = Callable[[Mapping[str, Any]], Collection[str]]
+
+
+def predicted(a: Csr, model: Model, spmvs: float, candidates: Candidates | None = None) -> Predicted:
     """The prediction for a canonical CSR matrix with entries, on the array module that holds it.
 
     candidates: gives the formats of the model that count by `Predicted.columns`, cuSPARSE's in any case; without it,

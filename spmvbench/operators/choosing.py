@@ -9,8 +9,8 @@ from numbers import Real
 from typing import Any
 
 from spmvbench import formats
+from spmvbench.advice import auto, model
 from spmvbench.advice import choosing as advising
-from spmvbench.advice import model
 from spmvbench.devices import Device, OutOfDeviceMemory, cuda, shared_device
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Csr, Format, Skip
@@ -102,7 +102,8 @@ def named(text: str, device: Device) -> Candidate:
 def advised(a: Csr, device: Device, spmvs: float, max_bytes: int | None = None) -> Iterator[Candidate]:
     """Formats for a matrix on the host that the device can run, from the advised one on, and csr-scalar last.
 
-    The model is that of the device's GPU, MODEL if it has none.
+    The model is that of the device's GPU, MODEL if it has none. It is asked if the products take so long that a choice
+    can pay, and for the candidates of `auto` alone unless they take much longer.
 
     max_bytes: the largest footprint, at most a quarter of the memory that is free.
     """
@@ -110,8 +111,14 @@ def advised(a: Csr, device: Device, spmvs: float, max_bytes: int | None = None) 
         limit = device.memory_free() // FREE_SHARE
         limit = limit if max_bytes is None else min(limit, max_bytes)
         name = model.of_gpu(str(device.properties()["device_name"])) or MODEL
-        advice = advising.advise(a, model.load(name), spmvs, limit)
-        yield from candidates(advice, device, spmvs, name)
+        known = model.loaded(name)
+        least = advising.seconds_at_least(known, a.nbytes + (a.rows + a.cols) * a.vector_dtype.itemsize, spmvs)
+        if least < advising.WORTH_CHOOSING:
+            label = advising.plain_label(a.row_len_max, a.row_len_mean)
+            yield Candidate(label, f"plain CSR, because no choice saves its own time in {spmvs:,.10g} SpMVs")
+        else:
+            among = auto.candidates if least < advising.WORTH_ALL else None
+            yield from candidates(advising.advise(a, known, spmvs, limit, among), device, spmvs, name)
     yield LAST
 
 

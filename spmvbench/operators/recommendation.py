@@ -49,7 +49,7 @@ def advise(
     if not a.nnz:
         raise SpmvbenchError("a matrix without entries needs no advice")
     host = a.on(np)
-    advice = advising.advise(host, model.load(device_like), spmvs)
+    advice = advising.advise(host, model.loaded(device_like), spmvs)
     found = Recommendation(a, advice, spmvs, device_like)
     if not measure:
         return found

@@ -50,11 +50,10 @@ def test_long_rows_are_left_to_hola(longest, mean, label):
     assert choosing.plain_label(longest, mean) == label
 
 
-def test_a_choice_is_worthwhile_from_some_seconds_of_products_on():
-    size, seconds = model.load(auto.MODEL).about["bounds"]["read"][5]
-    needed = choosing.WORTH_CHOOSING / seconds
-    few, enough = (choosing.is_worthwhile(model.load(auto.MODEL), size, share * needed) for share in (0.999, 1.001))
-    assert enough and not few
+def test_products_take_at_least_what_reading_takes():
+    known = model.load(auto.MODEL)
+    for size, seconds in known.about["bounds"]["read"]:
+        assert choosing.seconds_at_least(known, size, 7) == pytest.approx(7 * seconds)
 
 
 def test_its_candidates_are_formats_of_the_model():

@@ -14,6 +14,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg, gmres, lobpcg, lsqr
 
 import spmvbench
+from spmvbench.advice import auto, choosing
 from spmvbench.devices import open_device
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr, Skip
@@ -100,10 +101,20 @@ def test_the_advice_chooses_and_says_why(device):
 )
 def test_the_model_is_that_of_the_gpu(device, monkeypatch, gpu, name):
     monkeypatch.setattr(device, "properties", lambda: {"device_name": gpu})
-    op = operator("pde:6", device=device)
+    op = operator("pde:6", 1_000_000, device=device)
     assert op.choice.reason.endswith(f"a GPU like {name}")
-    op = operator("pde:6", device=device, format="csr5")
+    op = operator("pde:6", 1_000_000, device=device, format="csr5")
     assert f"a GPU like {name}" in op.T.choice.reason
+
+
+@pytest.mark.parametrize(("spmvs", "asked"), [(100, []), (100_000, [auto.candidates]), (10_000_000, [None])])
+def test_a_choice_takes_no_longer_than_it_saves(device, monkeypatch, spmvs, asked):
+    given, advise = [], choosing.advise
+    monkeypatch.setattr(choosing, "advise", lambda *args: given.append(args[4]) or advise(*args))
+    op = operator("pde:6", spmvs, device=device)
+    assert given == asked and (op.choice.predicted_spmv is None) == (not asked)
+    if not asked:
+        assert op.choice.label == "csr-lanes" and op.choice.reason.endswith("no choice saves its own time in 100 SpMVs")
 
 
 def test_the_transposed_operator_is_made_once(a, op):
