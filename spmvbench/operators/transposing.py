@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from spmvbench.advice.choosing import WORTH_CHOOSING
 from spmvbench.devices import Device, OutOfDeviceMemory
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Csr, Format, Launch, Skip
@@ -60,9 +61,10 @@ def chosen(
     fmt, choice: of A. limit: bytes that a second copy may take, None: a quarter of the memory that is free. check: as
     `choosing.choose` takes it.
 
-    On a GPU the product from the arrays of A is timed. If `choice.spmvs` of them take less than the conversion and the
-    products of a second copy are predicted to take, no second copy is made. Else it is converted and timed, too, and
-    the slower one is given back. Times of the emulated device say nothing: there A^T shares the arrays if it can.
+    On a GPU the product from the arrays of A is timed. If `choice.spmvs` of them do not pay for a choice, or take less
+    than the conversion and the products of a second copy are predicted to take, no second copy is made. Else it is
+    converted and timed, too, and the slower one is given back. Times of the emulated device say nothing: there A^T
+    shares the arrays if it can.
 
     Raises as `choosing.choose` if the format has no kernel for A^T and no second copy can be made.
     """
@@ -75,6 +77,9 @@ def chosen(
     if device.kind not in TIMED:
         return one, _shared(choice, f"times of the {device.name} device say nothing, and it takes no memory")
     spmvs, seconds = choice.spmvs, timed(one, device)
+    taken = f"{spmvs:,.10g} products take {spmvs * seconds:.3g} s"
+    if spmvs * seconds < WORTH_CHOOSING:
+        return one, _shared(choice, f"{taken}, and no choice saves its own time")
     try:
         a = transposed_csr(fmt)
         candidates = list(choosing.advised(a.on(np), device, spmvs, limit))
@@ -83,8 +88,8 @@ def chosen(
             if spmvs * seconds <= conversion + spmvs * spmv:
                 return one, _shared(
                     choice,
-                    f"{spmvs:,.10g} products take {spmvs * seconds:.3g} s, and {candidates[0].label} with its "
-                    f"conversion {conversion + spmvs * spmv:.3g} s by the prediction",
+                    f"{taken}, and {candidates[0].label} with its conversion {conversion + spmvs * spmv:.3g} s "
+                    "by the prediction",
                 )
         made, found = choosing.choose(a, device, iter(candidates), spmvs, check, limit)
     except (Skip, OutOfDeviceMemory, SpmvbenchError) as error:
