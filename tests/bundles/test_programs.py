@@ -27,7 +27,7 @@ LABELS = (
     "irregular",
     "csr-gg",
     "cusparse-csr-alg1",
-    "auto",
+    "csr-lanes",
 )
 REAL = "maxwell:1"
 
