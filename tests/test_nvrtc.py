@@ -4,6 +4,7 @@ The emulated device is laxer than NVRTC (atomicAdd on unsigned long, min(1, 2ll)
 """
 
 import itertools
+import os
 import re
 from collections import defaultdict
 from contextlib import suppress
@@ -15,7 +16,7 @@ import pytest
 import scipy.sparse
 
 from spmvbench import formats, paths
-from spmvbench.devices import nvrtc
+from spmvbench.devices import cuda, nvrtc
 from spmvbench.devices.base import DeviceFault, DeviceUnavailable
 from spmvbench.formats import Csr, Launch, Skip, single_steps
 from spmvbench.formats.precision import PRECISIONS
@@ -325,6 +326,22 @@ def test_kernel_includes_its_neighbour_and_the_shared_headers(tmp_path):
     file.write_text('#include "mine.cuh"\n#include "spmv.cuh"\n__global__ void k(int* y) { y[0] = MINE + WARP; }\n')
     _, names = nvrtc.compile(file, ["k"], "sm_80")
     assert names == {"k": "_Z1kPi"}
+
+
+def test_the_hash_of_machine_code_is_that_of_any_folder_and_time(tmp_path):
+    """Line tables name both."""
+    binaries = []
+    for folder, seconds, header in (("a", 1_000_000_000, "1"), ("another", 1_700_000_000, "1"), ("a third", 1, "2")):
+        place = tmp_path / folder
+        place.mkdir()
+        (place / "value.cuh").write_text(f"__device__ int value() {{ return {header}; }}\n")
+        source = place / "kernel.cu"
+        source.write_text('#include "value.cuh"\n__global__ void k(int *x) { *x = value(); }\n')
+        for path in place.iterdir():
+            os.utime(path, (seconds, seconds))
+        binaries.append(nvrtc.compile(source, ["k"], "sm_90")[0])
+    one, same, other = map(cuda.binary_hash, binaries)
+    assert one == same != other and binaries[0] != binaries[1]
 
 
 def test_no_library_as_old_as_the_driver_says_what_to_install():

@@ -3,6 +3,9 @@
 A row names its program by a hash (`measure.program`). The matrix is converted on the host by the sources of this
 installation, the kernels are compiled for the row's GPU by the NVRTC of its run, and both give the hash anew. If it is
 that of the row, the row is of this program; only the times have to be believed.
+
+Hashes of machine code of the first version covered the folders and times of source files on the machine that compiled
+(`cuda.binary_hash`), and cannot be made again elsewhere. Of their rows the launches and arrays are made again.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import multiprocessing
 import os
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -29,7 +32,7 @@ from spmvbench.bundles.matrices import OfMatrix, at_hand, by_matrix, made_again
 from spmvbench.devices import checksums, cuda, nvrtc
 from spmvbench.devices.base import DeviceFault, DeviceUnavailable
 from spmvbench.errors import SpmvbenchError
-from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip
+from spmvbench.formats import Call, Csr, Skip
 from spmvbench.formats.arrays import Array
 from spmvbench.formats.base import single_steps
 from spmvbench.formats.conversion import Limits, converting_for
@@ -48,11 +51,15 @@ LIBRARY = "a vendor's library"
 
 
 class Target(NamedTuple):
-    """What machine code and conversions depend on besides their sources. nvrtc: its version, such as ``13.0``."""
+    """What machine code and conversions depend on besides their sources. nvrtc: its version, such as ``13.0``.
+
+    has_code: whether the hash of machine code can be made again.
+    """
 
     arch: str
     nvrtc: str
     limits: Limits
+    has_code: bool
 
     @classmethod
     def of(cls, session: Mapping[str, Any]) -> Target:
@@ -62,7 +69,7 @@ class Target(NamedTuple):
         counts = known.get("multiprocessors"), known.get("shared_bytes", SHARED_BYTES.get(arch))
         multiprocessors, shared = (n if isinstance(n, int) and 0 < n < 1 << 31 else 0 for n in counts)
         limits = Limits(multiprocessors, shared, str(known.get("device_name") or ""))
-        return cls(arch, str(known.get("nvrtc") or ""), limits)
+        return cls(arch, str(known.get("nvrtc") or ""), limits, known.get("code_hash") == cuda.CODE_HASH)
 
     @property
     def major(self) -> int:
@@ -74,23 +81,29 @@ class Target(NamedTuple):
 class Tally:
     """Rows by what was found.
 
-    agreeing: those made again, `revised` of them measured with other revisions. known_code: targets of which machine
-    code agreed. other: rows of this installation's sources with another program. left: rows not made again, by reason.
+    agreeing: those made again; without_code: those of which launches and arrays were. revised: how many of each were
+    measured with other revisions. known_code: targets of which machine code agreed. other_code, other: rows of this
+    installation's sources with other machine code, and with other launches or arrays. left: rows not made again, by
+    reason.
     """
 
     agreeing: list[int] = field(default_factory=list)
-    revised: int = 0
+    without_code: list[int] = field(default_factory=list)
+    revised: Counter[str] = field(default_factory=Counter)
     known_code: set[Target] = field(default_factory=set)
-    other: dict[Target, list[int]] = field(default_factory=lambda: defaultdict(list))
+    other_code: dict[Target, list[int]] = field(default_factory=lambda: defaultdict(list))
+    other: list[int] = field(default_factory=list)
     left: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, more: Tally) -> None:
         """Add what was found of other rows."""
         self.agreeing += more.agreeing
+        self.without_code += more.without_code
         self.revised += more.revised
         self.known_code |= more.known_code
-        for target, numbers in more.other.items():
-            self.other[target] += numbers
+        self.other += more.other
+        for target, numbers in more.other_code.items():
+            self.other_code[target] += numbers
         for reason, numbers in more.left.items():
             self.left[reason] += numbers
 
@@ -112,9 +125,10 @@ def programs(
     clock: that of the limit; only `time.monotonic` is one that processes share. workers: processes, each of which makes
     those of a matrix.
 
-    FAILED: rows of this installation's sources whose program is another one, though machine code of their run could be
-    made again. OPEN: rows of other sources with another program, formats that were chosen by timing or by a model,
-    and what could not be made again here. NOTE: calls of libraries.
+    FAILED: rows of this installation's sources with other launches or arrays, or with other machine code, though that
+    of other rows of their run could be made again. OPEN: rows of other sources with another program, formats that were
+    chosen by timing or by a model, machine code whose hash is of the first version, and what could not be made again
+    here. NOTE: calls of libraries.
     """
     rows = bundle.verified
     rows = rows[rows["device"].str.startswith("cuda") & (rows["program"] != "")].reset_index(drop=True)
@@ -198,15 +212,18 @@ def _of_matrix(a: Csr, rows: pd.DataFrame, late: Callable[[], str]) -> Tally:
         if code == row["code_hash"]:
             tally.known_code.add(target)
         current = sources.installed(row["format"]) == sources.of_format(row["source_hash"])
-        if (code, program) == (row["code_hash"], row["program"]):
-            tally.agreeing += numbers
-            tally.revised += 0 if current else len(numbers)
+        if program == row["program"] and (code == row["code_hash"] or not target.has_code):
+            name = "agreeing" if target.has_code else "without_code"
+            getattr(tally, name).extend(numbers)
+            tally.revised[name] += 0 if current else len(numbers)
         elif "search_seconds" in known or "chosen" in known:
             tally.left["which were chosen by timing or by a model"] += numbers
         elif not current:
             tally.left["of other revisions of their formats, with other programs"] += numbers
+        elif program == row["program"]:
+            tally.other_code[target] += numbers
         else:
-            tally.other[target] += numbers
+            tally.other += numbers
     return tally
 
 
@@ -230,7 +247,7 @@ def _refusal(row: pd.Series) -> str:
     if not target.limits.multiprocessors or not target.limits.shared_bytes:
         return "of runs that do not say how many multiprocessors, or how much shared memory, their GPU has"
     here = _nvrtc(target.major)
-    if here != target.nvrtc:
+    if target.has_code and here != target.nvrtc:
         name = f"nvidia-cuda-nvrtc{'-cu12' if target.major == 12 else ''}"
         is_here = f"{here} is" if here else "none is"
         return f"compiled by NVRTC {target.nvrtc}, where {is_here} here (pip install '{name}=={target.nvrtc}.*')"
@@ -256,7 +273,9 @@ def _in_use(row: pd.Series, detail: Mapping[str, Any]) -> dict[str, Any]:
 def _made(
     a: Csr, row: pd.Series, params: Mapping[str, Any], stored: dict[tuple[str, str], tuple[Csr, Array, Array]]
 ) -> tuple[str, str]:
-    """Hashes of machine code and of the program. stored: the matrix and vectors by type and operation, once made.
+    """Hashes of machine code, empty where it is not made, and of the program with the row's machine code.
+
+    stored: the matrix and vectors by type and operation, once made.
 
     Raises as `Format.from_csr`, DeviceFault if a kernel does not compile, DeviceUnavailable without NVRTC.
     """
@@ -269,15 +288,11 @@ def _made(
         matrix, x, y = stored[row["dtype"], row["op"]]
         fmt = cls.from_csr(matrix, max_bytes=MOST_BYTES, **params)
         steps = precision.launches(op.launches(fmt, x, y, Checks([], [], [], 0), _Host()))  # type: ignore[arg-type]
-    return _hashes(fmt, steps, x, y, target)
-
-
-def _hashes(fmt: Format, steps: list[Launch | Call | Loop], x: Array, y: Array, target: Target) -> tuple[str, str]:
     if any(isinstance(step, Call) for step in single_steps(steps)):
         raise Skip(LIBRARY)
-    ran = [(step.source, step.kernel) for step in kernels_run(steps)]
+    ran = [(step.source, step.kernel) for step in kernels_run(steps)] if target.has_code else []
     code = cuda.code_hash(_binary_hash(source, kernel, target.arch, target.major) for source, kernel in ran)
-    return code, program_hash(fmt, steps, _Host(), x, y, code)
+    return code, program_hash(fmt, steps, _Host(), x, y, row["code_hash"])
 
 
 @cache
@@ -295,17 +310,23 @@ class _Host:
 
 def _findings(rows: pd.DataFrame, tally: Tally) -> Iterator[Finding]:
     total = len(rows)
-    for target, numbers in tally.other.items():
+    for target, numbers in tally.other_code.items():
         if target in tally.known_code:
-            what = "these sources make another program"
-            yield Finding("programs", FAILED, f"{what}: {len(numbers)} of {total} rows: {cases(rows.loc[numbers])}")
+            tally.other += numbers
         else:
             tally.left["whose machine code differs in all rows: it may be of another build of NVRTC"] += numbers
-    if tally.agreeing:
-        text = f"machine code and arrays made again from these sources: {len(tally.agreeing)} of {total} rows"
-        if tally.revised:
-            text += f", {tally.revised} of them measured with other revisions of their formats"
-        yield Finding("programs", PASSED, text)
+    if tally.other:
+        text = f"these sources make another program: {len(tally.other)} of {total} rows: {cases(rows.loc[tally.other])}"
+        yield Finding("programs", FAILED, text)
+    for what, name in (("machine code and arrays", "agreeing"), ("launches and arrays", "without_code")):
+        if numbers := getattr(tally, name):
+            text = f"{what} made again from these sources: {len(numbers)} of {total} rows"
+            if revised := tally.revised[name]:
+                text += f", {revised} of them measured with other revisions of their formats"
+            yield Finding("programs", PASSED, text)
+    if numbers := tally.without_code:
+        reason = "its hash covers folders and times of source files on the machine that compiled it"
+        yield Finding("programs", OPEN, f"machine code of {len(numbers)} of {total} rows not made again: {reason}")
     if calls := tally.left.pop(LIBRARY, []):
         yield Finding("programs", NOTE, f"calls of {LIBRARY}, which are not made again: {len(calls)} of {total} rows")
     for reason, numbers in tally.left.items():

@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import logging
 import os
+import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,8 @@ THROTTLE_REASONS = {0x8: "hardware slowdown", 0x20: "heat", 0x40: "heat, hardwar
 POWER_CAP_REASON = 0x4
 REPEAT = Launch("repeat.cu", "repeat", 1, 1, ())
 CHECKSUM_BLOCKS = 2048  # enough to fill a GPU; each adds to the sum once a warp
+CODE_HASH = 2  # version of what `binary_hash` covers; 1, the whole file, in rows of runs that do not say it
+_NOTE, _NO_BITS = 7, 8  # types of ELF sections
 POWER_CAP_CLOCK_SHARE = 0.75  # a power cap counts only once it takes more than a quarter of the clock (as NVBench)
 
 
@@ -460,6 +463,7 @@ class Cuda(Device):
             "cusparse": _cusparse_version(),
             "gpu": gpu_name(str(driver.device_uuid(self._device.id))),
             "numa_node": _numa_node(self._device.pci_bus_id),
+            "code_hash": CODE_HASH,
         } | nvml_facts
 
     def memory_free(self) -> int:
@@ -586,8 +590,29 @@ def _cached(path: Path) -> tuple[str, bytes] | None:
 
 
 def binary_hash(binary: bytes) -> bytes:
-    """SHA-256 of a kernel's machine code."""
-    return hashlib.sha256(binary).digest()
+    """SHA-256 of a kernel's machine code, an ELF file of 64 bits, without what only names its sources and its compiler.
+
+    Line tables hold the folder of each source file, its size and the time of its last change, which differ from one
+    installation to another; notes hold the compiler's build. Neither runs. Whatever is no such file counts as a whole.
+    """
+    try:
+        return hashlib.sha256(b"".join(_sections_that_count(binary))).digest()
+    except (struct.error, ValueError):
+        return hashlib.sha256(binary).digest()
+
+
+def _sections_that_count(binary: bytes) -> Iterator[bytes]:
+    """Name, size and content of sections. Raises struct.error or ValueError if the file is none of ELF, 64 bits."""
+    if not binary.startswith(b"\x7fELF\x02\x01"):
+        raise ValueError
+    (place,) = struct.unpack_from("<Q", binary, 0x28)
+    size, count, names = struct.unpack_from("<3H", binary, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQ", binary, place + size * index) for index in range(count)]
+    for name, kind, _, _, begin, length in headers:
+        called = binary[headers[names][4] + name :].partition(b"\0")[0]
+        if kind != _NOTE and b"debug_" not in called:
+            content = b"" if kind == _NO_BITS else binary[begin : begin + length]
+            yield b"%s\0%d\0%s" % (called, length, content)
 
 
 def code_hash(hashes: Iterable[bytes]) -> str:

@@ -99,7 +99,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     ),
     "code_hash": (
         "str",
-        "hash of the machine code of the kernels; empty on the emulated device and in rows of older versions",
+        "hash of the kernels' machine code (docs/submitting.md); empty on the emulated device and in older rows",
     ),
     "program": (
         "str",

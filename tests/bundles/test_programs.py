@@ -4,6 +4,7 @@ import hashlib
 import os
 import pickle
 import signal
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,11 @@ LABELS = (
 REAL = "maxwell:1"
 
 
+def with_code(sessions, version=cuda.CODE_HASH):
+    """Sessions that say what their hashes of machine code cover."""
+    return [session | {"properties": session["properties"] | {"code_hash": version}} for session in sessions]
+
+
 @pytest.fixture(scope="module")
 def published():
     rows = store.load(RUN)
@@ -41,15 +47,16 @@ def published():
 @pytest.fixture
 def bundle(published, monkeypatch):
     """Rows of a run, whose machine code is made by a compiler that is not there: it hashes what it is asked for."""
-    rows, sessions = published
+    rows, sessions = published[0], with_code(published[1])
     monkeypatch.setattr(programs, "_binary_hash", lambda *asked: hashlib.sha256(repr(asked).encode()).digest())
     monkeypatch.setattr(programs, "_nvrtc", lambda newest: "13.0")
     rows = rows[rows["label"].isin(["csr-scalar", "csr5", "sell-window"])].reset_index(drop=True)
     made = Bundle(RUN, None, rows, sessions)
     rows["target"] = [programs.Target.of(made.sessions_of(row)[0]) for row in rows.itertuples()]
     a = Csr.of(generate(REAL)).astype(np.float64)
-    hashes = [programs._made(a, row, parsed(row["params"]), {}) for _, row in rows.iterrows()]
-    rows["code_hash"], rows["program"] = zip(*hashes, strict=True)
+    for column in ("code_hash", "program"):  # the program counts the row's machine code
+        hashes = [programs._made(a, row, parsed(row["params"]), {}) for _, row in rows.iterrows()]
+        rows[column] = [made[column == "program"] for made in hashes]
     made.rows = rows.drop(columns="target")
     return made
 
@@ -71,18 +78,16 @@ def other_sessions(bundle, **properties):
 
 
 def test_published_rows_are_made_again(published):
-    rows, sessions = published
-    if programs._nvrtc(13) != "13.0":
-        pytest.skip("the rows were compiled by NVRTC 13.0 (pip install 'nvidia-cuda-nvrtc==13.0.*')")
-    verdicts = found(Bundle(RUN, None, rows, sessions))
-    assert {verdict for verdict, _ in verdicts} <= {PASSED, NOTE, OPEN}
+    """Their hashes of machine code are of the first version."""
+    verdicts = found(Bundle(RUN, None, *published))
+    assert {verdict for verdict, _ in verdicts} <= {PASSED, NOTE, OPEN}, verdicts
     (passed,) = [text for verdict, text in verdicts if verdict == PASSED]
-    assert passed.startswith(
-        f"machine code and arrays made again from these sources: {len(LABELS) - 2} of {len(LABELS)}"
-    )
+    total = len(LABELS)
+    assert passed.startswith(f"launches and arrays made again from these sources: {total - 2} of {total}")
     (library,) = [text for verdict, text in verdicts if verdict == NOTE]
-    assert library == f"calls of a vendor's library, which are not made again: 1 of {len(LABELS)} rows"
-    (tuned,) = [text for verdict, text in verdicts if verdict == OPEN]
+    code, tuned = [text for verdict, text in verdicts if verdict == OPEN]
+    assert code.startswith(f"machine code of {total - 2} of {total} rows not made again: its hash covers folders")
+    assert library == f"calls of a vendor's library, which are not made again: 1 of {total} rows"
     assert tuned == f"1 of {len(LABELS)} rows not made again, which were chosen by timing or by a model: csr-gg"
 
 
@@ -149,11 +154,34 @@ def test_another_program_that_was_chosen_is_open(bundle):
     assert (OPEN, "1 of 3 rows not made again, which were chosen by timing or by a model: csr5") in found(chosen)
 
 
-def test_if_all_machine_code_differs_the_compiler_may(bundle, monkeypatch):
+@pytest.mark.parametrize("some", [False, True])
+def test_other_machine_code_is_wrong_if_some_is_made_again(bundle, some, monkeypatch):
+    before = programs._binary_hash
+
+    def other(source, *asked):
+        return before(source, *asked) if some and source == "csr/csr.cu" else b"of another compiler"
+
     monkeypatch.setattr(programs.sources, "installed", lambda key: "today")
-    bundle.rows["source_hash"], bundle.rows["code_hash"] = "today", "0" * 16
-    ((verdict, text),) = found(bundle)
-    assert verdict == OPEN and "it may be of another build of NVRTC" in text
+    monkeypatch.setattr(programs, "_binary_hash", other)
+    bundle.rows["source_hash"] = "today"
+    verdicts = dict(found(bundle))
+    if some:
+        assert "2 of 3 rows" in verdicts[FAILED] and "1 of 3 rows" in verdicts[PASSED]
+    else:
+        assert list(verdicts) == [OPEN] and "it may be of another build of NVRTC" in verdicts[OPEN]
+
+
+def test_machine_code_of_the_first_version_is_not_made(bundle, monkeypatch):
+    bundle.sessions = with_code(bundle.sessions, None)
+    monkeypatch.setattr(programs, "_nvrtc", lambda newest: "")
+    monkeypatch.setattr(programs, "_binary_hash", lambda *asked: pytest.fail("compiled"))
+    (passed, arrays), (unverified, code) = found(bundle)
+    assert (passed, unverified) == (PASSED, OPEN)
+    assert arrays.startswith("launches and arrays made again from these sources: 3 of 3 rows")
+    assert code.startswith("machine code of 3 of 3 rows not made again: its hash covers folders and times")
+    monkeypatch.setattr(programs.sources, "installed", lambda key: "today")
+    forged = changed(bundle, "csr5", program="0" * 16, source_hash="today")
+    assert (FAILED, f"these sources make another program: 1 of 3 rows: {REAL} csr5 f64 spmv hot") in found(forged)
 
 
 @pytest.mark.parametrize(
@@ -238,6 +266,42 @@ def test_checksums_are_those_of_a_gpu():
     copies = [device.to_device(array) for array in (*ARRAYS, np.linspace(0, 1, 1001).reshape(7, 143))]
     hosts = [*ARRAYS, np.linspace(0, 1, 1001)]
     assert device.checksums(copies)() == list(map(checksums.checksum, hosts))
+
+
+def elf(sections):
+    """A file of ELF, 64 bits, with sections by name: type and content."""
+    names = b"\0.names\0" + b"\0".join(name.encode() for name in sections) + b"\0"
+    made, headers = bytearray(64) + names, struct.pack("<IIQQQQ24x", 0, 0, 0, 0, 0, 0)
+    headers += struct.pack("<IIQQQQ24x", 1, 3, 0, 0, 64, len(names))
+    for name, (kind, content) in sections.items():
+        headers += struct.pack("<IIQQQQ24x", names.index(name.encode()), kind, 0, 0, len(made), len(content))
+        made += content
+    made[:6] = b"\x7fELF\x02\x01"
+    struct.pack_into("<Q", made, 0x28, len(made))
+    struct.pack_into("<3H", made, 0x3A, 64, 2 + len(sections), 1)
+    return bytes(made + headers)
+
+
+SECTIONS = {".text.k": (1, b"code"), ".nv.shared": (8, b""), ".debug_line": (1, b"/here 1"), ".note.nv": (7, b"1")}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "counts"),
+    [
+        (".text.k", (1, b"edoc"), True),
+        (".nv.shared", (8, b"1"), True),
+        (".debug_line", (1, b"/elsewhere 2"), False),
+        (".note.nv", (7, b"2"), False),
+    ],
+)
+def test_what_names_sources_and_compilers_does_not_count(name, content, counts):
+    before, after = elf(SECTIONS), elf(SECTIONS | {name: content})
+    assert (cuda.binary_hash(before) != cuda.binary_hash(after)) == counts and before != after
+
+
+@pytest.mark.parametrize("binary", [b"", b"\x7fELF", elf(SECTIONS)[:90], b"\x7fELF\x01" + elf(SECTIONS)[5:]])
+def test_what_is_no_elf_counts_as_a_whole(binary):
+    assert cuda.binary_hash(binary) == hashlib.sha256(binary).digest()
 
 
 def test_hashes_of_code_depend_on_their_order():
