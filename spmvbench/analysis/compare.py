@@ -99,7 +99,11 @@ def compared(
         "skipped": (both["status_after"] == "skipped") & (both["status_before"] != "ok"),
     }
     same_sources = both["source_hash_before"] == both["source_hash_after"]
-    programs = [both[f"program_{run}"].fillna("") for run in ("before", "after")]
+    programs, codes = (
+        [both[f"{of}_before"].fillna(""), both[f"{of}_after"].fillna("")] for of in ("program", "code_hash")
+    )
+    # Programs count hashes of machine code. Those without a version in front (``2-``) cover folders and times of files.
+    known = (codes[0] == codes[1]) | (codes[0].str.contains("-") & codes[1].str.contains("-"))
     ratio = (both["t_median_after"] / both["t_median_before"]).where(timed & (both["t_median_before"] > 0))
     table = both.assign(
         format=both["format_before"].fillna(both["format_after"]),
@@ -110,7 +114,7 @@ def compared(
         low=low / (1 + spread),
         high=high * (1 + spread),
         same_sources=same_sources,
-        other_program=same_sources & (programs[0] != programs[1]) & (programs[0] != "") & (programs[1] != ""),
+        other_program=same_sources & known & (programs[0] != programs[1]) & (programs[0] != "") & (programs[1] != ""),
         verdict=np.select(list(conditions.values()), list(conditions), "failed"),
     )
     names = ["status_before", "status_after", "reason", "t_before", "t_after", "ratio", "low", "high", "same_sources"]

@@ -30,7 +30,7 @@ from spmvbench.bundles import sources
 from spmvbench.bundles.findings import FAILED, NOTE, OPEN, PASSED, Bundle, Finding, cases, mapping, parsed, shortened
 from spmvbench.bundles.matrices import OfMatrix, at_hand, by_matrix, made_again
 from spmvbench.devices import checksums, cuda, nvrtc
-from spmvbench.devices.base import DeviceFault, DeviceUnavailable
+from spmvbench.devices.base import CODE_HASH, DeviceFault, DeviceUnavailable
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Csr, Skip
 from spmvbench.formats.arrays import Array
@@ -51,15 +51,11 @@ LIBRARY = "a vendor's library"
 
 
 class Target(NamedTuple):
-    """What machine code and conversions depend on besides their sources. nvrtc: its version, such as ``13.0``.
-
-    has_code: whether the hash of machine code can be made again.
-    """
+    """What machine code and conversions depend on besides their sources. nvrtc: its version, such as ``13.0``."""
 
     arch: str
     nvrtc: str
     limits: Limits
-    has_code: bool
 
     @classmethod
     def of(cls, session: Mapping[str, Any]) -> Target:
@@ -69,7 +65,7 @@ class Target(NamedTuple):
         counts = known.get("multiprocessors"), known.get("shared_bytes", SHARED_BYTES.get(arch))
         multiprocessors, shared = (n if isinstance(n, int) and 0 < n < 1 << 31 else 0 for n in counts)
         limits = Limits(multiprocessors, shared, str(known.get("device_name") or ""))
-        return cls(arch, str(known.get("nvrtc") or ""), limits, known.get("code_hash") == cuda.CODE_HASH)
+        return cls(arch, str(known.get("nvrtc") or ""), limits)
 
     @property
     def major(self) -> int:
@@ -212,8 +208,8 @@ def _of_matrix(a: Csr, rows: pd.DataFrame, late: Callable[[], str]) -> Tally:
         if code == row["code_hash"]:
             tally.known_code.add(target)
         current = sources.installed(row["format"]) == sources.of_format(row["source_hash"])
-        if program == row["program"] and (code == row["code_hash"] or not target.has_code):
-            name = "agreeing" if target.has_code else "without_code"
+        if program == row["program"] and (code == row["code_hash"] or not _has_code(row)):
+            name = "agreeing" if _has_code(row) else "without_code"
             getattr(tally, name).extend(numbers)
             tally.revised[name] += 0 if current else len(numbers)
         elif "search_seconds" in known or "chosen" in known:
@@ -247,11 +243,16 @@ def _refusal(row: pd.Series) -> str:
     if not target.limits.multiprocessors or not target.limits.shared_bytes:
         return "of runs that do not say how many multiprocessors, or how much shared memory, their GPU has"
     here = _nvrtc(target.major)
-    if target.has_code and here != target.nvrtc:
+    if _has_code(row) and here != target.nvrtc:
         name = f"nvidia-cuda-nvrtc{'-cu12' if target.major == 12 else ''}"
         is_here = f"{here} is" if here else "none is"
         return f"compiled by NVRTC {target.nvrtc}, where {is_here} here (pip install '{name}=={target.nvrtc}.*')"
     return ""
+
+
+def _has_code(row: pd.Series) -> bool:
+    """Whether the hash of a row's machine code can be made again: it is of the second version."""
+    return str(row["code_hash"]).startswith(CODE_HASH)
 
 
 @cache
@@ -290,7 +291,7 @@ def _made(
         steps = precision.launches(op.launches(fmt, x, y, Checks([], [], [], 0), _Host()))  # type: ignore[arg-type]
     if any(isinstance(step, Call) for step in single_steps(steps)):
         raise Skip(LIBRARY)
-    ran = [(step.source, step.kernel) for step in kernels_run(steps)] if target.has_code else []
+    ran = [(step.source, step.kernel) for step in kernels_run(steps)] if _has_code(row) else []
     code = cuda.code_hash(_binary_hash(source, kernel, target.arch, target.major) for source, kernel in ran)
     return code, program_hash(fmt, steps, _Host(), x, y, row["code_hash"])
 

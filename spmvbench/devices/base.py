@@ -64,11 +64,16 @@ class OutOfDeviceMemory(Exception):
     """An allocation on the device failed."""
 
 
+# What hashes of machine code begin with. Those of the first version, without it, covered line tables as well: folders
+# and times of source files. They differ from one installation to another.
+CODE_HASH = "2-"
+
+
 class Program(ABC):
     """The launches of one SpMV, compiled, with their arguments bound once.
 
-    compile_seconds: time spent compiling (near zero where the disk cache had it). code_hash: SHA-256 (16 hex digits)
-    of the machine code of its kernels; empty if there is none (a library's calls, the emulated device).
+    compile_seconds: time spent compiling (near zero where the disk cache had it). code_hash: CODE_HASH and the SHA-256
+    (16 hex digits) of the machine code of its kernels; empty if there is none (a library's calls, the emulated device).
     host_driven: why the host starts each product, or each iteration of a loop, itself; empty if a graph can.
     """
 

@@ -20,7 +20,15 @@ import numpy as np
 
 from spmvbench import paths
 from spmvbench.devices import driver, loops, nvrtc, overlap
-from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program, pseudonym
+from spmvbench.devices.base import (
+    CODE_HASH,
+    Device,
+    DeviceFault,
+    DeviceUnavailable,
+    OutOfDeviceMemory,
+    Program,
+    pseudonym,
+)
 from spmvbench.devices.host_driven import HostDriven, OwnResult
 from spmvbench.formats.arrays import LINE_BYTES, Array, address, cdiv
 from spmvbench.formats.base import AnyStep, Call, Launch, Loop, Step, Struct, single_steps
@@ -40,7 +48,6 @@ THROTTLE_REASONS = {0x8: "hardware slowdown", 0x20: "heat", 0x40: "heat, hardwar
 POWER_CAP_REASON = 0x4
 REPEAT = Launch("repeat.cu", "repeat", 1, 1, ())
 CHECKSUM_BLOCKS = 2048  # enough to fill a GPU; each adds to the sum once a warp
-CODE_HASH = 2  # version of what `binary_hash` covers; 1, the whole file, in rows of runs that do not say it
 _NOTE, _NO_BITS = 7, 8  # types of ELF sections
 POWER_CAP_CLOCK_SHARE = 0.75  # a power cap counts only once it takes more than a quarter of the clock (as NVBench)
 
@@ -463,7 +470,6 @@ class Cuda(Device):
             "cusparse": _cusparse_version(),
             "gpu": gpu_name(str(driver.device_uuid(self._device.id))),
             "numa_node": _numa_node(self._device.pci_bus_id),
-            "code_hash": CODE_HASH,
         } | nvml_facts
 
     def memory_free(self) -> int:
@@ -618,7 +624,7 @@ def _sections_that_count(binary: bytes) -> Iterator[bytes]:
 def code_hash(hashes: Iterable[bytes]) -> str:
     """`Program.code_hash` from the `binary_hash` of each kernel, in the order of the launches; empty without any."""
     together = b"".join(hashes)
-    return hashlib.sha256(together).hexdigest()[:16] if together else ""
+    return CODE_HASH + hashlib.sha256(together).hexdigest()[:16] if together else ""
 
 
 def compiled(source: Path, kernel: str, arch: str, cuda: int) -> tuple[str, bytes]:

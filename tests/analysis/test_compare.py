@@ -131,12 +131,22 @@ def test_another_card_of_the_kind_is_compared_and_said():
 
 
 @pytest.mark.parametrize(
-    ("programs", "sources", "expected"),
-    [("ab", "ff", True), ("aa", "ff", False), ("ab", "fe", False), (["a", ""], "ff", False), (["", "a"], "ff", False)],
+    ("programs", "sources", "codes", "expected"),
+    [
+        ("ab", "ff", ("2-a", "2-b"), True),
+        ("ab", "ff", ("a", "a"), True),  # other arrays
+        ("ab", "ff", ("a", "b"), False),  # perhaps of other folders
+        ("ab", "ff", ("a", "2-b"), False),
+        ("aa", "ff", ("a", "a"), False),
+        ("ab", "fe", ("a", "a"), False),
+        (["a", ""], "ff", ("a", ""), False),
+        (["", "a"], "ff", ("", "a"), False),
+    ],
 )
-def test_another_program_of_the_same_sources_is_marked(programs, sources, expected):
+def test_another_program_of_the_same_sources_is_marked(programs, sources, codes, expected):
     before, after = (
-        row(program=program, source_hash="f" + end) for program, end in zip(programs, sources, strict=True)
+        row(program=program, source_hash="f" + end, code_hash=code)
+        for program, end, code in zip(programs, sources, codes, strict=True)
     )
     assert compared([before], [after])["other_program"].tolist() == [expected]
 
