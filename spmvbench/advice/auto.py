@@ -111,18 +111,18 @@ class Auto(Format):
     @classmethod
     def choices(cls, a: Csr, spmvs: float) -> Iterator[type[Format]]:
         """The candidates from the best on, as far as they can hold the matrix."""
-        by_label = {candidate.key: candidate for candidate in CANDIDATES}
+        by_label, known = {candidate.key: candidate for candidate in CANDIDATES}, model.loaded(MODEL)
         plain_size = a.nbytes + (a.rows + a.cols) * a.vector_dtype.itemsize
-        if a.nnz and choosing.seconds_at_least(model.loaded(MODEL), plain_size, spmvs) < choosing.WORTH_CHOOSING:
+        if a.nnz and choosing.seconds_at_least(known, plain_size, spmvs) < choosing.WORTH_CHOOSING:
             yield by_label[choosing.plain_label(a.row_len_max, a.row_len_mean)]
         elif a.nnz and a.rows + a.cols <= WIDEST:
-            known = _predicted(a, spmvs)
+            found = _predicted(a, spmvs)
             limit = a.free_bytes / FREE_SHARE
-            ranked = sorted((e for e in known.expected.values() if e.label in by_label), key=lambda e: e.total)
-            (vendor,) = (e.total for e in known.expected.values() if e.label == model.loaded(MODEL).about["vendor"])
-            if model.loaded(MODEL).out_of_range(known.columns):
-                ranked.sort(key=lambda e: e.label not in model.loaded(MODEL).about["fallbacks"] or e.total > vendor)
-            sizes = dict(zip(model.loaded(MODEL).labels, known.footprints, strict=True))
+            ranked = sorted((e for e in found.expected.values() if e.label in by_label), key=lambda e: e.total)
+            (vendor,) = (e.total for e in found.expected.values() if e.label == known.about["vendor"])
+            if known.out_of_range(found.columns):
+                ranked.sort(key=lambda e: e.label not in known.about["fallbacks"] or e.total > vendor)
+            sizes = dict(zip(known.labels, found.footprints, strict=True))
             yield from (by_label[e.label] for e in ranked if sizes[e.label] <= limit)
         yield CsrLanes
 

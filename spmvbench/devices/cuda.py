@@ -603,12 +603,12 @@ def binary_hash(binary: bytes) -> bytes:
     """
     try:
         return hashlib.sha256(b"".join(_sections_that_count(binary))).digest()
-    except (struct.error, ValueError):
+    except (struct.error, ValueError, IndexError):
         return hashlib.sha256(binary).digest()
 
 
 def _sections_that_count(binary: bytes) -> Iterator[bytes]:
-    """Name, size and content of sections. Raises struct.error or ValueError if the file is none of ELF, 64 bits."""
+    """Name, size and content of sections. Raises struct.error, ValueError or IndexError if it is no ELF of 64 bits."""
     if not binary.startswith(b"\x7fELF\x02\x01"):
         raise ValueError
     (place,) = struct.unpack_from("<Q", binary, 0x28)

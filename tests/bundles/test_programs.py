@@ -298,7 +298,16 @@ def test_what_names_sources_and_compilers_does_not_count(name, content, counts):
     assert (cuda.binary_hash(before) != cuda.binary_hash(after)) == counts and before != after
 
 
-@pytest.mark.parametrize("binary", [b"", b"\x7fELF", elf(SECTIONS)[:90], b"\x7fELF\x01" + elf(SECTIONS)[5:]])
+@pytest.mark.parametrize(
+    "binary",
+    [
+        b"",
+        b"\x7fELF",
+        elf(SECTIONS)[:90],
+        elf(SECTIONS)[:62] + b"\xff\xff" + elf(SECTIONS)[64:],
+        b"\x7fELF\x01" + elf(SECTIONS)[5:],
+    ],
+)
 def test_what_is_no_elf_counts_as_a_whole(binary):
     assert cuda.binary_hash(binary) == hashlib.sha256(binary).digest()
 
