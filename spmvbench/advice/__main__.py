@@ -13,6 +13,7 @@ import pandas as pd
 from spmvbench.advice import choosing, training
 from spmvbench.advice.model import ABOVE, LARGE, UP_TO, Model, folder, load
 from spmvbench.advice.model import MEASURED as FEW
+from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.analysis.products import ADVISED, CUPY, HOST_CALLED, MEASURED, products
 from spmvbench.analysis.ranking import VENDORS
 from spmvbench.matrices.features import SAMPLE
@@ -290,15 +291,14 @@ def _hits(choices: pd.DataFrame) -> str:
 
 def _auto(known: Model, choices: pd.DataFrame, run: str = "h200-applications") -> str:
     """What the choices of the evaluation come to as the format `auto`, on the applications of a published run."""
-    rows, _ = training.rows_of([ROOT / "results" / "published" / run])
+    rows = time_to_n.rows_of(ROOT / "results" / "published" / run)
     table = training.table(rows)
     named = pd.read_csv(ROOT / "configs" / "sets" / "applications.csv")["spec"]
     matrices = [matrix for spec in named if (matrix := f"synthetic/{spec}") in table.spmv.index]
     table = table.of(matrices)
     spmv, costs = table.spmv, table.conversion.div(table.spmv[table.vendor], axis=0)
     best = spmv.min(axis=1)
-    of_auto = rows[(rows["label"] == "auto") & (rows["dtype"] == "f64") & (rows["mode"] == "hot")]
-    detail = of_auto.set_index(of_auto["group"] + "/" + of_auto["name"]).loc[matrices, "detail"]
+    detail = rows[rows["label"] == "auto"].set_index("matrix").loc[matrices, "detail"]
     then = detail.map(lambda text: json.loads(text)["chosen"].partition(":")[0])
     choosing_seconds = table.conversion["auto"] - _at(table.conversion, then)
     plain = table.columns.apply(lambda row: choosing.plain_label(row["row_len_max"], row["row_len_mean"]), axis=1)
@@ -318,7 +318,7 @@ def _auto(known: Model, choices: pd.DataFrame, run: str = "h200-applications") -
         total = table.total(spmvs)
         chosen = advised.where(asks, plain)
         times = _at(total, chosen) + choosing_seconds.where(asks, 0.0), _at(total, advised) + choosing_seconds
-        means = (f"{np.exp(np.log(time / total.min(axis=1)).mean()):.2f}" for time in times)
+        means = (f"{geometric_mean(time / total.min(axis=1)):.2f}" for time in times)
         lines.append(line(f"`auto[spmvs={spmvs}]`", f"{100 * (1 - asks.mean()):.0f} %", chosen, *means))
     cheapest = spmv.where(costs <= AUTO_COST).idxmin(axis=1)
     lines.append(line(f"best format whose conversion takes at most {AUTO_COST}", "", cheapest, "", ""))

@@ -112,8 +112,7 @@ class Auto(Format):
     def choices(cls, a: Csr, spmvs: float) -> Iterator[type[Format]]:
         """The candidates from the best on, as far as they can hold the matrix."""
         by_label, known = {candidate.key: candidate for candidate in CANDIDATES}, model.loaded(MODEL)
-        plain_size = a.nbytes + (a.rows + a.cols) * a.vector_dtype.itemsize
-        if a.nnz and choosing.seconds_at_least(known, plain_size, spmvs) < choosing.WORTH_CHOOSING:
+        if a.nnz and choosing.seconds_in_csr(known, a, spmvs) < choosing.WORTH_CHOOSING:
             yield by_label[choosing.plain_label(a.row_len_max, a.row_len_mean)]
         elif a.nnz and a.rows + a.cols <= WIDEST:
             found = _predicted(a, spmvs)

@@ -56,6 +56,11 @@ def seconds_at_least(model: Model, size: float, spmvs: float) -> float:
     return spmvs * float(read_seconds(model.about.get("scaled_bounds", model.about["bounds"]), size))
 
 
+def seconds_in_csr(model: Model, a: Csr, spmvs: float) -> float:
+    """`seconds_at_least` of a matrix, for its types."""
+    return seconds_at_least(model, a.nbytes + (a.rows + a.cols) * a.vector_dtype.itemsize, spmvs)
+
+
 def plain_label(longest: int, mean: float) -> str:
     """A format on CSR's own arrays that suits such row lengths: no row of `csr-lanes` may be much longer than others.
 

@@ -77,15 +77,14 @@ class Target(NamedTuple):
 class Tally:
     """Rows by what was found.
 
-    agreeing: those made again; without_code: those of which launches and arrays were. revised: how many of each were
-    measured with other revisions. known_code: targets of which machine code agreed. other_code, other: rows of this
+    agreeing: those made again, with their machine code (True) and without it. revised: how many of each were measured
+    with other revisions. known_code: targets of which machine code agreed. other_code, other: rows of this
     installation's sources with other machine code, and with other launches or arrays. left: rows not made again, by
     reason.
     """
 
-    agreeing: list[int] = field(default_factory=list)
-    without_code: list[int] = field(default_factory=list)
-    revised: Counter[str] = field(default_factory=Counter)
+    agreeing: dict[bool, list[int]] = field(default_factory=lambda: {True: [], False: []})
+    revised: Counter[bool] = field(default_factory=Counter)
     known_code: set[Target] = field(default_factory=set)
     other_code: dict[Target, list[int]] = field(default_factory=lambda: defaultdict(list))
     other: list[int] = field(default_factory=list)
@@ -93,8 +92,8 @@ class Tally:
 
     def add(self, more: Tally) -> None:
         """Add what was found of other rows."""
-        self.agreeing += more.agreeing
-        self.without_code += more.without_code
+        for with_code, numbers in more.agreeing.items():
+            self.agreeing[with_code] += numbers
         self.revised += more.revised
         self.known_code |= more.known_code
         self.other += more.other
@@ -208,10 +207,10 @@ def _of_matrix(a: Csr, rows: pd.DataFrame, late: Callable[[], str]) -> Tally:
         if code == row["code_hash"]:
             tally.known_code.add(target)
         current = sources.installed(row["format"]) == sources.of_format(row["source_hash"])
-        if program == row["program"] and (code == row["code_hash"] or not _has_code(row)):
-            name = "agreeing" if _has_code(row) else "without_code"
-            getattr(tally, name).extend(numbers)
-            tally.revised[name] += 0 if current else len(numbers)
+        with_code = _has_code(row)
+        if program == row["program"] and (code == row["code_hash"] or not with_code):
+            tally.agreeing[with_code] += numbers
+            tally.revised[with_code] += 0 if current else len(numbers)
         elif "search_seconds" in known or "chosen" in known:
             tally.left["which were chosen by timing or by a model"] += numbers
         elif not current:
@@ -242,8 +241,7 @@ def _refusal(row: pd.Series) -> str:
         return "of runs that do not say for which architecture and by which NVRTC they compiled"
     if not target.limits.multiprocessors or not target.limits.shared_bytes:
         return "of runs that do not say how many multiprocessors, or how much shared memory, their GPU has"
-    here = _nvrtc(target.major)
-    if _has_code(row) and here != target.nvrtc:
+    if _has_code(row) and (here := _nvrtc(target.major)) != target.nvrtc:
         name = f"nvidia-cuda-nvrtc{'-cu12' if target.major == 12 else ''}"
         is_here = f"{here} is" if here else "none is"
         return f"compiled by NVRTC {target.nvrtc}, where {is_here} here (pip install '{name}=={target.nvrtc}.*')"
@@ -319,13 +317,14 @@ def _findings(rows: pd.DataFrame, tally: Tally) -> Iterator[Finding]:
     if tally.other:
         text = f"these sources make another program: {len(tally.other)} of {total} rows: {cases(rows.loc[tally.other])}"
         yield Finding("programs", FAILED, text)
-    for what, name in (("machine code and arrays", "agreeing"), ("launches and arrays", "without_code")):
-        if numbers := getattr(tally, name):
-            text = f"{what} made again from these sources: {len(numbers)} of {total} rows"
-            if revised := tally.revised[name]:
+    for with_code, numbers in tally.agreeing.items():
+        if numbers:
+            what = "machine code" if with_code else "launches"
+            text = f"{what} and arrays made again from these sources: {len(numbers)} of {total} rows"
+            if revised := tally.revised[with_code]:
                 text += f", {revised} of them measured with other revisions of their formats"
             yield Finding("programs", PASSED, text)
-    if numbers := tally.without_code:
+    if numbers := tally.agreeing[False]:
         reason = "its hash covers folders and times of source files on the machine that compiled it"
         yield Finding("programs", OPEN, f"machine code of {len(numbers)} of {total} rows not made again: {reason}")
     if calls := tally.left.pop(LIBRARY, []):

@@ -112,7 +112,7 @@ def advised(a: Csr, device: Device, spmvs: float, max_bytes: int | None = None) 
         limit = limit if max_bytes is None else min(limit, max_bytes)
         name = model.of_gpu(str(device.properties()["device_name"])) or MODEL
         known = model.loaded(name)
-        least = advising.seconds_at_least(known, a.nbytes + (a.rows + a.cols) * a.vector_dtype.itemsize, spmvs)
+        least = advising.seconds_in_csr(known, a, spmvs)
         if least < advising.WORTH_CHOOSING:
             label = advising.plain_label(a.row_len_max, a.row_len_mean)
             yield Candidate(label, f"plain CSR, because no choice saves its own time in {spmvs:,.10g} SpMVs")
