@@ -49,6 +49,7 @@ REPEAT_CONVERSION_SECONDS = 0.02  # seconds of conversions, before another one b
 MAX_DECODED_ENTRIES = 1 << 27  # larger matrices are not decoded: sorting takes seconds and GBs
 MAX_DISCARDED = 10  # formats without a sample, until the GPU is given up
 X_CHANGED_PAIRS = 8  # minimum pairs of changes of x in one sample
+X_CHANGED_SECONDS = 32e-3  # fewer pairs, at least one, where the SpMVs of one sample would take longer
 X_CHANGED_SLOWER = 1.25  # work is skipped if an SpMV takes so many times longer while x changes
 X_CHANGED_TRIES = 4
 X_CHANGED_ALLOWANCE = 2e-6  # seconds: two more graph nodes and a colder x, for a short SpMV
@@ -588,7 +589,8 @@ def time_with_changing_x(
     was discarded. Times of an emulated device are not compared.
     """
     context.begin(task, f"timing {case.mode} while x changes", case.op)
-    seconds = _seconds_with_changing_x(context, fmt, bound, case, series.repeats)
+    changes = _changes_of_x(series)
+    seconds = _seconds_with_changing_x(context, fmt, bound, case, changes)
     if context.device.kind != "cuda":
         return seconds
     rule = replace(context.rule, rounds=1, budget=context.rule.budget / 10)
@@ -603,11 +605,20 @@ def time_with_changing_x(
         verify.set_x(fmt, context.references.checks[case.op].timed, context.x[case.op])
         before, tries = replace(series, seconds=[]), tries + 1
         timing.take_round(before, context.device, rule)
-        seconds = _seconds_with_changing_x(context, fmt, bound, case, series.repeats)
+        seconds = _seconds_with_changing_x(context, fmt, bound, case, changes)
     return seconds
 
 
-def _seconds_with_changing_x(context: Context, fmt: Format, bound: Bound, case: Case, repeats: int) -> float:
+def _changes_of_x(series: timing.Series) -> int:
+    """How often x changes in one sample: before each of its SpMVs, and an even number, so that x ends as it began."""
+    seconds = timing.summary(series)["t_median"]
+    pairs = X_CHANGED_PAIRS
+    if seconds > 0:  # not NaN
+        pairs = min(pairs, max(math.floor(X_CHANGED_SECONDS / (2 * seconds)), 1))
+    return 2 * max(series.repeats // 2, pairs)
+
+
+def _seconds_with_changing_x(context: Context, fmt: Format, bound: Bound, case: Case, changes: int) -> float:
     """The median of a few samples, see `time_with_changing_x`; y is verified after the last."""
     device, rule, op, y = context.device, context.rule, case.op, context.y
     x, checks, change = context.x[op], context.references.checks[op], context.change_x(op)
@@ -619,19 +630,18 @@ def _seconds_with_changing_x(context: Context, fmt: Format, bound: Bound, case: 
     if parts(x)[-1].dtype.kind != "f":  # half of the searches start from the other source, whose time is measured apart
         verify.set_x(fmt, checks.dense[0], x)
         once = device.capture(bound.program, 1)
-        searched = float(np.median([device.elapsed(once) for _ in range(2 * X_CHANGED_PAIRS)]))
+        searched = float(np.median([device.elapsed(once) for _ in range(changes)]))
     placed = verify.set_x(fmt, checks.timed, x)
     y[...] = verify.garbage(y)
     device.synchronize()
     if timed_alone:
-        changes = 2 * max(repeats // 2, X_CHANGED_PAIRS)  # even: x ends as at the beginning
         work = device.capture(device.compile([change, *bound.steps]), changes)
         series = timing.Series(work, changes, flush=False)
         timing.take_round(series, device, replace(rule, rounds=1, budget=rule.budget / 10, spread=0.02))
         samples = [seconds - cost for seconds in series.seconds]
     else:
         changing, work, samples = device.compile([change]), device.capture(bound.program, 1), []
-        for _ in range(2 * X_CHANGED_PAIRS if rule.sample > 0 else 2):
+        for _ in range(changes if rule.sample > 0 else 2):
             changing.run()
             samples.append(device.elapsed(work, flush=case.mode == "cold"))
     device.synchronize()

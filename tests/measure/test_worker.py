@@ -228,6 +228,16 @@ def test_formats_are_interleaved_and_rows_follow_the_last_round(measure):
     assert device.flushes == 2 * (3 * 2 + changing)  # two formats, three rounds of a warm-up and a sample
 
 
+@pytest.mark.parametrize(
+    ("seconds", "repeats", "changes"), [(5e-6, 200, 200), (1e-4, 11, 16), (2e-3, 1, 16), (1e-2, 1, 2), (0.2, 1, 2)]
+)
+def test_x_changes_before_each_of_some_spmvs_of_fewer_if_they_are_slow(seconds, repeats, changes):
+    series = timing.Series(lambda: None, repeats, flush=False, seconds=[seconds] * 3)
+    assert stages._changes_of_x(series) == changes
+    unknown = timing.Series(lambda: None, repeats, flush=False)  # every sample was discarded
+    assert stages._changes_of_x(unknown) == max(repeats // 2 * 2, 16)
+
+
 def test_a_row_has_all_separate_times(measure):
     _, rows, _ = measure(variant("A"))
     row = rows["test-a", "hot"]
