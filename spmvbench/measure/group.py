@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from spmvbench.devices import DeviceFault
+from spmvbench.formats.arrays import Array
 from spmvbench.formats.conversion import Tuning, converting_for
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.measure import row, stages, timing
@@ -39,8 +40,8 @@ class Progress:
     """One format of a group: the results of its stages so far.
 
     bound, finished: by operation. series: by operation and mode. program: hash of its program, by operation. columns:
-    of its rows, by operation. same_as: format of the group with the same program. checksums: of its arrays after its
-    last stage; current_checksums: computes them anew.
+    of its rows, by operation. same_as: format of the group with the same program. arrays: those of it that have
+    checksums; checksums: after its last stage; current_checksums: computes them anew.
     """
 
     task: Task
@@ -58,6 +59,7 @@ class Progress:
     program: dict[str, str] = field(default_factory=dict)
     columns: dict[str, dict[str, Any]] = field(default_factory=dict)
     same_as: Progress | None = None
+    arrays: list[Array] = field(default_factory=list)
     checksums: list[int] = field(default_factory=list)
     current_checksums: Callable[[], list[int]] | None = None
 
@@ -195,7 +197,8 @@ class GroupRun:
                 if self._attempt(progress, self._sample_round) is None and left == 0:
                     self._attempt(progress, self._stages_after_sampling)
                 self._record_checksums(progress)
-                if left == 0:  # before its row says `ok`, no other format's arrays may have been changed
+                # Before its row says `ok`, no other format's arrays may have been changed.
+                if left == 0 and not self._others_are_intact(progress):
                     for other in list(self.prepared):
                         if other is not progress and self._overwritten(other):
                             self._find_overwriter(other)
@@ -213,10 +216,17 @@ class GroupRun:
         if progress.current_checksums is None:
             arrays = progress.converted.fmt.arrays().values()
             gapless = [array for array in arrays if array.flags.c_contiguous or array.flags.f_contiguous]
-            progress.current_checksums = self.context.device.checksums(
-                [array.ravel(order="K") for array in gapless if array.size]
-            )
+            progress.arrays = [array.ravel(order="K") for array in gapless if array.size]
+            progress.current_checksums = self.context.device.checksums(progress.arrays)
         progress.checksums = progress.current_checksums()
+
+    def _others_are_intact(self, progress: Progress) -> bool:
+        """Whether no array of the other prepared formats has changed: all at once, since there can be hundreds."""
+        others = [other for other in self.prepared if other is not progress and other.arrays]
+        if not others:
+            return True
+        arrays = [array for other in others for array in other.arrays]
+        return self.context.device.checksums(arrays)() == [sum_ for other in others for sum_ in other.checksums]
 
     @staticmethod
     def _overwritten(progress: Progress) -> bool:
@@ -251,6 +261,7 @@ class GroupRun:
         )
         progress.columns = {op: general | progress.columns.get(op, {}) for op in progress.task.ops}
         progress.converted = progress.current_checksums = None
+        progress.arrays = []
         progress.bound.clear()
 
     def _report(self, progress: Progress) -> None:

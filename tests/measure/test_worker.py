@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import threading
 import time
 from dataclasses import replace
@@ -696,6 +697,41 @@ def test_a_format_that_overwrites_anothers_arrays_is_wrong_and_the_other_is_ok(m
         assert status == "wrong"
         assert reason.startswith("overwrote arrays of test-victim while timing hot")
         assert {status for status, _ in found.values()} == {"ok"}
+
+
+def test_a_format_that_overwrites_anothers_arrays_in_its_last_stage_is_wrong(measure):
+    """It comes first in the last round, so that its row is sent before the overwritten format's next step."""
+    seen, runs = [], []
+
+    class Victim(Right):
+        key = "test-victim"
+
+        def launches(self, x, y):
+            seen.append(self.values)
+            return super().launches(x, y)
+
+    class Late(Right):
+        key, innocent = "test-late", math.inf
+
+        def launches(self, x, y):
+            (launch,) = super().launches(x, y)
+
+            def multiply(x, y, carry, *matrix):
+                launch.args[0](x, y, carry)
+                runs.append(x)
+                if len(runs) > self.innocent:
+                    seen[-1][...] = 0
+
+            return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+
+    _, rows, _ = measure(Late, Victim, modes=("hot",))
+    assert {row["status"] for row in rows.values()} == {"ok"}
+    Late.innocent = len(runs) - 1  # but the last run
+    runs.clear()
+    _, rows, _ = measure(Late, Victim, modes=("hot",))
+    assert rows["test-victim", "hot"]["status"] == "ok"
+    assert rows["test-late", "hot"]["status"] == "wrong"
+    assert rows["test-late", "hot"]["reason"].startswith("overwrote arrays of test-victim")
 
 
 ROOFS = {"read": [(2**16, 3e-3), (2**30, 2e-1)], "sectors": [(2**16, 1e-12), (2**30, 2e-12)]}
