@@ -22,10 +22,12 @@ from spmvbench.analysis import cards, stand_ins
 from spmvbench.analysis.ab import THRESHOLD
 from spmvbench.analysis.breakeven import break_even, ready
 from spmvbench.analysis.cases import fewer_values, hot, latest_cases, verified
+from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.analysis.orders import FASTER, gains
 from spmvbench.analysis.products import ADVISED, CUPY
 from spmvbench.analysis.ranking import mean_slowdowns
 from spmvbench.cli import report
+from spmvbench.devices.base import CODE_HASH
 from spmvbench.matrices.sets import STAND_IN
 from spmvbench.reports import in_page, options, published, time_to_n
 from spmvbench.reports.irregular import VENDOR, gflops, of_every_value, real_matrices, rows_of, timed
@@ -550,7 +552,7 @@ class TestSpeed:
         )
 
     def test_searches(self):
-        runs = "h200-bfs", "h200-tilespmspv", "h200-searches"
+        runs = "h200-bfs", "h200-tilespmspv"
         rows = pd.concat([verified_rows(run).assign(run=run) for run in runs])
         rows = rows[rows["op"].str.startswith("bfs")].assign(ms=lambda rows: 1e3 * rows["t_median"])
         matrices = ["fem:40:3", "poisson2d:1024", "rmat:20:16", "uniform:1048576:12"]
@@ -563,12 +565,12 @@ class TestSpeed:
         mean_ms = rows.groupby(["run", "name", "label"])["ms"].mean()
         for run, matrix, label in (
             ("h200-bfs", "fem:40:3", "bfs-merged"),
-            ("h200-searches", "poisson2d:1024", "bfs-do"),
+            ("h200-bfs", "poisson2d:1024", "bfs-do"),
         ):
             assert mean_ms[run, matrix].idxmin() == label
             known = said(self.page, rf"{matrix}\*\*: ([\d.]+) ms in `{label}`")
             assert known == [float(f"{mean_ms[run, matrix, label]:.3g}")]
-        grid = rows[(rows["run"] == "h200-searches") & (rows["name"] == "poisson2d:1024") & (rows["label"] == "bfs-do")]
+        grid = rows[(rows["run"] == "h200-bfs") & (rows["name"] == "poisson2d:1024") & (rows["label"] == "bfs-do")]
         detail = grid.set_index("op")["detail"].map(json.loads)
         levels = np.array([of["levels"] for of in detail])
         each = 1e3 * grid["ms"].to_numpy() / levels
@@ -581,20 +583,33 @@ class TestSpeed:
     def test_one_format_for_all(self):
         rows = verified_rows("h200-applications").query("label != 'cupy-csr'")
         fewer = set(rows.loc[fewer_values(rows), "label"])
-        times = rows[~rows["label"].isin(fewer)].pivot(index="name", columns="label", values="t_median")
-        loss = times["auto"] / times.drop(columns="auto").min(axis=1)
+        rows = rows[~rows["label"].isin(fewer)]
+        times, made = (rows.pivot(index="name", columns="label", values=of) for of in ("t_median", "t_convert_device"))
+        labels = {1_000: "auto", 1_000_000: "auto[spmvs=1000000]"}
+        others = times.drop(columns=[*labels.values()])
+        totals = []
+        for spmvs, label in labels.items():
+            best = (made + spmvs * times)[others.columns].min(axis=1)
+            totals.append(round(geometric_mean((made + spmvs * times)[label] / best), 2))
+        pattern = r"1,000 products in `auto` take ([\d.]+) times as .{,20} of (\d+) other .{,90} ([\d.]+) times\."
+        assert said(self.page, pattern) == [totals[0], others.shape[1], totals[1]]
+        near = [
+            round(100 * (times[label] / others.min(axis=1) <= most).mean())
+            for label in labels.values()
+            for most in (1.05, 1.15)
+        ]
         pattern = (
-            r"of (\d+) other formats that store every value on (\d+) % of the (\d+) matrices .{,16} 15 % on (\d+) %"
+            r"on (\d+) % of the (\d+) matrices and within 15 % on (\d+) %; .{,25} on (\d+) % and (\d+) %\. Choosing"
         )
-        first, second = (round(100 * (loss <= most).mean()) for most in (1.05, 1.15))
-        assert said(self.page, pattern) == [times.shape[1] - 1, first, len(times), second]
-        took = rows[rows["label"] == "auto"].set_index("name")["t_convert_device"]
+        assert said(self.page, pattern) == [near[0], len(times), *near[1:]]
+        took = [1e3 * made[label].agg(["min", "max", "median"]) for label in labels.values()]
         pattern = (
-            r"Choosing and converting took (\d+) to (\d+) ms there, (\d+) in the median, .{,30} as (\d),(\d+) SpMVs"
+            r"takes ([\d.]+) to ([\d.]+) ms, ([\d.]+) in the median, as long as (\d+) SpMVs of cuSPARSE; for 1,000,000 "
+            r"products (\d+) to (\d+) ms, (\d+) in"
         )
-        products = (took / times["cusparse-csr-alg1"]).median()
-        known = *(1e3 * value for value in (took.min(), took.max(), took.median())), *divmod(products, 1000)
-        assert said(self.page, pattern) == [round(value) for value in known]
+        products = (made["auto"] / times["cusparse-csr-alg1"]).median()
+        known = [float(f"{value:.1g}") if value < 1 else round(value) for value in (*took[0], products, *took[1])]
+        assert said(self.page, pattern) == known
 
     def test_cold_caches(self):
         rows = verified_rows("h200-headline")
@@ -702,7 +717,7 @@ def test_what_is_said_of_energy_follows_from_the_run():
 
 def test_how_long_the_published_runs_took():
     begun = ("headline", "long-rows", "applications", "irregular", "solvers", "pagerank", "transposed")
-    runs = (*begun, "values", "energy", "advice", "stand-ins", "orders", "suitesparse")
+    runs = (*begun, "values", "energy", "advice", "stand-ins", "orders", "suitesparse", "bfs")
     sessions = [of for run in runs for of in store.environment(PUBLISHED / f"h200-{run}")["sessions"] if of["rows"]]
     assert {len(of["workers"]) for of in sessions} <= {2, 3, 4}  # of four, as many as had work
     known = sum(of["rows"] for of in sessions), round(sum(of["wall"] for of in sessions))
@@ -810,6 +825,62 @@ def test_what_carries_over_between_cards_in_other_runs():
         assert not over.loc[f"f64 hot {op}", "lost"].any()
     pattern = r"takes ([\d.]+) times as long on the H100 in the median of h100-solvers, one of PageRank ([\d.]+) times"
     assert said(page, pattern) == [round(value, 2) for value in found]
+    every, over = both("real")
+    pattern = (
+        r"in h100-real, (\d+) formats .{,70} the median ratio is ([\d.]+): .{,110} ranks correlate ([\d.]+) at least"
+    )
+    assert said(page, pattern) == [175, round(every.median(), 2), round(over["rank_correlation"].min(), 3)]
+    assert not over["lost"].any() and len(over) == 8 and over["formats"].max() == 175
+    every, over = both("advice")
+    pattern = (
+        r"in h100-advice, (\d+) generated .{,30} the median ratio is ([\d.]+)\. .{,50} loses at most ([\d.]+) %, on "
+        r"stray:60:2, nothing on (\d+) matrices, and ranks correlate ([\d.]+) at least"
+    )
+    lost, ranks = over["lost"], over["rank_correlation"]
+    known = len(over), every.median(), 100 * lost.max(), (lost == 0).sum(), ranks.min()
+    assert said(page, pattern) == [round(value, places) for value, places in zip(known, (0, 2, 1, 0, 3), strict=True)]
+    assert lost.idxmax() == ("f64 hot", "synthetic/stray:60:2")
+    every, over = both("tilespmspv")
+    products = [f"f32 hot spmspv@{density}" for density in (0.0001, 0.001, 0.01, 0.1)]
+    pattern = (
+        r"in h100-tilespmspv, six formats on (\d+) matrices, the median ratio is ([\d.]+) with 0\.1 % of the entries "
+        r"of x and ([\d.]+) with 10 %\. The best format of the H200 loses at most ([\d.]+) %"
+    )
+    found, lost = (every[f"f32 hot spmspv@{density}"].median() for density in (0.001, 0.1)), over["lost"]
+    assert said(page, pattern) == [15, *(round(of, 2) for of in found), round(100 * lost[products].max(), 1)]
+    searches = "pattern hot bfs"
+    meshes, on_meshes = both("bfs")
+    pattern = r"searches take ([\d.]+) times as long .{,110} loses at most ([\d.]+) %\. A likely"
+    assert said(page, pattern) == [round(every[searches].median(), 2), round(100 * lost[searches].max(), 1)]
+    assert meshes.median().round(2) == every[searches].median().round(2) and not on_meshes["lost"].any()
+
+
+def test_auto_on_both_cards():
+    page, chosen, slower = "docs/cards.md", [], []
+    for card in ("h100", "h200"):
+        rows = verified_rows(f"{card}-advice").query("label != 'cupy-csr'")
+        rows = rows[~fewer_values(rows)]
+        auto = rows[rows["label"] == "auto"].set_index("name")
+        chosen.append(auto["detail"].map(lambda text: json.loads(text)["chosen"]).sort_index())
+        total = rows.assign(total=ready(rows) + 1000 * rows["t_median"])
+        total = total.pivot(index="name", columns="label", values="total")
+        total = total[total["cusparse-csr-alg1"].notna()]
+        slower.append((len(total), round(geometric_mean(total["auto"] / total.drop(columns="auto").min(axis=1)), 2)))
+    assert chosen[0].equals(chosen[1])
+    pattern = r"all (\d+) matrices of h100-advice\. .{,80} takes ([\d.]+) times .{,80} \((\d+) .{,12} H200: ([\d.]+)\)"
+    assert said(page, pattern) == [len(chosen[0]), slower[0][1], slower[0][0], slower[1][1]]
+
+
+def test_what_orders_are_worth_carries_over_between_cards():
+    page = "docs/cards.md"
+    rows = (verified(latest_cases(store.load(PUBLISHED / f"{card}-orders"))) for card in ("h200", "h100"))
+    here, there = (of.pivot(index=["matrix", "label"], columns="order", values="t_median") for of in rows)
+    lost = pd.Series({case: there.at[case, order] for case, order in here.idxmin(axis=1).items()}) / there.min(axis=1)
+    pattern = r"the median ratio is ([\d.]+)\. The order .{,70} at most 5 % on the H100 in (\d+) % of (\d+) cases"
+    every = (there / here).stack()
+    assert said(page, pattern) == [round(every.median(), 2), round(100 * (lost <= 1.05).mean()), len(lost)]
+    gains = [np.exp(np.log(times["none"] / times["rcm"]).mean()).round(2) for times in (here, there)]
+    assert said(page, r"`rcm` is worth as much on both: ([\d.]+) times") == gains[:1] == gains[1:]
 
 
 def test_energy_on_both_cards():
@@ -1273,9 +1344,10 @@ def test_best_slowdowns_of_the_first_picture_are_one():
 
 def test_rows_whose_programs_were_made_again_are_all_rows_of_their_runs():
     (table,) = [table for table in tables(read("docs/submitting.md")) if "Made again" in cells(table[0])]
-    assert len(table) == 2 + 13
+    assert len(table) == 2 + 15
     for line in table[2:]:
         run, _, *counts = cells(line)
-        rows, again, revised, *rest = (int(count.replace(",", "")) for count in counts)
+        rows, again, compiled, revised, *rest = (int(count.replace(",", "")) for count in counts)
         verified_here = verified_rows(re.match(r"\[([\w-]+)\]", run)[1])
-        assert rows == (verified_here["program"] != "").sum() == again + sum(rest) and 0 < revised <= again
+        assert rows == (verified_here["program"] != "").sum() == again + sum(rest) and revised <= again
+        assert compiled <= min(again, verified_here["code_hash"].str.startswith(CODE_HASH).sum())

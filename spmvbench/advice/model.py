@@ -101,6 +101,7 @@ class Forest:
         return np.where(is_leaf, 0, self.feature).astype(np.intp), self.threshold, following.ravel()
 
 
+EVALUATION = ("regret", "smaller")  # of `Model.about`: no choice depends on them
 FORESTS, ARRAYS = ("shared", "own", "conversions"), tuple(field.name for field in fields(Forest))
 
 
@@ -171,17 +172,21 @@ def folder() -> Path:
 
 
 def digest(name: str) -> str:
-    """A hash of the arrays of a trained model, not of the archive, which another zlib compresses to other bytes.
+    """A hash of what of a trained model chooses: its arrays and its facts, without the results of its EVALUATION.
 
-    Raises OSError if there is none, SpmvbenchError for a damaged file.
+    Of the contents, not of the archive, which another zlib compresses to other bytes. Raises OSError if there is none,
+    SpmvbenchError for a damaged file.
     """
     found = hashlib.sha256()
     try:
-        with zipfile.ZipFile(folder() / f"{name}.npz") as archive:
-            for member in sorted(archive.namelist()):
-                content = archive.read(member)
-                found.update(f"{member} {len(content)} ".encode() + content)
-    except zipfile.BadZipFile as error:
+        with np.load(folder() / f"{name}.npz", allow_pickle=False) as stored:
+            about = json.loads(str(stored["about"]))
+            facts = {key: value for key, value in about.items() if key not in EVALUATION}
+            found.update(json.dumps(facts, sort_keys=True).encode())
+            for member in sorted(set(stored.files) - {"about"}):
+                array = stored[member]
+                found.update(f"{member} {array.dtype.str} {array.shape} ".encode() + array.tobytes())
+    except (zipfile.BadZipFile, ValueError, KeyError) as error:
         raise SpmvbenchError(f"{folder() / name}.npz is no model: {error}") from None
     return found.hexdigest()
 

@@ -28,8 +28,8 @@ COMPONENTS = 10  # numbers that describe a format, besides its mean
 FEWEST = 10  # matrices that a model is trained on, if smaller ones are evaluated
 SWEEPS = 30  # iterations over matrices and formats, after which their effects have converged
 WORST = 10.0  # slowdown of a format that cannot hold the matrix, and the largest slowdown that counts in a portfolio
-# Their estimate takes as long as a conversion; `auto` is one of the others.
-COSTLY = ("auto", "bccoo-plus", "bcoo-bcsr", "bcsr-choi", "bcsr-kblas", "bellpack", "cocktail", "ehyb", "ehyb-rcm")
+# Their estimate takes as long as a conversion.
+COSTLY = ("bccoo-plus", "bcoo-bcsr", "bcsr-choi", "bcsr-kblas", "bellpack", "cocktail", "ehyb", "ehyb-rcm")
 SHORTEST = 1e-7  # seconds, of conversions that only take over arrays
 
 TRIED = "model, the best few measured"  # `advise --measure`
@@ -104,10 +104,14 @@ def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = 
 
 
 def _advisable(rows: pd.DataFrame) -> set[str]:
-    """The labels that are no authors' kernel and always store all values: no feature tells whether values repeat."""
+    """The labels that are no authors' kernel and always store all values: no feature tells whether values repeat.
+
+    Without those of `auto`, which is one of the others on each matrix.
+    """
     fewer = rows.loc[fewer_values(rows), "label"]
     papers = rows.loc[rows["label"].str.contains("kernel=paper", regex=False), "label"]
-    return {*rows["label"]} - {*fewer} - {*papers}
+    chosen = rows.loc[rows["format"] == "auto", "label"]
+    return {*rows["label"]} - {*fewer} - {*papers} - {*chosen}
 
 
 def portfolio(known: Table, size: int = PORTFOLIO) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.analysis.cases import named_order, verified
+from spmvbench.analysis.older import changed
 
 CASE = ["setting", "matrix", "label"]
 
@@ -15,11 +16,12 @@ CASE = ["setting", "matrix", "label"]
 def ratios(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     """The time on another card over that of these rows, for every case verified on both.
 
-    rows, others: as `latest_cases`; a case has the same content of its matrix (matrix_sha256) in both. Columns setting,
+    rows, others: as `latest_cases`; a case has the same content of its matrix (matrix_sha256) in both. Rows whose label
+    means another program today (configs/older_programs.csv) are left out. Columns setting,
     matrix, nnz, label, t_here, t_there (seconds) and ratio (t_there over t_here; above 1: this card is faster), ordered
     by setting, matrix and label.
     """
-    here, there = (verified(part) for part in (rows, others))
+    here, there = (verified(part[changed(part) == ""]) for part in (rows, others))
     here, there = (part[part["t_median"] > 0].assign(order=named_order) for part in (here, there))
     key = ["matrix_sha256", "dtype", "mode", "op", "order", "label"]
     times = there.drop_duplicates(key, keep="last").set_index(key)["t_median"].rename("t_there")

@@ -14,12 +14,12 @@ from typing import Any
 import pandas as pd
 
 from spmvbench.analysis.cases import emulated, latest_cases
+from spmvbench.analysis.older import changed
 from spmvbench.errors import UsageError
 from spmvbench.reports import figures, in_page
 from spmvbench.reports.figures import LeftOut, Options, claims
 from spmvbench.reports.tables import NONE, number
 from spmvbench.rows import store
-from spmvbench.site.runs import changed
 
 MODULE = "spmvbench.site.claims"
 CLAIM = ["paper", "over", "op", "dtype"]  # identifies a claim

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import csv
 import os
 import re
 import sys
@@ -16,8 +15,9 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from spmvbench import formats, paths
+from spmvbench import formats
 from spmvbench.analysis.cases import emulated, latest_cases, of_one_operation
+from spmvbench.analysis.older import changed
 from spmvbench.analysis.ranking import by_mean_slowdown
 from spmvbench.analysis.totals import Totals, read, totals
 from spmvbench.errors import SpmvbenchError
@@ -121,28 +121,6 @@ def _about(readme: Path) -> str:
     parts = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
     found = next((part for part in parts if part and part[0] not in "#|-*!<"), "")
     return re.sub(r"\[([^]]*)\]\([^)]*\)|`([^`]*)`", lambda words: words[1] or words[2] or "", found)
-
-
-@cache
-def _older_programs() -> dict[tuple[str, str], str]:
-    """Key and source hash of programs that their key no longer means, with the key that means them today, or empty."""
-    with open(paths.configs() / "older_programs.csv", newline="", encoding="ascii") as file:
-        return {(row["format"], row["source_hash"]): row["today"] for row in csv.DictReader(file)}
-
-
-def changed(rows: pd.DataFrame) -> pd.Series:
-    """For each row what its key no longer means: words, or empty if the key means the same today.
-
-    From configs/older_programs.csv, which has the source hashes of programs that got another key, or whose kernel or
-    rule was replaced.
-    """
-    known = _older_programs()
-    words = {
-        pair: (f"{today} today" if today else "another program today") if (today := known.get(pair)) is not None else ""
-        for pair in set(zip(rows["format"], rows["source_hash"], strict=True))
-    }
-    found = [words[pair] for pair in zip(rows["format"], rows["source_hash"], strict=True)]
-    return pd.Series(found, rows.index, dtype=object)
 
 
 @cache

@@ -269,12 +269,35 @@ def test_what_ships_is_what_was_trained(shipped, trained):
     assert json.dumps(shipped.about) == json.dumps(trained[0].about)
 
 
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        (lambda m: dataclasses.replace(m, about=m.about | {"regret": [], "smaller": []}), True),
+        (lambda m: dataclasses.replace(m, about=m.about | {"fallbacks": []}), False),
+        (lambda m: dataclasses.replace(m, errors=m.errors + 1), False),
+        (lambda m: dataclasses.replace(m, own=dataclasses.replace(m.own, value=2 * m.own.value)), False),
+    ],
+)
+def test_rows_of_auto_are_of_what_chooses_and_not_of_its_evaluation(shipped, tmp_path, change, same):
+    before = model.digest("mine")
+    change(shipped).save(tmp_path / "mine.npz")
+    assert (model.digest("mine") == before) == same
+
+
+def test_what_auto_chose_is_no_format_of_its_own(rows):
+    """Its time is that of another format once more, with other noise: no choice has a regret for it."""
+    chosen = rows[rows["label"] == "ell"].assign(format="auto", label="auto", t_median=rows["t_median"] / 2)
+    with_auto, without = (training.table(part) for part in (pd.concat([rows, chosen]), rows))
+    pd.testing.assert_frame_equal(with_auto.spmv, without.spmv)
+
+
 def test_files_and_names_that_are_no_model(shipped, tmp_path):
     with pytest.raises(UsageError, match="mine"):
         model.load("mime")
     (tmp_path / "bad.npz").write_bytes(b"no model")
-    with pytest.raises(SpmvbenchError, match="is no model"):
-        model.load("bad")
+    for ask in (model.load, model.digest):
+        with pytest.raises(SpmvbenchError, match="is no model"):
+            ask("bad")
 
 
 def test_advice_on_a_matrix(shipped):

@@ -107,7 +107,7 @@ def test_a_model_counts_by_its_arrays(monkeypatch, tmp_path):
     monkeypatch.setattr(model, "folder", lambda: tmp_path)
 
     def of(written=np.savez_compressed, **arrays):
-        written(tmp_path / name, **arrays)
+        written(tmp_path / name, about=np.array("{}"), **arrays)
         return hash_of(auto.Auto)
 
     found = of(value=np.arange(5))

@@ -14,12 +14,13 @@ import pytest
 
 from spmvbench import formats
 from spmvbench.analysis.cases import latest_cases
+from spmvbench.analysis.older import older_programs
 from spmvbench.analysis.ranking import mean_slowdowns
 from spmvbench.errors import UsageError
 from spmvbench.reports import links
 from spmvbench.rows import store
 from spmvbench.rows.schema import MATRIX_COLUMNS, arrow_schema
-from spmvbench.site import pictures, runs, writing
+from spmvbench.site import pictures, writing
 from tests.reports.conftest import descriptions, generated_rows, served
 
 pytestmark = pytest.mark.slow
@@ -45,7 +46,7 @@ def write_run(site, name, rows, matrices=None, **session):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """Two runs of one GPU; the older one has three matrices less, and a program that has another key today."""
-    (key, digest), today = next((pair, key) for pair, key in runs._older_programs().items() if key == "csr-lanes")
+    (key, digest), today = next((pair, key) for pair, key in older_programs().items() if key == "csr-lanes")
     assert (key, today) == ("csr-vector", "csr-lanes")
     folder = tmp_path_factory.mktemp("site")
     rows = generated_rows(6, FORMATS)
