@@ -101,7 +101,7 @@ class Forest:
         return np.where(is_leaf, 0, self.feature).astype(np.intp), self.threshold, following.ravel()
 
 
-EVALUATION = ("regret", "smaller")  # of `Model.about`: no choice depends on them
+EVALUATION = ("regret", "smaller")  # keys of `Model.about` on which no choice depends
 FORESTS, ARRAYS = ("shared", "own", "conversions"), tuple(field.name for field in fields(Forest))
 
 
@@ -172,7 +172,7 @@ def folder() -> Path:
 
 
 def digest(name: str) -> str:
-    """A hash of what of a trained model chooses: its arrays and its facts, without the results of its EVALUATION.
+    """A hash of the parts of a trained model that choose: its arrays and its facts, without those of its EVALUATION.
 
     Of the contents, not of the archive, which another zlib compresses to other bytes. Raises OSError if there is none,
     SpmvbenchError for a damaged file.

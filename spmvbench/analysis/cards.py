@@ -17,9 +17,9 @@ def ratios(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     """The time on another card over that of these rows, for every case verified on both.
 
     rows, others: as `latest_cases`; a case has the same content of its matrix (matrix_sha256) in both. Rows whose label
-    means another program today (configs/older_programs.csv) are left out. Columns setting,
-    matrix, nnz, label, t_here, t_there (seconds) and ratio (t_there over t_here; above 1: this card is faster), ordered
-    by setting, matrix and label.
+    means another program today (configs/older_programs.csv) are left out. Columns setting, matrix, nnz, label, t_here,
+    t_there (seconds) and ratio (t_there over t_here; above 1: this card is faster), ordered by setting, matrix and
+    label.
     """
     here, there = (verified(part[changed(part) == ""]) for part in (rows, others))
     here, there = (part[part["t_median"] > 0].assign(order=named_order) for part in (here, there))
