@@ -193,8 +193,8 @@ def main(
     while cases and len(judged) < wanted and time.monotonic() < until:
         few = rest(cases, judged)
         new = verdicts(measured(HERE, plan.grouped(few), pairs, 1, 0.0, until, out / "worker.log", device))
-        judged = joined([judged, new])
-        judged.to_csv(against, index=False, float_format="%.6g")
+        joined([judged, new]).to_csv(against, index=False, float_format="%.6g")
+        judged = pd.read_csv(against)  # what is told is of the digits that are kept, as when the command goes on
         had = set(new[CASE].itertuples(index=False, name=None))
         cases = [case for case in cases if case not in few or (case.matrix.id, case.label) in had]
     lines += [told("run --against", judged), f"{time.monotonic() - began:.0f} s in all"]
