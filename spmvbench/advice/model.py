@@ -101,6 +101,7 @@ class Forest:
         return np.where(is_leaf, 0, self.feature).astype(np.intp), self.threshold, following.ravel()
 
 
+DAMAGED = (zipfile.BadZipFile, ValueError, KeyError)  # what a file that is no model raises
 EVALUATION = ("regret", "smaller")  # keys of `Model.about` on which no choice depends
 FORESTS, ARRAYS = ("shared", "own", "conversions"), tuple(field.name for field in fields(Forest))
 
@@ -177,18 +178,23 @@ def digest(name: str) -> str:
     Of the contents, not of the archive, which another zlib compresses to other bytes. Raises OSError if there is none,
     SpmvbenchError for a damaged file.
     """
-    found = hashlib.sha256()
     try:
-        with np.load(folder() / f"{name}.npz", allow_pickle=False) as stored:
-            about = json.loads(str(stored["about"]))
-            facts = {key: value for key, value in about.items() if key not in EVALUATION}
-            found.update(json.dumps(facts, sort_keys=True).encode())
-            for member in sorted(set(stored.files) - {"about"}):
-                array = stored[member]
-                found.update(f"{member} {array.dtype.str} {array.shape} ".encode() + array.tobytes())
-    except (zipfile.BadZipFile, ValueError, KeyError) as error:
+        about, arrays = _stored(name)
+    except DAMAGED as error:
         raise SpmvbenchError(f"{folder() / name}.npz is no model: {error}") from None
+    facts = {key: value for key, value in about.items() if key not in EVALUATION}
+    found = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
+    for member, array in sorted(arrays.items()):
+        found.update(f"{member} {array.dtype.str} {array.shape} ".encode() + array.tobytes())
     return found.hexdigest()
+
+
+def _stored(name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """`about`, with the version and the labels, and the arrays of a model's file. Raises OSError, DAMAGED."""
+    # np.load leaves a damaged file open that it has opened itself.
+    with open(folder() / f"{name}.npz", "rb") as file, np.load(file, allow_pickle=False) as found:
+        arrays = {key: found[key] for key in found}
+    return json.loads(str(arrays.pop("about"))), arrays
 
 
 def trained() -> list[str]:
@@ -231,14 +237,12 @@ def load(name: str) -> Model:
     if name in SCALED:
         return _scaled(load(SCALED[name].like), SCALED[name])
     try:
-        with np.load(folder() / f"{name}.npz", allow_pickle=False) as found:
-            arrays = {key: found[key] for key in found}
-        about = json.loads(str(arrays.pop("about")))
+        about, arrays = _stored(name)
         if about.pop("version") != VERSION:
             raise SpmvbenchError(f"the model of {name} is of another version of spmvbench: train it again")
         forests = {of: Forest(**{name: arrays[f"{of}_{name}"] for name in ARRAYS}) for of in FORESTS}
         return Model(tuple(about.pop("labels")), about, **forests, formats=arrays["formats"], errors=arrays["errors"])
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, *DAMAGED) as error:
         raise SpmvbenchError(f"{folder() / name}.npz is no model: {error}") from None
 
 

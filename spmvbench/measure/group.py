@@ -226,7 +226,7 @@ class GroupRun:
         if not others:
             return True
         arrays = [array for other in others for array in other.arrays]
-        return self.context.device.checksums(arrays)() == [sum_ for other in others for sum_ in other.checksums]
+        return self.context.device.checksums(arrays)() == [value for other in others for value in other.checksums]
 
     @staticmethod
     def _overwritten(progress: Progress) -> bool:

@@ -294,10 +294,11 @@ def test_what_auto_chose_is_no_format_of_its_own(rows):
 def test_files_and_names_that_are_no_model(shipped, tmp_path):
     with pytest.raises(UsageError, match="mine"):
         model.load("mime")
-    (tmp_path / "bad.npz").write_bytes(b"no model")
-    for ask in (model.load, model.digest):
-        with pytest.raises(SpmvbenchError, match="is no model"):
-            ask("bad")
+    for content in (b"no model", (tmp_path / "mine.npz").read_bytes()[:1000]):
+        (tmp_path / "bad.npz").write_bytes(content)
+        for ask in (model.load, model.digest):
+            with pytest.raises(SpmvbenchError, match="is no model"):
+                ask("bad")
 
 
 def test_advice_on_a_matrix(shipped):

@@ -666,41 +666,10 @@ def test_all_names_of_a_wrong_program_are_wrong(measure):
     assert rows["test-second", "hot"]["reason"].startswith("runs the program of test-first, y[3] is")
 
 
-def test_a_format_that_overwrites_anothers_arrays_is_wrong_and_the_other_is_ok(measure):
-    """With several rounds the arrays of all formats are on the device; the overwritten format must stay `ok`."""
-    seen = []
-
-    class Victim(Right):
-        key = "test-victim"
-
-        def launches(self, x, y):
-            seen.append(self.values)
-            return super().launches(x, y)
-
-    class Zeroes(Right):
-        key = "test-zeroes"
-
-        def launches(self, x, y):
-            (launch,) = super().launches(x, y)
-
-            def multiply(x, y, carry, *matrix):
-                launch.args[0](x, y, carry)
-                seen[-1][...] = 0
-
-            return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
-
-    for order in ((Victim, Zeroes, variant("A")), (variant("B"), Victim, variant("C"), Zeroes)):
-        seen.clear()
-        _, rows, _ = measure(*order, modes=("hot",))
-        found = {key: (row["status"], row.get("reason", "")) for (key, _), row in rows.items()}
-        status, reason = found.pop("test-zeroes")
-        assert status == "wrong"
-        assert reason.startswith("overwrote arrays of test-victim while timing hot")
-        assert {status for status, _ in found.values()} == {"ok"}
-
-
-def test_a_format_that_overwrites_anothers_arrays_in_its_last_stage_is_wrong(measure):
-    """It comes first in the last round, so that its row is sent before the overwritten format's next step."""
+def victim_and_overwriter():
+    """Two formats, of which the second sets arrays of the first to 0 after each of its runs but the `innocent` first
+    ones, and the x of these runs.
+    """
     seen, runs = [], []
 
     class Victim(Right):
@@ -710,8 +679,8 @@ def test_a_format_that_overwrites_anothers_arrays_in_its_last_stage_is_wrong(mea
             seen.append(self.values)
             return super().launches(x, y)
 
-    class Late(Right):
-        key, innocent = "test-late", math.inf
+    class Zeroes(Right):
+        key, innocent = "test-zeroes", 0
 
         def launches(self, x, y):
             (launch,) = super().launches(x, y)
@@ -724,14 +693,34 @@ def test_a_format_that_overwrites_anothers_arrays_in_its_last_stage_is_wrong(mea
 
             return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
 
-    _, rows, _ = measure(Late, Victim, modes=("hot",))
+    return Victim, Zeroes, runs
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_format_that_overwrites_anothers_arrays_is_wrong_and_the_other_is_ok(measure, others):
+    """With several rounds the arrays of all formats are on the device; the overwritten format must stay `ok`."""
+    victim, zeroes, _ = victim_and_overwriter()
+    order = ((victim, zeroes, variant("A")), (variant("B"), victim, variant("C"), zeroes))[others]
+    _, rows, _ = measure(*order, modes=("hot",))
+    found = {key: (row["status"], row.get("reason", "")) for (key, _), row in rows.items()}
+    status, reason = found.pop("test-zeroes")
+    assert status == "wrong"
+    assert reason.startswith("overwrote arrays of test-victim while timing hot")
+    assert {status for status, _ in found.values()} == {"ok"}
+
+
+def test_a_format_that_overwrites_anothers_arrays_in_its_last_stage_is_wrong(measure):
+    """It comes first in the last round, so that its row is sent before the overwritten format's next step."""
+    victim, zeroes, runs = victim_and_overwriter()
+    zeroes.innocent = math.inf
+    _, rows, _ = measure(zeroes, victim, modes=("hot",))
     assert {row["status"] for row in rows.values()} == {"ok"}
-    Late.innocent = len(runs) - 1  # but the last run
+    zeroes.innocent = len(runs) - 1  # but the last run
     runs.clear()
-    _, rows, _ = measure(Late, Victim, modes=("hot",))
+    _, rows, _ = measure(zeroes, victim, modes=("hot",))
     assert rows["test-victim", "hot"]["status"] == "ok"
-    assert rows["test-late", "hot"]["status"] == "wrong"
-    assert rows["test-late", "hot"]["reason"].startswith("overwrote arrays of test-victim")
+    assert rows["test-zeroes", "hot"]["status"] == "wrong"
+    assert rows["test-zeroes", "hot"]["reason"].startswith("overwrote arrays of test-victim")
 
 
 ROOFS = {"read": [(2**16, 3e-3), (2**30, 2e-1)], "sectors": [(2**16, 1e-12), (2**30, 2e-12)]}
