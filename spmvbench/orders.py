@@ -21,7 +21,7 @@ import numpy as np
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 from spmvbench.formats.arrays import Array, Csr, index_dtype, inverse, offsets
 from spmvbench.formats.base import Skip
-from spmvbench.formats.cache_blocking.partition import graph, metis
+from spmvbench.formats.cache_blocking.partition import graph, metis, reverse_cuthill_mckee
 from spmvbench.formats.imports import digest, imported
 
 NATURAL = "none"  # the order that the matrix comes in
@@ -182,12 +182,10 @@ def _hash(files: tuple[Path, ...]) -> str:
     return hashlib.sha256(digest(imported(files)).encode()).hexdigest()[:16]
 
 
-@of_graph("rcm", "Cuthill & McKee 1969; George 1971; scipy.sparse.csgraph.reverse_cuthill_mckee")
-def reverse_cuthill_mckee(adjacency: Any) -> Array:
+@of_graph("rcm", "Cuthill & McKee 1969; George 1971")
+def bandwidth(adjacency: Any) -> Array:
     """Reverse Cuthill-McKee: neighbours next to each other, a narrow band."""
-    from scipy.sparse import csgraph
-
-    return np.asarray(csgraph.reverse_cuthill_mckee(adjacency, symmetric_mode=True))
+    return reverse_cuthill_mckee(adjacency)
 
 
 @of_graph("metis", "Karypis & Kumar 1998; METIS 5 by pymetis")

@@ -9,6 +9,8 @@ from spmvbench import orders, testing
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats.arrays import Csr
 from spmvbench.formats.base import Skip
+from spmvbench.formats.cache_blocking import partition
+from spmvbench.matrices import synthetic
 
 HARD = testing.hard_matrices()
 
@@ -69,6 +71,34 @@ def test_what_the_orders_are_for():
     sections = Csr.of(sparse.csr_array((np.ones(4), ([0, 1, 1, 2], [2, 0, 2, 0])), shape=(3, 64)))
     rows, cols = orders.get("gray").find(sections)
     assert rows.tolist() == [0, 1, 2] and cols.tolist() == list(range(64))
+
+
+def cuthill_mckee(graph):
+    """By the definition: a queue per component, neighbours by degree and then by index; reversed."""
+    degree, seen, order = np.diff(graph.indptr), set(), []
+    for first in sorted(range(graph.shape[0]), key=lambda v: (degree[v], v)):
+        queue = [] if first in seen else [first]
+        for vertex in queue:  # which grows
+            seen.add(vertex)
+            near = set(graph.indices[graph.indptr[vertex] : graph.indptr[vertex + 1]].tolist())
+            queue += sorted(near - seen - set(queue), key=lambda v: (degree[v], v))
+        order += queue
+    return order[::-1]
+
+
+@pytest.mark.parametrize("spec", ["pde:6", "rmat:8:3", "uniform:400:1", "fem:4:2", "denserow:90", "stray:6:10"])
+def test_reverse_cuthill_mckee_is_that_of_its_definition(spec):
+    """Down to the order of equal degrees, which a sort that is not stable leaves to the processor."""
+    a = Csr.of(synthetic.generate(spec))
+    graph = partition.graph(a.row_ptr, a.col_idx)
+    assert len(set(np.diff(graph.indptr).tolist())) < graph.shape[0]  # there are equal degrees
+    assert partition.reverse_cuthill_mckee(graph).tolist() == cuthill_mckee(graph)
+
+
+def test_reverse_cuthill_mckee_of_nothing_and_of_no_edges():
+    for n in (0, 1, 5):
+        graph = sparse.csr_array((n, n), dtype=np.int8)
+        assert partition.reverse_cuthill_mckee(graph).tolist() == list(range(n))[::-1]
 
 
 @pytest.mark.parametrize(

@@ -68,14 +68,41 @@ def metis(adjacency: Any, parts: int) -> tuple[np.ndarray, np.ndarray]:
     return np.argsort(part, kind="stable"), offsets(np.bincount(part, minlength=parts))
 
 
-def rcm(adjacency: Any, parts: int) -> tuple[np.ndarray, np.ndarray]:
+def reverse_cuthill_mckee(adjacency: Any) -> np.ndarray:
+    """The reverse Cuthill-McKee order, int32, of the vertices of a graph. Cuthill & McKee 1969; George 1971.
+
+    adjacency: as `graph` gives it. The connected components come one after the other, each searched from a vertex of
+    lowest degree on; of equal degrees the lower index is first. SciPy's function of the same name leaves equal degrees
+    to NumPy's sort, which orders them by the processor's instructions, so that two machines make two programs.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+    n = adjacency.shape[0]
+    if n == 0:
+        return np.zeros(0, np.int32)
+    by_degree = np.argsort(np.diff(adjacency.indptr), kind="stable")
+    _, component = connected_components(adjacency, directed=False)
+    first = np.sort(np.unique(component[by_degree], return_index=True)[1])  # ranks by degree
+    # A search takes neighbours in the order in which they are stored: each column, which is a row, by degree. A root
+    # that leads to the first vertex of every component makes one search of all, and a stable sort parts them again.
+    neighbours = adjacency[by_degree].tocsc()
+    indices = by_degree[np.concatenate([neighbours.indices, first])]
+    indptr = np.append(neighbours.indptr, len(indices))
+    rooted = csr_array((np.ones(len(indices)), indices.astype(np.int32), indptr), shape=(n + 1, n + 1))
+    found = breadth_first_order(rooted, n, return_predecessors=False)[1:]
+    place = np.empty(len(first), np.int64)
+    place[component[by_degree[first]]] = np.arange(len(first))
+    found = found[np.argsort(place[component[found]], kind="stable")]
+    return np.asarray(found[::-1], np.int32)
+
+
+def cuthill_mckee(adjacency: Any, parts: int) -> tuple[np.ndarray, np.ndarray]:
     """Order and begins of equal parts of the reverse Cuthill-McKee order."""
-    from scipy.sparse.csgraph import reverse_cuthill_mckee
-
-    return reverse_cuthill_mckee(adjacency, symmetric_mode=True), np.arange(parts + 1) * adjacency.shape[0] // parts
+    return reverse_cuthill_mckee(adjacency), np.arange(parts + 1) * adjacency.shape[0] // parts
 
 
-METHODS: dict[str, Callable[[Any, int], tuple[np.ndarray, np.ndarray]]] = {"metis": metis, "rcm": rcm}
+METHODS: dict[str, Callable[[Any, int], tuple[np.ndarray, np.ndarray]]] = {"metis": metis, "rcm": cuthill_mckee}
 
 _kept: dict[tuple[int, int, str, int], Partition] = {}  # while the index arrays of its matrix live
 
@@ -101,7 +128,8 @@ def _load_or_make(row_ptr: np.ndarray, col_idx: np.ndarray, method: str, parts: 
         return Partition(np.arange(n, dtype=np.int32), np.array([0, n], np.int32), 0.0, False)
     digest = hashlib.sha256(row_ptr.astype(np.int64, copy=False).tobytes())
     digest.update(np.ascontiguousarray(col_idx).data)
-    file = home() / "partitions" / f"{method}-{parts}-{digest.hexdigest()[:32]}.npz"
+    # By the function's name: one that makes other partitions than before takes another name.
+    file = home() / "partitions" / f"{METHODS[method].__name__}-{parts}-{digest.hexdigest()[:32]}.npz"
     kept = load_arrays(file)
     if kept is not None:
         found = Partition(kept["order"], kept["begin"], float(kept["seconds"]), True)
