@@ -51,6 +51,21 @@ def test_published_runs_pass(name, verdicts):
 
 
 @pytest.mark.slow
+def test_one_content_has_one_name_unless_it_stands_for_two_matrices():
+    run = loaded(PUBLISHED / "h100-ehyb")
+
+    def violated(rows):
+        found = derived.identities(check.Bundle(PUBLISHED, None, rows, run.sessions))
+        return [f.text for f in found if f.verdict == check.FAILED and f.text.startswith("rows of one matrix agree")]
+
+    both = run.rows["name"].isin(["like:Bourchtein/atmosmodl", "like:Bourchtein/atmosmodm"])
+    rows = run.rows[both]
+    assert rows["name"].nunique() == 2 and rows["matrix_sha256"].nunique() == 1 and violated(rows) == []
+    (text,) = violated(rows.assign(name=rows["name"].replace("like:Bourchtein/atmosmodm", "pde:108")))
+    assert f"violated in {len(rows)} of {len(rows)} rows" in text
+
+
+@pytest.mark.slow
 def test_matrices_of_published_runs_are_made_again():
     """The smallest of every generator, and all small ones; larger ones take minutes with the same code.
 
@@ -58,7 +73,9 @@ def test_matrices_of_published_runs_are_made_again():
     """
     runs = [loaded(PUBLISHED / name) for name in RUNS]
     rows = pd.concat([run.rows for run in runs])
-    rows = rows[rows["group"] == "synthetic"].drop_duplicates("matrix_sha256").sort_values("nnz")
+    # Orders by reverse Cuthill-McKee were SciPy's when these rows were measured, whose ties hang on the processor.
+    rows = rows[(rows["group"] == "synthetic") & (rows["order"] != "rcm")].drop_duplicates("matrix_sha256")
+    rows = rows.sort_values("nnz", kind="stable")
     generator = rows["name"].str.partition(":")[0]
     chosen = rows[(rows["nnz"] <= 2_500_000) | ~generator.duplicated()]
     sessions = [session for run in runs for session in run.sessions]
