@@ -1,7 +1,7 @@
 """The table of claims in docs/reproduce.md: what papers print, and what the published runs measured of it.
 
-``python -m spmvbench.site.claims results/published --page docs/reproduce.md`` makes it from the rows of all runs in a
-folder and writes it into the page, between two comments.
+``python -m spmvbench.site.claims results/published --card H200 --page docs/reproduce.md`` makes it from the rows of all
+runs in a folder, those of one model of GPU, and writes it into the page, between two comments.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ AUTHORS = "kernel=paper"
 HEAD = ("Paper", "Over", "Type", "Printed", "Measured", "Authors' kernel", "Matrices", "Run", "Not at hand")
 
 
-def measured(rows: pd.DataFrame) -> pd.DataFrame:
+def measured(rows: pd.DataFrame, card: str = "") -> pd.DataFrame:
     """As the data of the figure `claims`, of the rows of one run; empty if it has both formats of no claim.
 
-    rows: as `store.load`. Hot rows of a GPU count, whose program is still that of their key. Two more columns: type (of
-    the values, such as f64) and day, the last one on which the run measured.
+    rows: as `store.load`. Hot rows count, of a GPU whose name contains `card`, and whose program is still that of their
+    key. Two more columns: type (of the values, such as f64) and day, the last one on which the run measured.
     """
-    rows = latest_cases(rows)
+    rows = latest_cases(rows[rows["device_name"].str.contains(card, case=False, regex=False)])
     rows = rows[(rows["mode"] == "hot") & ~emulated(rows) & (changed(rows) == "")]
+    if rows.empty:
+        return pd.DataFrame()
     try:
         found = figures.table_of(claims, rows, Options(None, {}))
     except LeftOut:
@@ -102,11 +104,12 @@ def main(given: Sequence[str] | None = None) -> None:
     """Print the table, or write it into a page."""
     parser = in_page.parser(MODULE, __doc__)
     parser.add_argument("folder", type=Path, help="the folder of the runs, such as results/published")
+    parser.add_argument("--card", default="", help="only rows of GPUs whose name contains this, such as H200")
     options = parser.parse_args(given)
     runs = store.runs(options.folder)
     if not runs:
         raise UsageError(f"{options.folder} holds no run")
-    found = table({run.name: measured(store.load(run)) for run in runs})
+    found = table({run.name: measured(store.load(run), options.card) for run in runs})
     link = Path(os.path.relpath(options.folder, options.page.parent if options.page else None)).as_posix()
     in_page.put(options.page, markdown(found, link), MODULE)
 

@@ -9,7 +9,7 @@ from spmvbench.rows.schema import blank_row
 from spmvbench.site import claims
 
 
-def run(times, matrices, dtype="f64", day="2026-01-01", **columns):
+def run(times, matrices, dtype="f64", day="2026-01-01", card="", **columns):
     """Rows of these labels on these matrices, each with the time that `times` gives its label."""
     rows = [
         blank_row()
@@ -21,7 +21,7 @@ def run(times, matrices, dtype="f64", day="2026-01-01", **columns):
         for matrix in matrices
         for place, (label, time) in enumerate(times.items())
     ]
-    return claims.measured(pd.DataFrame(rows))
+    return claims.measured(pd.DataFrame(rows), card)
 
 
 def row_of(**given):
@@ -47,6 +47,8 @@ def test_a_claim_is_tested_by_the_run_with_the_most_kernels_then_matrices_of_the
 def test_rows_that_do_not_count():
     assert run(ONE, ["a/b"], mode="cold").empty
     assert run(ONE, ["a/b"], device="emulated").empty
+    assert run(ONE, ["a/b"], device_name="NVIDIA H100 80GB HBM3", card="h200").empty
+    assert not run(ONE, ["a/b"], device_name="NVIDIA H200", card="h200").empty
     key, digest = next(pair for pair in older_programs() if pair[0] == "merge-csr")
     times = {"tile-deferred-coo": 1.0, key: 2.0}
     assert run(times, ["a/b"], source_hash=digest).empty
