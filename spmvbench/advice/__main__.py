@@ -360,7 +360,9 @@ def _elsewhere(choices: pd.DataFrame) -> str:
     lines = ["| Run | Matrices | Mean regret, % | cuSPARSE's time over it, from 10,000 SpMVs on | Never slower, % |"]
     lines += ["| --- " * 5 + "|"]
     for run in (
-        f"{card}-{name}" for name in ("headline", "applications", "advice", "real") for card in ("h200", "h100")
+        f"{card}-{name}"
+        for name in ("headline", "applications", "advice", "real", "suitesparse")
+        for card in ("h200", "h100")
     ):
         rows = _rows(run)
         found = products(rows, choices.rename(columns={"advised": "label"}))
