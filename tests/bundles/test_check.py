@@ -73,7 +73,7 @@ def test_matrices_of_published_runs_are_made_again():
     """
     runs = [loaded(PUBLISHED / name) for name in RUNS]
     rows = pd.concat([run.rows for run in runs])
-    # Orders by reverse Cuthill-McKee were SciPy's when these rows were measured, whose ties hang on the processor.
+    # Orders by reverse Cuthill-McKee were SciPy's when these rows were measured: ties depend on the processor.
     rows = rows[(rows["group"] == "synthetic") & (rows["order"] != "rcm")].drop_duplicates("matrix_sha256")
     rows = rows.sort_values("nnz", kind="stable")
     generator = rows["name"].str.partition(":")[0]
