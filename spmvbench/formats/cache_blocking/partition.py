@@ -97,12 +97,14 @@ def reverse_cuthill_mckee(adjacency: Any) -> np.ndarray:
     return np.asarray(found[::-1], np.int32)
 
 
-def cuthill_mckee(adjacency: Any, parts: int) -> tuple[np.ndarray, np.ndarray]:
+def rcm(adjacency: Any, parts: int) -> tuple[np.ndarray, np.ndarray]:
     """Order and begins of equal parts of the reverse Cuthill-McKee order."""
     return reverse_cuthill_mckee(adjacency), np.arange(parts + 1) * adjacency.shape[0] // parts
 
 
-METHODS: dict[str, Callable[[Any, int], tuple[np.ndarray, np.ndarray]]] = {"metis": metis, "rcm": cuthill_mckee}
+METHODS: dict[str, Callable[[Any, int], tuple[np.ndarray, np.ndarray]]] = {"metis": metis, "rcm": rcm}
+# What the files of partitions begin with. A method that makes other ones than before takes another name.
+FILES = {"metis": "metis", "rcm": "rcm-by-index"}
 
 _kept: dict[tuple[int, int, str, int], Partition] = {}  # while the index arrays of its matrix live
 
@@ -128,8 +130,7 @@ def _load_or_make(row_ptr: np.ndarray, col_idx: np.ndarray, method: str, parts: 
         return Partition(np.arange(n, dtype=np.int32), np.array([0, n], np.int32), 0.0, False)
     digest = hashlib.sha256(row_ptr.astype(np.int64, copy=False).tobytes())
     digest.update(np.ascontiguousarray(col_idx).data)
-    # By the function's name: one that makes other partitions than before takes another name.
-    file = home() / "partitions" / f"{METHODS[method].__name__}-{parts}-{digest.hexdigest()[:32]}.npz"
+    file = home() / "partitions" / f"{FILES[method]}-{parts}-{digest.hexdigest()[:32]}.npz"
     kept = load_arrays(file)
     if kept is not None:
         found = Partition(kept["order"], kept["begin"], float(kept["seconds"]), True)
