@@ -126,7 +126,9 @@ def run_until(words: Sequence[str], ask_at: float, kill_at: float, log: IO[bytes
     try:
         for at in (ask_at, kill_at):
             try:
-                return process.wait(max(at - time.monotonic(), 0))
+                code = process.wait(max(at - time.monotonic(), 0))
+                # One that is asked while it starts ends with another code.
+                return STOPPED if code and at == kill_at else code
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGINT)
         process.wait(GRACE)

@@ -126,6 +126,17 @@ def test_a_run_that_was_stopped_goes_on_with_whole_rows(tmp_path):
     assert len(rows) == 12 and rows["case_id"].is_unique and (rows["status"] == "ok").all()
 
 
+def test_a_run_that_is_asked_while_it_starts_was_stopped(tmp_path, monkeypatch):
+    """Before it handles signals it ends with another code than that of a run that was stopped."""
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\ntrap 'exit 1' INT\nwhile :; do sleep 0.05; done\n", encoding="ascii")
+    program.chmod(0o755)
+    monkeypatch.setattr(published.sys, "executable", str(program))
+    now = time.monotonic()
+    with open(tmp_path / "log", "wb") as log:
+        assert published.run_until([], now + 0.3, now + 600, log) == published.STOPPED
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
