@@ -32,6 +32,7 @@ from spmvbench.matrices.sets import STAND_IN
 from spmvbench.reports import in_page, options, published, time_to_n
 from spmvbench.reports.irregular import VENDOR, gflops, of_every_value, real_matrices, rows_of, timed
 from spmvbench.rows import store
+from spmvbench.runner.published import steps
 from spmvbench.site import claims
 from tests.measure.aa_verdicts import interval
 
@@ -112,7 +113,7 @@ def test_tables_of_the_first_page_are_those_of_their_pages():
         ("spmvbench.reports.speed", "docs/speed.md"),
         ("spmvbench.reports.time_to_n", "docs/advice.md"),
     ):
-        table = read("README.md").partition(in_page.begin(module))[2].partition(in_page.END)[0].strip()
+        table = written("README.md", module)
         assert len(table.splitlines()) > 4 and table in read(page), page
 
 
@@ -190,6 +191,16 @@ def verified_rows(run):
 
 def mean(values):
     return float(np.exp(np.log(values).mean()))
+
+
+def rounded(values, places):
+    """The numbers, each with so many places after the point."""
+    return [round(value, place) for value, place in zip(values, places, strict=True)]
+
+
+def written(page, module):
+    """The table that a module writes into a page."""
+    return read(page).partition(in_page.begin(module))[2].partition(in_page.END)[0].strip()
 
 
 def said(page, pattern):
@@ -727,7 +738,7 @@ def test_how_long_the_published_runs_took():
     known = sum(of["rows"] for of in sessions), round(sum(of["wall"] for of in sessions))
     pattern = r"(\d+),(\d+) cases in (\d),(\d+) s on four H200s"
     assert said("docs/commands.md", pattern) == [part for number in known for part in divmod(number, 1000)]
-    listed = {str(step) for step in re.findall(r'^config = "(.*)"', read("configs/measure.toml"), re.MULTILINE)}
+    listed = {step.name for step in steps(ROOT / "configs" / "measure.toml")}
     assert len(listed) == 20 and "All twenty are published for both cards" in re.sub(
         r"\s+", " ", read("docs/commands.md")
     )
@@ -747,7 +758,7 @@ def test_what_carries_over_between_cards():
     )
     ranks, lost = over["rank_correlation"], 100 * over["lost"].sort_values()
     known = lost.iloc[-1], lost.iloc[-2], len(over) - 1, ranks.min(), ranks.max()
-    assert said(page, pattern) == [round(value, places) for value, places in zip(known, (1, 1, 0, 3, 3), strict=True)]
+    assert said(page, pattern) == rounded(known, (1, 1, 0, 3, 3))
     worst = over.iloc[over["lost"].argmax()]
     assert (worst.name, worst["setting"], worst["best"]) == ("fem:60:3", "f32 hot", "bellpack")
     of_mode = table.groupby(table["setting"].str.endswith("cold"))["ratio"]
@@ -810,7 +821,7 @@ def test_what_carries_over_between_cards_in_other_runs():
     )
     lost = over["lost"]
     known = every.median(), (lost == 0).sum(), len(lost), 100 * lost.max()
-    assert said(page, pattern) == [round(value, places) for value, places in zip(known, (2, 0, 0, 1), strict=True)]
+    assert said(page, pattern) == rounded(known, (2, 0, 0, 1))
     worst = over.loc["f32 hot", "synthetic/rmat:20:16"]
     assert (lost > 0).sum() == 1 and worst["lost"] > 0 and worst["best"] == "csr5-hub"
     every, over = both("transposed")
@@ -827,7 +838,7 @@ def test_what_carries_over_between_cards_in_other_runs():
         r"([\d.]+) with `f32/f64` and ([\d.]+) with `f16/f64`\. .{,40} loses at most ([\d.]+) %"
     )
     known = every.median(), *settings, 100 * over["lost"].max()
-    assert said(page, pattern) == [round(value, places) for value, places in zip(known, (2, 2, 2, 2, 1), strict=True)]
+    assert said(page, pattern) == rounded(known, (2, 2, 2, 2, 1))
     found = []
     for run, op in (("solvers", "cg@100"), ("pagerank", "pagerank@50")):
         every, over = both(run)
@@ -848,7 +859,7 @@ def test_what_carries_over_between_cards_in_other_runs():
     )
     lost, ranks = over["lost"], over["rank_correlation"]
     known = len(over), every.median(), 100 * lost.max(), (lost == 0).sum(), ranks.min()
-    assert said(page, pattern) == [round(value, places) for value, places in zip(known, (0, 2, 1, 0, 3), strict=True)]
+    assert said(page, pattern) == rounded(known, (0, 2, 1, 0, 3))
     assert lost.idxmax() == ("f64 hot", "synthetic/stray:60:2")
     every, over = both("suitesparse")
     lost = over["lost"]
@@ -858,7 +869,7 @@ def test_what_carries_over_between_cards_in_other_runs():
     )
     known = labels["suitesparse"], len(over), every.median(), (lost == 0).sum(), (lost <= 0.05).sum(), 100 * lost.max()
     places = 0, 0, 2, 0, 0, 1
-    assert said(page, pattern) == [round(value, place) for value, place in zip(known, places, strict=True)]
+    assert said(page, pattern) == rounded(known, places)
     worst = over.loc["f64 hot", "HB/bcsstk13"]
     assert (worst["best"], worst["lost"]) == ("cocktail", lost.max())
     every, over = both("rivals")
@@ -882,7 +893,7 @@ def test_what_carries_over_between_cards_in_other_runs():
     )
     lost = over["lost"]
     known = labels["ehyb"], len(over), every.median(), (lost <= 0.05).sum(), 100 * lost.max()
-    assert said(page, pattern) == [round(value, place) for value, place in zip(known, (0, 0, 2, 0, 1), strict=True)]
+    assert said(page, pattern) == rounded(known, (0, 0, 2, 0, 1))
     assert (
         lost.idxmax() == ("f64 hot", "synthetic/like:Goodwin/Goodwin_095") and over.loc[lost.idxmax(), "best"] == "csr5"
     )
@@ -893,7 +904,7 @@ def test_what_carries_over_between_cards_in_other_runs():
     )
     lost = over["lost"]
     known = every.median(), (lost == 0).sum(), len(lost), 100 * lost.max()
-    assert said(page, pattern) == [round(value, place) for value, place in zip(known, (2, 0, 0, 1), strict=True)]
+    assert said(page, pattern) == rounded(known, (2, 0, 0, 1))
     every, over = both("tilespmspv")
     products = [f"f32 hot spmspv@{density}" for density in (0.0001, 0.001, 0.01, 0.1)]
     pattern = (
@@ -912,8 +923,7 @@ def test_what_carries_over_between_cards_in_other_runs():
 def test_claims_of_papers_on_both_cards():
     key = ["paper", "over", "op", "dtype"]
     found = []
-    of_page = read("docs/reproduce.md").partition(in_page.begin(claims.MODULE))[2].partition(in_page.END)[0]
-    tested = set(re.findall(r"\(\.\./results/published/h200-([\w-]+)\)", of_page))
+    tested = set(re.findall(r"\(\.\./results/published/h200-([\w-]+)\)", written("docs/reproduce.md", claims.MODULE)))
     for card in ("h200", "h100"):
         runs = [PUBLISHED / f"{card}-{run}" for run in tested if f"{card}-{run}" in RUNS]
         of_card = claims.table({run.name: claims.measured(store.load(run)) for run in runs})

@@ -83,7 +83,7 @@ def reverse_cuthill_mckee(adjacency: Any) -> np.ndarray:
         return np.zeros(0, np.int32)
     by_degree = np.argsort(np.diff(adjacency.indptr), kind="stable")
     _, component = connected_components(adjacency, directed=False)
-    first = np.sort(np.unique(component[by_degree], return_index=True)[1])  # ranks by degree
+    first = np.unique(component[by_degree], return_index=True)[1]  # of each component, the first place in by_degree
     # A search takes neighbours in the order in which they are stored: each column, which is a row, by degree. A root
     # that leads to the first vertex of every component makes one search of all, and a stable sort parts them again.
     neighbours = adjacency[by_degree].tocsc()
@@ -91,9 +91,7 @@ def reverse_cuthill_mckee(adjacency: Any) -> np.ndarray:
     indptr = np.append(neighbours.indptr, len(indices))
     rooted = csr_array((np.ones(len(indices)), indices.astype(np.int32), indptr), shape=(n + 1, n + 1))
     found = breadth_first_order(rooted, n, return_predecessors=False)[1:]
-    place = np.empty(len(first), np.int64)
-    place[component[by_degree[first]]] = np.arange(len(first))
-    found = found[np.argsort(place[component[found]], kind="stable")]
+    found = found[np.argsort(first[component[found]], kind="stable")]
     return np.asarray(found[::-1], np.int32)
 
 
