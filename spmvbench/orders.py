@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, index_dtype, inverse, offsets
-from spmvbench.formats.base import Skip
 from spmvbench.formats.cache_blocking.partition import graph, metis, reverse_cuthill_mckee
 from spmvbench.formats.imports import digest, imported
 

@@ -27,8 +27,8 @@ import numpy as np
 from spmvbench import formats
 from spmvbench.devices import Device, open_device
 from spmvbench.devices.guards import Guards
-from spmvbench.formats.base import Format
 from spmvbench.formats.conversion import converting_for, device_limits
+from spmvbench.formats.format import Format
 from spmvbench.formats.precision import PRECISIONS, Precision
 from spmvbench.formats.vectors import SparseVector, moved
 

@@ -152,11 +152,11 @@ def formats_of(monkeypatch):
     from spmvbench import formats
 
     formats.keys()
-    registry = dict(formats.base.REGISTRY)
+    registry = dict(formats.registry.REGISTRY)
 
     def forget():
-        formats.base.REGISTRY.clear()
-        formats.base.REGISTRY.update(registry)
+        formats.registry.REGISTRY.clear()
+        formats.registry.REGISTRY.update(registry)
         for module in [name for name in sys.modules if name.startswith("spmvbench_format_")]:
             del sys.modules[module]
         formats._discover.cache_clear()

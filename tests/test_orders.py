@@ -7,8 +7,8 @@ from scipy import sparse
 import spmvbench
 from spmvbench import orders, testing
 from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.formats import Skip
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Skip
 from spmvbench.formats.cache_blocking import partition
 from spmvbench.matrices import synthetic
 

@@ -59,7 +59,7 @@ def test_pages_of_formats_are_the_same_whatever_else_is_registered(monkeypatch):
     class CsrOfATest(formats.get("csr-scalar")):
         """CSR of a test."""
 
-    monkeypatch.setitem(formats.base.REGISTRY, "csr-of-a-test", CsrOfATest)
+    monkeypatch.setitem(formats.registry.REGISTRY, "csr-of-a-test", CsrOfATest)
     assert "csr-of-a-test" not in formats.shipped()
     assert "auto" in formats.shipped(), "of this package, although its module is in another room"
     test_pages_of_formats_are_current()

@@ -56,7 +56,7 @@ def refusing(monkeypatch):
                     raise formats.Skip(reason)
                 return super().convert(a, **params)
 
-        monkeypatch.setitem(formats.base.REGISTRY, "picky", Picky)
+        monkeypatch.setitem(formats.registry.REGISTRY, "picky", Picky)
 
     return register
 

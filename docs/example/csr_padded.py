@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from spmvbench.formats import Format, Launch, Parameter, ctype, per_thread, register
 from spmvbench.formats.arrays import Array, Csr, index_dtype, offsets, round_up
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register
 
 KERNEL = str(Path(__file__).with_name("csr_padded.cu"))  # in kernels/csr/ the name "csr/csr_padded.cu" is enough
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from spmvbench.formats import Launch, ctype, per_thread, register
 from spmvbench.formats.arrays import Array
-from spmvbench.formats.base import Launch, ctype, per_thread, register
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.vectors import SparseVector
 

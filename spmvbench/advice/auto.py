@@ -9,8 +9,8 @@ import numpy as np
 
 from spmvbench import formats
 from spmvbench.advice import choosing, model
+from spmvbench.formats.admission import FREE_SHARE, Skip
 from spmvbench.formats.arrays import Array, Csr, nonzero_mask
-from spmvbench.formats.base import FREE_SHARE, Format, Parameter, Skip, Step, register
 from spmvbench.formats.cache_blocking.irregular import Irregular
 from spmvbench.formats.conversion import converting_for, device_limits
 from spmvbench.formats.csr.aligned import CsrBb
@@ -21,11 +21,15 @@ from spmvbench.formats.dense_blocks.bcsr import Bsr
 from spmvbench.formats.dia.dia import Dia, Hdi
 from spmvbench.formats.ellpack.ellpack import EllPsblas, SlicedEllRT, WarpedEll
 from spmvbench.formats.ellpack.petsc import SellPetsc
+from spmvbench.formats.format import Format
 from spmvbench.formats.hybrid.diagonals import Hdc
+from spmvbench.formats.launches import Step
 from spmvbench.formats.load_balanced.flat import CsrLineEnhance
 from spmvbench.formats.load_balanced.hola import Hola
 from spmvbench.formats.load_balanced.load_balance import CooLoadBalance
 from spmvbench.formats.load_balanced.tiles import CsrEntryTiles
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 MODEL = "h200"
 CANDIDATES: tuple[type[Format], ...] = (

@@ -15,8 +15,8 @@ from spmvbench.advice import features
 from spmvbench.advice.model import ABOVE, LARGE, SPMVS, UP_TO, Model
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Format, Skip
+from spmvbench.formats.admission import FREE_SHARE, byte_text
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import FREE_SHARE, byte_text
 from spmvbench.matrices.features import SAMPLE, quick_features, sample
 from spmvbench.measure.bounds import Fetched, gather_seconds, read_seconds
 

@@ -34,9 +34,9 @@ from spmvbench.devices.base import CODE_HASH, DeviceFault, DeviceUnavailable
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Csr, Skip
 from spmvbench.formats.arrays import Array
-from spmvbench.formats.base import single_steps
 from spmvbench.formats.conversion import Limits, converting_for
 from spmvbench.formats.kernels import kernel_path
+from spmvbench.formats.launches import single_steps
 from spmvbench.measure import operations
 from spmvbench.measure.cases import precision_of
 from spmvbench.measure.program import kernels_run, program_hash

@@ -101,7 +101,7 @@ def _device_text(about: dict[str, Any]) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
     """Show versions, devices and folders, and what to install for missing features."""
-    from spmvbench.formats.base import byte_text
+    from spmvbench.formats.admission import byte_text
 
     about = facts()
     if as_json:

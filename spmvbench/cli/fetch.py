@@ -89,7 +89,7 @@ def _list(entries: list[Entry]) -> None:
 
 
 def _summarise(outcome: Outcome) -> None:
-    from spmvbench.formats.base import byte_text
+    from spmvbench.formats.admission import byte_text
     from spmvbench.matrices import suitesparse
 
     size = sum(suitesparse.location(entry.group, entry.name).stat().st_size for entry in outcome.fetched)

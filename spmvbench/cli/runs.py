@@ -45,7 +45,7 @@ _COLUMNS = {
 def _about(folder: Path) -> dict[str, Any]:
     """One line of the list of runs."""
     from spmvbench import untrusted
-    from spmvbench.formats.base import byte_text
+    from spmvbench.formats.admission import byte_text
     from spmvbench.rows import store
 
     rows = store.load(folder)
@@ -128,7 +128,7 @@ def rm(runs: tuple[str, ...], yes: bool, now: bool, empty_trash: bool, results: 
     A run is moved to the folder .trash next to it, from where it can be moved back and renamed. A folder is removed
     only if its run.json shows that it is a run; if that file is damaged, only if the folder holds nothing but rows.
     """
-    from spmvbench.formats.base import byte_text
+    from spmvbench.formats.admission import byte_text
     from spmvbench.rows import store
 
     if bool(runs) == empty_trash or (now and empty_trash):

@@ -18,8 +18,9 @@ from spmvbench.devices.base import (
     pseudonym,
 )
 from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import array_module, ordinal
-from spmvbench.formats.base import Format, Skip
+from spmvbench.formats.format import Format
 from spmvbench.formats.vectors import SparseVector, in_order, orders, restored
 
 __all__ = [

@@ -14,8 +14,8 @@ import numpy as np
 
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats.arrays import Array, ArrayModule
-from spmvbench.formats.base import Step
 from spmvbench.formats.conversion import Limits
+from spmvbench.formats.launches import Step
 
 
 def pseudonym(name: str, openly: str = "") -> str:

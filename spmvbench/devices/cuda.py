@@ -31,9 +31,9 @@ from spmvbench.devices.base import (
 )
 from spmvbench.devices.host_driven import HostDriven, OwnResult
 from spmvbench.formats.arrays import LINE_BYTES, Array, address, cdiv
-from spmvbench.formats.base import AnyStep, Call, Launch, Loop, Step, Struct, single_steps
 from spmvbench.formats.conversion import cuda_limits
 from spmvbench.formats.kernels import headers, kernel_path
+from spmvbench.formats.launches import AnyStep, Call, Launch, Loop, Step, Struct, single_steps
 
 log = logging.getLogger(__name__)
 

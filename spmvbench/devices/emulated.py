@@ -24,9 +24,9 @@ from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOf
 from spmvbench.devices.emulation import build
 from spmvbench.formats import kernel_path
 from spmvbench.formats.arrays import ArrayModule
-from spmvbench.formats.base import Call, Launch, Loop, Step, Struct, single_steps
 from spmvbench.formats.conversion import EMULATED
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Call, Launch, Loop, Step, Struct, single_steps
 
 MAX_WORKERS = 16  # each maps some 2,000 regions of the 65,530 that Linux allows a process
 _RUNTIME = str(build.FOLDER / "runtime.hpp")

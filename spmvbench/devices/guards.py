@@ -10,7 +10,7 @@ import numpy as np
 
 from spmvbench.devices.base import Device
 from spmvbench.formats.arrays import Array, address
-from spmvbench.formats.base import Format
+from spmvbench.formats.format import Format
 from spmvbench.formats.vectors import SparseVector
 
 GUARD = 16384  # bytes on either side: more than a block of threads writes too far

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from spmvbench.formats.arrays import Array
-from spmvbench.formats.base import Call
+from spmvbench.formats.launches import Call
 
 Run = Callable[[int], None]
 

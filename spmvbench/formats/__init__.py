@@ -3,8 +3,9 @@
 Rooms are by technique because formats of one technique share code, although their storages differ. Tables are by the
 family of the survey (Filippone et al. 2017, Table 2), because readers look formats up by their storage.
 
-Every format needs `base` (what a format is), `arrays` (steps of converters), `conversion` (converters that run kernels)
-and `survey` (names of the survey with the keys that run them).
+What an author of a format needs is in this module, and the steps of converters in `arrays` and, for converters that run
+kernels, `conversion`. `format` says what a format is, `launches` and `parameters` what it is made of, `admission` which
+matrices it takes, `registry` its key, `survey` the survey's names with the keys that run them.
 
 `keys()` lists what users can type, `get(key)` returns the class, `find("HYB")` the keys of a survey's name or a family,
 `parse("ell[threads=2]")` a class with parameters.
@@ -31,12 +32,33 @@ from typing import Any
 
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.formats import survey
+from spmvbench.formats.admission import FREE_SHARE, Skip, byte_text
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import REGISTRY, Call, Format, Launch, Loop, Parameter, Skip, register, single_steps
 from spmvbench.formats.dependencies import source_hash, sources
-from spmvbench.formats.kernels import kernel_options, kernel_path
+from spmvbench.formats.format import Adding, Format
+from spmvbench.formats.kernels import constant, kernel_options, kernel_path
+from spmvbench.formats.launches import (
+    Call,
+    Launch,
+    Loop,
+    Step,
+    Struct,
+    after_zeros,
+    cbool,
+    ctype,
+    flat,
+    in_part,
+    only_kernels,
+    per_thread,
+    single_steps,
+    zero_fill,
+)
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import REGISTRY, register
 
 __all__ = [
+    "FREE_SHARE",
+    "Adding",
     "Call",
     "Csr",
     "Format",
@@ -44,21 +66,36 @@ __all__ = [
     "Loop",
     "Parameter",
     "Skip",
+    "Step",
+    "Struct",
+    "after_zeros",
+    "byte_text",
+    "cbool",
+    "constant",
+    "ctype",
     "find",
+    "flat",
     "get",
+    "in_part",
     "kernel_options",
     "kernel_path",
     "keys",
     "label",
     "meanings",
+    "only_kernels",
     "parse",
+    "per_thread",
     "register",
     "shipped",
     "single_steps",
     "source_hash",
     "sources",
     "survey",
+    "zero_fill",
 ]
+
+# Formats of users may still ask the module of before version 1.0 for these names.
+sys.modules[f"{__name__}.base"] = sys.modules[__name__]
 
 
 @cache

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from spmvbench.formats.arrays import Csr, address, ordinal
-from spmvbench.formats.base import Format, Launch, Struct
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import headers, kernel_options, kernel_path
+from spmvbench.formats.launches import Launch, Struct
 
 Run = Callable[[Launch], None]
 Found = TypeVar("Found")

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from spmvbench import paths
 from spmvbench.errors import UsageError
-from spmvbench.formats.base import Format, Launch, Step, cached, single_steps
+from spmvbench.formats.format import Format
 from spmvbench.formats.imports import PACKAGE, digest, imported, parsed, sha256
 from spmvbench.formats.kernels import Read, code, headers, kernel_options, kernel_path, read
+from spmvbench.formats.launches import Launch, Step, single_steps
+from spmvbench.formats.parameters import cached
 
 
 @cached

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from spmvbench import formats
-from spmvbench.formats.base import Format
+from spmvbench.formats.format import Format
 
 
 def summary(cls: type[Format]) -> str:

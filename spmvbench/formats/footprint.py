@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, address, array_module, nonzero_mask
-from spmvbench.formats.base import Format, Launch, Loop, Step, flat, single_steps
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, Loop, Step, flat, single_steps
 from spmvbench.formats.vectors import SparseVector, parts
 
 Span = tuple[int, int]  # addresses of the first byte and after the last

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from spmvbench.formats.arrays import Array, inverse
-from spmvbench.formats.base import Call, Format, Launch, Loop, ctype, per_thread
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Call, Launch, Loop, ctype, per_thread
 from spmvbench.formats.vectors import orders
 
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, array_module
-from spmvbench.formats.base import Call, Launch, Loop, Skip, Step, Struct, ctype, flat, single_steps
 from spmvbench.formats.kernels import Declaration, declaration, split
+from spmvbench.formats.launches import Call, Launch, Loop, Step, Struct, ctype, flat, single_steps
 
 VALUE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2}
 # NumPy has no bfloat16: its 16 bits are kept in float16 arrays, which are moved and never computed with.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from spmvbench.formats import survey
-from spmvbench.formats.base import Format
+from spmvbench.formats.format import Format
 
 # Points of a word that a text has whole, has but for its end (or the other's), or has once the text's words are joined.
 WHOLE, BEGINNING, INSIDE = 4, 2, 1

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from spmvbench.formats.arrays import Array, cdiv, round_up
-from spmvbench.formats.base import Launch, cbool, ctype, per_thread
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
 
 SOURCE = "transposed.cu"
 BLOCK = constant("transposed.cu", "BLOCK")  # threads

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Format, Launch, Step, only_kernels
 from spmvbench.formats.conversion import TUNING, check, compiled, run, search_once
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, Step, only_kernels
 from spmvbench.formats.precision import stored_in
 
 WINDOW = 1e-4  # seconds of a graph at least: events resolve half a microsecond

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from spmvbench.formats.arrays import Array, array_module
-from spmvbench.formats.base import Format
+from spmvbench.formats.format import Format
 
 
 @dataclass(frozen=True, eq=False)

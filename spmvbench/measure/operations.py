@@ -21,9 +21,10 @@ from spmvbench.devices import Device
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.formats import Csr, Format, Skip
 from spmvbench.formats.arrays import Array, on_host
-from spmvbench.formats.base import Step, cached
 from spmvbench.formats.dependencies import hash_of_files
 from spmvbench.formats.kernels import headers, kernel_path
+from spmvbench.formats.launches import Step
+from spmvbench.formats.parameters import cached
 from spmvbench.formats.vectors import SparseVector
 from spmvbench.measure import solver_references, verify
 from spmvbench.measure.verify import Checks, Reference, Verdict

@@ -30,10 +30,11 @@ from spmvbench.devices.guards import Guards
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Format, Launch, Loop, Skip
 from spmvbench.formats.arrays import cdiv
-from spmvbench.formats.base import REGISTRY, ctype
 from spmvbench.formats.conversion import Tuning
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.formats.footprint import bytes_read, footprint
+from spmvbench.formats.launches import ctype
+from spmvbench.formats.registry import REGISTRY
 from spmvbench.formats.vectors import parts
 from spmvbench.measure import bounds, energy, timing, verify
 from spmvbench.measure.cases import Case, Settings

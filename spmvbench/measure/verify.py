@@ -49,8 +49,9 @@ from typing import Any, cast
 import numpy as np
 
 from spmvbench.devices.base import Device, Program
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, array_module, nonzero_mask
-from spmvbench.formats.base import Format, Skip
+from spmvbench.formats.format import Format
 from spmvbench.formats.vectors import SparseVector, in_order, moved, orders, parts, restored
 
 INTEGER_VALUES = 4

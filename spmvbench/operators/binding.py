@@ -15,8 +15,8 @@ from spmvbench.devices.cuda import Cuda, CudaProgram
 from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Launch, Loop
 from spmvbench.formats.arrays import Array, address
-from spmvbench.formats.base import cbool, ctype, flat, per_thread
 from spmvbench.formats.footprint import outside, span
+from spmvbench.formats.launches import cbool, ctype, flat, per_thread
 
 PAIRS = 16  # bound pairs of x and y that an operator keeps
 GRAPH_AFTER = 3  # products of a pair, one launch after the other, before a graph of them is made

@@ -14,7 +14,7 @@ from spmvbench.advice import choosing as advising
 from spmvbench.devices import Device, OutOfDeviceMemory, cuda, shared_device
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Csr, Format, Skip
-from spmvbench.formats.base import FREE_SHARE, byte_text
+from spmvbench.formats.admission import FREE_SHARE, byte_text
 from spmvbench.formats.conversion import converting_for
 
 MODEL = "h200"  # the GPU whose rows the advice was learned from

@@ -12,7 +12,7 @@ from spmvbench.devices import Device, OutOfDeviceMemory
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Csr, Format, Launch, Skip
 from spmvbench.formats.arrays import Array, offsets, stable_order
-from spmvbench.formats.base import Step
+from spmvbench.formats.launches import Step
 from spmvbench.formats.ordered import Ordered
 from spmvbench.operators import choosing
 from spmvbench.operators.choosing import Choice

@@ -21,8 +21,9 @@ import numpy as np
 from spmvbench.devices import Device, open_device
 from spmvbench.devices.cuda import Cuda, compiled
 from spmvbench.formats import Csr, kernel_path
-from spmvbench.formats.base import Format, Launch
+from spmvbench.formats.format import Format
 from spmvbench.formats.hybrid.cocktail import FORMATS, SHAPES, Point
+from spmvbench.formats.launches import Launch
 
 ROWS = tuple(1 << power for power in (10, 13, 16, 18, 20, 21))
 WIDTHS = {  # entries of a row; of a block row, in tiles

@@ -16,7 +16,7 @@ from matplotlib.image import imsave
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Skip
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Format
+from spmvbench.formats.format import Format
 
 # An 8 x 8 matrix with a long row, an empty one and a full diagonal but for that: every idea shows on it.
 EXAMPLE = ("x.x....x", "xx......", ".xx..x..", "........", "xxxxxxxx", "...x.x..", "......x.", "x.....xx")

@@ -11,8 +11,8 @@ from spmvbench.devices.foreign import check_vector, given, moved
 from spmvbench.errors import UsageError
 from spmvbench.formats import Launch
 from spmvbench.formats.arrays import Array, array_module
-from spmvbench.formats.base import Step, cbool, ctype
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Step, cbool, ctype
 from spmvbench.solve.iteration import (
     BLOCK,
     CHUNK,

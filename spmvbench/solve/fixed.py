@@ -5,7 +5,7 @@ from __future__ import annotations
 from spmvbench.devices import Device
 from spmvbench.formats import Format, Launch
 from spmvbench.formats.arrays import Array, inverse
-from spmvbench.formats.base import Step, in_part
+from spmvbench.formats.launches import Step, in_part
 from spmvbench.formats.ordered import Ordered, gather
 from spmvbench.formats.vectors import in_order, orders
 from spmvbench.solve import conjugate_gradients, power_method

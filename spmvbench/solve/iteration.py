@@ -13,8 +13,8 @@ from spmvbench.devices.cuda import Cuda
 from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Launch, Loop
 from spmvbench.formats.arrays import Array, cdiv
-from spmvbench.formats.base import Step
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Step
 
 BLOCK = constant("include/grid_sums.cuh", "SUM_BLOCK")  # threads of a block, and the most blocks of a grid
 WARP = constant("include/spmv.cuh", "WARP")

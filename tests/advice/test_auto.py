@@ -7,9 +7,8 @@ from scipy import sparse
 from spmvbench import formats, testing
 from spmvbench.advice import auto, choosing, model
 from spmvbench.devices import open_device
-from spmvbench.formats import Skip
+from spmvbench.formats import FREE_SHARE, Skip
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import FREE_SHARE
 from spmvbench.formats.conversion import converting_for
 from spmvbench.matrices.synthetic import generate
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spmvbench.formats import Launch
-from spmvbench.formats.base import Struct
+from spmvbench.formats import Launch, Struct
 
 SOURCE = str(Path(__file__).parent / "kernels/structs.cu")
 

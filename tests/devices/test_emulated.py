@@ -16,7 +16,7 @@ from spmvbench.devices.base import DeviceFault, DeviceUnavailable
 from spmvbench.devices.emulated import MAX_DYNAMIC_SHARED, Emulated
 from spmvbench.devices.emulation import build, symbols
 from spmvbench.errors import SpmvbenchError
-from spmvbench.formats.base import Call, Launch, Struct
+from spmvbench.formats import Call, Launch, Struct
 
 KERNELS = Path(__file__).parent / "kernels"
 BLOCKS, WARPS, BUILTINS, FAULTS, TRAFFIC, STRUCTS = (
@@ -394,7 +394,7 @@ def test_the_stack_has_a_guard_page(tmp_path):
     script = (
         "import numpy as np\n"
         "from spmvbench.devices.emulated import Emulated\n"
-        "from spmvbench.formats.base import Launch\n"
+        "from spmvbench.formats import Launch\n"
         f"Emulated().compile([Launch({FAULTS!r}, 'smashes_stack', 1, 1, (np.zeros(1, np.int32),))]).run()\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
@@ -606,7 +606,7 @@ def test_two_processes_compile_the_same_at_once(home):
     script = (
         "import numpy as np\n"
         "from spmvbench.devices.emulated import Emulated\n"
-        "from spmvbench.formats.base import Launch\n"
+        "from spmvbench.formats import Launch\n"
         "y = np.ones(4)\n"
         "Emulated().compile([Launch('vector.cu', 'zero_fill<double>', 1, 32, (y, np.int32(4)))]).run()\n"
         "assert not y.any()\n"
@@ -668,7 +668,7 @@ def test_threads_without_memory_for_their_stacks_are_a_failure_and_no_crash():
         "import resource, numpy as np\n"
         "from spmvbench.devices.base import OutOfDeviceMemory\n"
         "from spmvbench.devices.emulated import Emulated\n"
-        "from spmvbench.formats.base import Launch\n"
+        "from spmvbench.formats import Launch\n"
         "device, sums = Emulated(workers=1), np.zeros(1)\n"
         f"launch = Launch({BLOCKS!r}, 'block_sum<double, 512>', 1, 512, (np.ones(512), sums))\n"
         "small = Launch(launch.source, launch.kernel.replace('512', '32'), 1, 32, launch.args)\n"

@@ -12,7 +12,7 @@ from scipy import sparse
 from spmvbench import formats
 from spmvbench.devices import cuda, open_device
 from spmvbench.devices.host_driven import HostDriven
-from spmvbench.formats.base import Call, Skip
+from spmvbench.formats import Call, Skip
 from spmvbench.measure import timing
 from spmvbench.rows import store
 

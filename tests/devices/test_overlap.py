@@ -10,7 +10,7 @@ import spmvbench
 from spmvbench import formats
 from spmvbench.devices import open_device
 from spmvbench.devices.cuda import overlapping
-from spmvbench.formats.base import Call, Launch, after_zeros
+from spmvbench.formats import Call, Launch, after_zeros
 from spmvbench.formats.kernels import headers, kernel_path, read
 
 ZERO = Launch("vector.cu", "zero_fill<double>", 1, 32, ())

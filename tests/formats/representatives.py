@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from spmvbench import formats, testing
-from spmvbench.formats import Skip
-from spmvbench.formats.base import single_steps
+from spmvbench.formats import Skip, single_steps
 from tests.kept import contents, formats_text, keep
 
 KEYS = formats.keys()

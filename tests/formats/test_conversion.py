@@ -11,8 +11,7 @@ import pytest
 
 import spmvbench
 from spmvbench import formats
-from spmvbench.formats import Csr, Format, Parameter, conversion, tuning
-from spmvbench.formats.base import Call, Launch, Loop, only_kernels, zero_fill
+from spmvbench.formats import Call, Csr, Format, Launch, Loop, Parameter, conversion, only_kernels, tuning, zero_fill
 from spmvbench.formats.conversion import (
     EMULATED,
     Limits,

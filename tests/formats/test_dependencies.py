@@ -11,8 +11,7 @@ import pytest
 from spmvbench import formats, paths
 from spmvbench.advice import auto, model
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.formats import Launch, conversion, dependencies, imports
-from spmvbench.formats.base import Call, Loop
+from spmvbench.formats import Call, Launch, Loop, conversion, dependencies, imports
 from spmvbench.formats.conversion import EMULATED, converting_for
 from spmvbench.formats.dependencies import check_sources, hash_of
 from spmvbench.formats.imports import PACKAGE
@@ -40,8 +39,8 @@ SOME = ("csr-scalar", "ell", "hyb", "csr5", "tile")
 @pytest.mark.parametrize(
     ("file", "old", "new", "changed"),
     [
-        ("base.py", "block: int = 256", "block: int = 128", SOME),  # per_thread's default block
-        ("base.py", "FREE_SHARE = 4", "FREE_SHARE = 8", SOME),
+        ("launches.py", "block: int = 256", "block: int = 128", SOME),  # per_thread's default block
+        ("admission.py", "FREE_SHARE = 4", "FREE_SHARE = 8", SOME),
         ("arrays.py", "INT32_MAX =", "INT32_MAX = 1 +", SOME),
         ("conversion.py", "227 * 1024", "99 * 1024", ("ell", "hyb", "csr5", "tile")),
         ("tuning.py", "times: int = 3", "times: int = 4", ("ell", "hyb")),
@@ -73,7 +72,7 @@ def test_comments_docstrings_and_layout_of_the_package_change_nothing():
         return f"// One comment.\n/* Another,\n   of two lines. */\n{text}\n\n  // The end, \\\n which goes on.\n"
 
     assert hashes(SOME, talkative) == hashes(SOME)
-    docstring = edited(FORMATS / "base.py", '"""Grid and block for one thread per item."""', '"""Of threads."""')
+    docstring = edited(FORMATS / "launches.py", '"""Grid and block for one thread per item."""', '"""Of threads."""')
     assert hashes(SOME, docstring) == hashes(SOME)
 
 
@@ -132,7 +131,7 @@ def test_rooms_hold_no_code_in_their_packages_file():
 MODULE = '''
 """A format of one's own."""
 from pathlib import Path
-from spmvbench.formats.base import Launch
+from spmvbench.formats import Launch
 from spmvbench.formats.csr.csr import CsrArrays
 import {user}_helper
 from {user}_package.part import rule
@@ -206,9 +205,9 @@ def test_a_kernel_file_may_have_the_name_of_one_of_the_packages(own, tmp_path):
     cls, files = own
     assert formats.sources(cls) == (
         str(files["own.cu"]),
-        "vector.cu",
         "csr/csr.cu",
         "transposed.cu",
+        "vector.cu",
     )  # what its bases name counts
     files["own.py"].write_text(read(files["own.py"]).replace("own.cu", "vector.cu"))
     (tmp_path / "vector.cu").write_text("int own;")

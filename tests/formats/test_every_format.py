@@ -14,8 +14,7 @@ from scipy import sparse
 
 from spmvbench import formats, testing
 from spmvbench.devices import multiply, open_device
-from spmvbench.formats import Csr, Launch, Skip
-from spmvbench.formats.base import Format, byte_text, single_steps
+from spmvbench.formats import Csr, Format, Launch, Skip, byte_text, single_steps
 from spmvbench.formats.conversion import converting_for
 from tests.formats.representatives import EMULATED, FEW, HARD, KEYS, REPRESENTATIVES, TALL, TELLING, launched
 from tests.formats.together import together

@@ -5,8 +5,7 @@ import pytest
 from scipy import sparse
 
 from spmvbench import formats, testing
-from spmvbench.formats import Csr, Launch, Loop, single_steps
-from spmvbench.formats.base import Format, flat
+from spmvbench.formats import Csr, Format, Launch, Loop, flat, single_steps
 from spmvbench.formats.csr.csr import CsrScalar
 from spmvbench.formats.footprint import bytes_read, footprint, outside, span
 from spmvbench.formats.vectors import parts

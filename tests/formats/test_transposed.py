@@ -9,8 +9,8 @@ from scipy import sparse
 import spmvbench
 from spmvbench import formats, testing
 from spmvbench.errors import UsageError
+from spmvbench.formats import Format, Skip, single_steps
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Format, Skip, single_steps
 from spmvbench.measure import operations
 from spmvbench.runner import plan
 from tests.formats.together import together

@@ -13,9 +13,8 @@ from scipy import sparse
 
 from spmvbench import formats
 from spmvbench.devices import open_device
-from spmvbench.formats import Csr, Skip
+from spmvbench.formats import Csr, Skip, flat
 from spmvbench.formats.arrays import INT32_MAX, expand, expand_in_pieces, index_dtype, offsets
-from spmvbench.formats.base import flat
 from spmvbench.formats.compressed.bro import BroEll
 from spmvbench.formats.vendor import cusparse
 from tests.formats import wide_on_gpu

@@ -12,7 +12,7 @@ import pytest
 from spmvbench import formats, paths
 from spmvbench.devices.base import DeviceFault
 from spmvbench.devices.emulated import Emulated
-from spmvbench.formats.base import single_steps
+from spmvbench.formats import single_steps
 from tests.formats.representatives import DECIDING, EMULATED
 from tests.kept import contents, keep
 

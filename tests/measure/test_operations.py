@@ -168,14 +168,14 @@ def test_a_matrix_that_is_no_graph_is_refused(shape, reason):
 def tiny():
     """The tiny formats, registered during a test."""
     formats.keys()  # register every format before the registry is copied
-    registry = dict(formats.base.REGISTRY)
+    registry = dict(formats.registry.REGISTRY)
     spec = importlib.util.spec_from_file_location("tiny", TINY)
     module = sys.modules["tiny"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     yield module
     del sys.modules["tiny"]
-    formats.base.REGISTRY.clear()
-    formats.base.REGISTRY.update(registry)
+    formats.registry.REGISTRY.clear()
+    formats.registry.REGISTRY.update(registry)
 
 
 class Grid:

@@ -42,14 +42,14 @@ class LongRow:
 def planted(monkeypatch):
     """The planted formats by name, registered during a test."""
     formats.keys()  # register every format before the registry is copied
-    registry = dict(formats.base.REGISTRY)
+    registry = dict(formats.registry.REGISTRY)
     spec = importlib.util.spec_from_file_location("planted", PLANTED)
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "planted", module)
     spec.loader.exec_module(module)
-    yield sorted(set(formats.base.REGISTRY) - set(registry))
-    formats.base.REGISTRY.clear()
-    formats.base.REGISTRY.update(registry)
+    yield sorted(set(formats.registry.REGISTRY) - set(registry))
+    formats.registry.REGISTRY.clear()
+    formats.registry.REGISTRY.update(registry)
 
 
 def rows_of(keys, device, dtype, monkeypatch, matrix=None):

@@ -7,8 +7,7 @@ import pytest
 
 from spmvbench import formats, testing
 from spmvbench.devices import open_device
-from spmvbench.formats import Call, Format, Launch, Loop, single_steps
-from spmvbench.formats.base import Struct, flat, in_part
+from spmvbench.formats import Call, Format, Launch, Loop, Struct, flat, in_part, single_steps
 from spmvbench.measure.program import program_hash, read_only
 
 DEVICE = open_device("emulated")

@@ -14,8 +14,7 @@ from scipy.sparse.linalg import cg as scipys
 import spmvbench
 from spmvbench import formats
 from spmvbench.errors import UsageError
-from spmvbench.formats import Csr, Skip
-from spmvbench.formats.base import zero_fill
+from spmvbench.formats import Csr, Skip, zero_fill
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.measure import bounds, operations, solver_references
 from spmvbench.measure.verify import compare

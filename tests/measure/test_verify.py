@@ -9,9 +9,8 @@ from scipy import sparse
 from spmvbench import formats, testing
 from spmvbench.devices import open_device
 from spmvbench.errors import SpmvbenchError
-from spmvbench.formats import Csr, Launch, Skip
+from spmvbench.formats import Csr, Launch, Skip, per_thread
 from spmvbench.formats.arrays import nonzero_mask
-from spmvbench.formats.base import per_thread
 from spmvbench.formats.csr.csr import CsrScalar
 from spmvbench.matrices import load
 from spmvbench.measure import verify

@@ -16,8 +16,7 @@ from scipy import sparse
 
 from spmvbench import formats, paths
 from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program, Throttling
-from spmvbench.formats import Launch, register
-from spmvbench.formats.base import in_part
+from spmvbench.formats import Launch, in_part, register
 from spmvbench.formats.conversion import EMULATED
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.measure import device_limits, energy, matrix_cache, protocol, reading, stages, timing, worker
@@ -135,7 +134,7 @@ def measure(monkeypatch):
     """
     monkeypatch.setattr(stages, "program_hash", lambda fmt, *rest: getattr(fmt, "program", ""))
     formats.keys()  # register every format before the registry is copied
-    registry = dict(formats.base.REGISTRY)
+    registry = dict(formats.registry.REGISTRY)
 
     matrix = OnDevice()
 
@@ -155,8 +154,8 @@ def measure(monkeypatch):
 
     monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is used
     yield run
-    formats.base.REGISTRY.clear()
-    formats.base.REGISTRY.update(registry)
+    formats.registry.REGISTRY.clear()
+    formats.registry.REGISTRY.update(registry)
 
 
 def variant(name, **members):

@@ -14,7 +14,7 @@ import spmvbench.errors
 from spmvbench import formats
 from spmvbench.devices import DeviceFault, open_device
 from spmvbench.devices.cuda import Cuda
-from spmvbench.formats.base import Struct
+from spmvbench.formats import Struct
 from spmvbench.formats.conversion import EMULATED
 from spmvbench.operators import operator
 from spmvbench.operators.binding import GRAPH_AFTER, PAIRS, CudaBinder, GraphBound

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spmvbench.formats import Launch, register
-from spmvbench.formats.base import Parameter, per_thread
+from spmvbench.formats import Launch, Parameter, per_thread, register
 from spmvbench.formats.csr.csr import CsrArrays
 
 KERNELS = str(Path(__file__).with_name("faults.cu"))

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from spmvbench.formats import Csr, Launch, Skip, register
+from spmvbench.formats import Csr, Launch, Skip, ctype, per_thread, register
 from spmvbench.formats.arrays import on_host
-from spmvbench.formats.base import ctype, per_thread
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.measure.verify import integer_matrix, references
 

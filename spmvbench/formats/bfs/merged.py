@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, alike_lists, cdiv, expand, offsets
-from spmvbench.formats.base import Format, Launch, Loop, Parameter, in_part, per_thread, register
 from spmvbench.formats.bfs.quads import BfsDo, BfsPush, QuadSearch, incoming, with_loops, without_loops
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, Loop, in_part, per_thread
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 KERNEL = "bfs/merged.cu"
 SEARCHES: dict[str, type[QuadSearch]] = {"push": BfsPush, "do": BfsDo}

@@ -8,10 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, inverse, offsets, stable_order
-from spmvbench.formats.base import Format, Launch, Loop, Parameter, Skip, cbool, in_part, only_kernels, register
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, Loop, cbool, in_part, only_kernels
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 KERNEL = "bfs/bfs.cu"
 QUAD = 4  # neighbours: an int4

@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, offsets, run_starts
-from spmvbench.formats.base import Format, Launch, Loop, Parameter, Skip, Struct, cbool, in_part, register
 from spmvbench.formats.bfs import quads
 from spmvbench.formats.bfs.quads import LARGE_BLOCK, QUAD, SMALL_BLOCK, from_quads, incoming, quads_of
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, Loop, Struct, cbool, in_part
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 KERNEL = "bfs/tile_bfs.cu"
 CHUNK, FRONTIERS, NUMBERS = (constant(KERNEL, name) for name in ("CHUNK", "FRONTIERS", "NUMBERS"))

@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, on_host, stable_order
-from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, device_limits, runner
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 CONVERT = "cache_blocking/sweep_convert.cu"
 CHUNK = 32  # entries that a warp takes in one step

@@ -7,11 +7,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, longest_first, offsets
-from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.cache_blocking.partition import Partition, partition
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 HEIGHT = 32  # rows of a slice
 # Threads of a block. A window may leave room for no second block on a multiprocessor.

@@ -9,9 +9,12 @@ import numpy as np
 
 from spmvbench.errors import UsageError
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, inverse, offsets, on_host
-from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, in_part, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, run
 from spmvbench.formats.csc.csc import by_columns
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, cbool, ctype, in_part, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 LENGTH = 32  # columns of a block: a thread each
 BLOCK = 128  # threads

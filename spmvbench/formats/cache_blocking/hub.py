@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, column_places
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register
 from spmvbench.formats.csr.csr5 import Csr5
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, ctype, per_thread
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 
 def hub_order(a: Csr, above: float) -> Array:

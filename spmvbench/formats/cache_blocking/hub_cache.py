@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv
-from spmvbench.formats.base import Launch, Parameter, ctype, register
 from spmvbench.formats.cache_blocking.hub import Csr5Hub
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, ctype
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 # Threads of a block. The cache leaves room for no second block on a multiprocessor.
 THREADS = constant("cache_blocking/hub_cache.cu", "THREADS")

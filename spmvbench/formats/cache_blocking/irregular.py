@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import SECTOR_BYTES, Array, Csr, cdiv, distinct_groups, round_up, tabled
-from spmvbench.formats.base import Format, Launch, Step, ctype, per_thread, register
 from spmvbench.formats.cache_blocking.column_sweep import ColumnSweep
 from spmvbench.formats.cache_blocking.hub_cache import SHARE, HubCache
 from spmvbench.formats.conversion import Run, device_limits, runner
 from spmvbench.formats.csr.csr5 import Csr5
 from spmvbench.formats.ellpack.sell_local import SellLocal
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, Step, ctype, per_thread
+from spmvbench.formats.registry import register
 
 SOURCE = "cache_blocking/irregular.cu"
 SAMPLES = 8  # stretches of entries that are looked at, each a multiprocessor's share

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, offsets, on_host
-from spmvbench.formats.base import Skip
 from spmvbench.paths import home, load_arrays, save_arrays
 
 log = logging.getLogger(__name__)

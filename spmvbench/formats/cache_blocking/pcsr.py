@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, round_up, run_ptr, stable_order
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, register
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, ctype
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 ROWS = 256  # of a block, and threads
 LANES = 8  # that share a row's segment

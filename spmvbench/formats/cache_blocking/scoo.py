@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, on_host, stable_order
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, register, zero_fill
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, ctype, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 SOURCE = "cache_blocking/windows.cu"
 THREADS = constant(SOURCE, "SCOO_THREADS")  # of a block

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import (
     INT32_MAX,
     Array,
@@ -20,13 +21,16 @@ from spmvbench.formats.arrays import (
     on_host,
     round_up,
 )
-from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, in_part, register
 from spmvbench.formats.compressed.bits import WORD, pack, unpack
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.csr.rows import CsrPieces
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.ellpack.sell_local import SellLocal, long_apart, slices_of
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype, in_part
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 SOURCE = "cache_blocking/sell_window.cu"
 GROUP = constant(SOURCE, "GROUP")  # positions whose columns share words

@@ -22,10 +22,13 @@ from spmvbench.formats.arrays import (
     run_ptr,
     stable_order,
 )
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import search_once
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.precision import stored_in
+from spmvbench.formats.registry import register
 from spmvbench.formats.tuning import seconds
 
 WARP = constant("include/spmv.cuh", "WARP")

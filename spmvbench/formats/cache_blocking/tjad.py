@@ -7,8 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, inverse, offsets, round_up, run_ptr, stable_order
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 BLOCK = 256  # threads
 

@@ -8,9 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import Array, ArrayModule, Csr, cdiv, expand, index_dtype, inverse, offsets, round_up
-from spmvbench.formats.base import Adding, Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.compressed.bits import WORD, bit_lengths, pack, unpack
 from spmvbench.formats.ellpack.sell_convert import sorted_rows
+from spmvbench.formats.format import Adding, Format
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 LANES = 32
 

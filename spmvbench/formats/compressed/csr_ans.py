@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import (
     Array,
     ArrayModule,
@@ -21,9 +22,12 @@ from spmvbench.formats.arrays import (
     on_host,
     round_up,
 )
-from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, register, zero_fill
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 SOURCE = "compressed/csr_ans.cu"
 SLOTS = constant(SOURCE, "SLOTS")  # of a table

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Format, register
 from spmvbench.formats.compressed.bro import BroCoo, BroCsrRows, BroEll, BroEllByLength
 from spmvbench.formats.conversion import runner
+from spmvbench.formats.format import Format
 from spmvbench.formats.hybrid.hyb import head_width
 from spmvbench.formats.hybrid.split import Piece, Split
+from spmvbench.formats.registry import register
 
 
 class BroHybrid(Split):

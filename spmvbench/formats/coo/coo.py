@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, index_dtype, round_up
-from spmvbench.formats.base import Format, Launch, Parameter, Step, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, Step, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 
 class Coo(Format):

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, inverse, offsets
-from spmvbench.formats.base import Format, Launch, Step, cbool, ctype, in_part, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, Step, cbool, ctype, in_part, per_thread, zero_fill
+from spmvbench.formats.registry import register
 from spmvbench.formats.transposed import lanes_by_mean
 
 BLOCK = 256

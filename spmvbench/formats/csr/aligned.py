@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, expand, index_dtype, offsets, round_up
-from spmvbench.formats.base import register
 from spmvbench.formats.csr.csr import CsrByLanes
+from spmvbench.formats.registry import register
 
 
 class CsrAligned(CsrByLanes):

@@ -7,8 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, chain, expand, offsets, stable_order
-from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register
 from spmvbench.formats.csr.cmrs import BLOCK, COLUMN_BITS, HEIGHTS, KERNEL, marked, unmarked
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 LONG = 8  # times the entries of a folded row, from which on a row is cut
 

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv, on_host, stable_order
-from spmvbench.formats.base import Launch, Parameter, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import device_limits, runner, search_once
 from spmvbench.formats.csr.csr import LANES, LANES_BY_MEAN, CsrArrays, threads_by_lanes
 from spmvbench.formats.csr.rows import ALL, LISTED, Pieces, rows_by_length, rows_launch
+from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 from spmvbench.formats.tuning import seconds
 
 

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand
-from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 KERNEL = "csr/cmrs.cu"
 BLOCK = constant(KERNEL, "BLOCK")  # threads

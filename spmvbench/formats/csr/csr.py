@@ -8,7 +8,10 @@ import numpy as np
 
 from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, register
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, ctype
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 LANES = (1, 2, 4, 8, 16, 32)
 

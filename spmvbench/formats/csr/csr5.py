@@ -7,10 +7,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from spmvbench.errors import UsageError
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets
-from spmvbench.formats.base import Format, Launch, Parameter, Skip, after_zeros, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, after_zeros, ctype, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 OMEGA = 32  # threads of a tile
 SEG_BITS = 5  # of seg_offset

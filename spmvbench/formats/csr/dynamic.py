@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv
-from spmvbench.formats.base import Launch, Parameter, cbool, ctype, register
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.csr.csr import CsrArrays
+from spmvbench.formats.launches import Launch, cbool, ctype
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 BLOCK = 1024  # threads
 

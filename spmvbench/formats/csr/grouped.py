@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv
-from spmvbench.formats.base import Launch, Parameter, cbool, ctype, register, zero_fill
 from spmvbench.formats.csr.rules import lanes_that_fill
 from spmvbench.formats.ellpack.sell import Layout, SlicedEll
 from spmvbench.formats.hybrid.split import Piece, Split
+from spmvbench.formats.launches import Launch, cbool, ctype, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 HEIGHTS = (2, 4, 8, 16, 32)
 THREADS = ((32, 256), (128, 4096))  # of a group with up to so many slots; 256 beyond

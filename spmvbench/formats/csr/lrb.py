@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, on_host
-from spmvbench.formats.base import Launch, Parameter, ctype, per_thread, register
 from spmvbench.formats.csr.bins import CsrVisited, ordered
 from spmvbench.formats.csr.rows import LISTED, rows_launch
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, ctype, per_thread
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 KERNEL = "csr/lrb.cu"
 BLOCK, PLACES, ROUNDS = (constant(KERNEL, name) for name in ("LRB_BLOCK", "PLACES", "ROUNDS"))

@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv
-from spmvbench.formats.base import Launch, Parameter, after_zeros, cbool, ctype, per_thread, register
 from spmvbench.formats.csr.csr import CsrArrays
+from spmvbench.formats.launches import Launch, after_zeros, cbool, ctype, per_thread
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 BLOCKS = (64, 128, 256, 512)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from spmvbench.formats.arrays import Array, cdiv
-from spmvbench.formats.base import Launch, ctype, in_part, per_thread, register
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, ctype, in_part, per_thread
+from spmvbench.formats.registry import register
 
 KERNEL = "csr/perfect.cu"
 BLOCK = constant(KERNEL, "BLOCK")

@@ -9,10 +9,12 @@ import numpy as np
 
 from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, offsets, on_host, stable_order
-from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.conversion import Run
 from spmvbench.formats.csr.csr import LANES, CsrArrays, lanes_by_mean
+from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
 
 BINS = 4096  # row lengths that the kernel distinguishes
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Parameter, register
 from spmvbench.formats.csr.csr import LANES, CsrByLanes
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 
 def lanes_that_fill(length: float) -> int:

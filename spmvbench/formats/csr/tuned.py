@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Parameter, register
 from spmvbench.formats.csr.csr import LANES, CsrByLanes
 from spmvbench.formats.csr.rules import lanes_that_hold
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 from spmvbench.formats.tuning import tuned
 
 BLOCKS = (64, 128, 256, 512)

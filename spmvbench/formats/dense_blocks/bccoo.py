@@ -6,12 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, nonzero_mask, offsets, round_up
-from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, in_part, per_thread, register
 from spmvbench.formats.conversion import Run, runner, search_once
 from spmvbench.formats.dense_blocks.blocks import MarkedTiles, Shape, SortedTiles, best_shape, shapes, tiles_of
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype, in_part, per_thread
+from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.precision import stored_in
+from spmvbench.formats.registry import register
 from spmvbench.formats.tuning import seconds
 
 NO_SHORT_COLUMN = constant("dense_blocks/bccoo.cu", "NO_SHORT_COLUMN")

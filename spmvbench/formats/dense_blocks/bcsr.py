@@ -10,10 +10,12 @@ import numpy as np
 
 from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype
-from spmvbench.formats.base import Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.dense_blocks.block_sell import block_sell_launch
 from spmvbench.formats.dense_blocks.blocks import Shape, shapes
 from spmvbench.formats.dense_blocks.tiled import Cut, Sliced, Tiled
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 from spmvbench.formats.tuning import FASTEST, tuned
 
 SMALL = (2, 3, 4)  # sides of the squares that are chosen from by their bytes

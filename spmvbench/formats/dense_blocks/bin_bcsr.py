@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets
-from spmvbench.formats.base import Adding, Launch, Parameter, register
 from spmvbench.formats.dense_blocks.bcsr import SMALL, squares
 from spmvbench.formats.dense_blocks.block_sell import block_sell_launch
 from spmvbench.formats.dense_blocks.blocks import MarkedTiles, SortedTiles, best_shape, tiles_of
 from spmvbench.formats.dense_blocks.tiled import Cut, Sliced, steps_of_slices
+from spmvbench.formats.format import Adding
+from spmvbench.formats.launches import Launch
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 BIN = 32  # rows
 

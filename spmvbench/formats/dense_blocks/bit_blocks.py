@@ -6,10 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, cdiv, expand, offsets
-from spmvbench.formats.base import Format, Launch, Parameter, Skip, ctype, register, zero_fill
 from spmvbench.formats.dense_blocks.cells import Cells, Shares
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, ctype, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 SOURCE = "dense_blocks/bit_blocks.cu"
 HEIGHT, WIDTH = constant(SOURCE, "HEIGHT"), constant(SOURCE, "WIDTH")

@@ -8,9 +8,12 @@ import numpy as np
 
 from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, cdiv
-from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, register
 from spmvbench.formats.dense_blocks.blocks import shapes
 from spmvbench.formats.dense_blocks.tiled import Cut, Sliced
+from spmvbench.formats.format import Adding
+from spmvbench.formats.launches import Launch, cbool, ctype
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 
 def threads_by_slices(slices: int) -> int:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, round_up
-from spmvbench.formats.base import Launch, ctype
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, ctype
 
 SIDES = (1, 2, 3, 4, 6, 8)  # of a tile, where a format takes any
 PIECE = 1 << 19  # entries that the host works on at a time: its work arrays stay in cache

@@ -18,9 +18,12 @@ from spmvbench.formats.arrays import (
     run_starts,
     stable_order,
 )
-from spmvbench.formats.base import Format, Launch, Parameter, Struct, cbool, ctype, register, zero_fill
 from spmvbench.formats.dense_blocks.cells import Cells, Shares
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, Struct, cbool, ctype, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 SOURCE = "dense_blocks/cb.cu"
 SIDE = constant(SOURCE, "SIDE")

@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import SECTOR_BYTES, Array, Csr, cdiv, expand
-from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, register, zero_fill
 from spmvbench.formats.dense_blocks.cells import Cells, Shares
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 SOURCE = "dense_blocks/mbsr.cu"
 SIDE = constant(SOURCE, "SIDE")

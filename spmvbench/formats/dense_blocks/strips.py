@@ -8,12 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, nonzero_mask, offsets, round_up, run_ptr
-from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.dense_blocks.blocks import Shape
 from spmvbench.formats.ellpack.ellpack import Ell
+from spmvbench.formats.format import Format
 from spmvbench.formats.hybrid.split import Piece, Split
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 STRIP = constant("include/strips.cuh", "STRIP")  # rows
 CONVERT = "dense_blocks/strips_convert.cu"

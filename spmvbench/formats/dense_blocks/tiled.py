@@ -8,8 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, ArrayModule, Csr, cdiv, expand, index_dtype, inverse, nonzero_mask, offsets
-from spmvbench.formats.base import Format
 from spmvbench.formats.dense_blocks.blocks import MarkedTiles, Shape, SortedTiles, best_shape, tiles_of, value_places
+from spmvbench.formats.format import Format
 
 
 def values_together(load: int, dtype: np.dtype, r: int, c: int) -> int:

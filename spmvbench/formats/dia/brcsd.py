@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, on_host
-from spmvbench.formats.base import Launch, Parameter, cbool, ctype, register
 from spmvbench.formats.dia.crsd import SEGMENT, PatternDiagonals
 from spmvbench.formats.dia.dia import Dia
 from spmvbench.formats.hybrid.split import Piece, Split
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 SOURCE = "dia/brcsd.cu"
 THREADS = constant(SOURCE, "THREADS")

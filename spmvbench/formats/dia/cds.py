@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats import transposed
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, diagonal_places, distinct_diagonals, nonzero_mask, round_up
-from spmvbench.formats.base import Adding, Launch, Parameter, Skip, cbool, ctype, per_thread, register
 from spmvbench.formats.dia.dia import HACK, Dia
+from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 BLOCK = constant("dia/pieces.cu", "BLOCK")  # threads
 MOST = 16  # unknowns per node

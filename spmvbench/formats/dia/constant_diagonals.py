@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, cdiv, diagonal_places, expand, offsets, round_up
-from spmvbench.formats.base import Adding, Launch, Parameter, Skip, cbool, ctype, register, zero_fill
 from spmvbench.formats.dia.row_patterns import distinct_rows
+from spmvbench.formats.format import Adding
+from spmvbench.formats.launches import Launch, cbool, ctype, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 SOURCE = "dia/constant_diagonals.cu"
 MOST = 32  # diagonals, the bits of the widest mask

@@ -21,12 +21,15 @@ from spmvbench.formats.arrays import (
     run_ptr,
     run_starts,
 )
-from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, register
 from spmvbench.formats.csr.rows import CsrRows
 from spmvbench.formats.dia.dia import diagonal_keys, filled
 from spmvbench.formats.ellpack.ellpack import EllRows
+from spmvbench.formats.format import Adding
 from spmvbench.formats.hybrid.split import Piece, Split
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 SEGMENT = constant("dia/crsd.cu", "SEGMENT")  # rows, and threads of a block
 LONGEST = 64  # diagonals of a pattern that has code of its own

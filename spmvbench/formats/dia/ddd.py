@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import (
     Array,
     Csr,
@@ -18,14 +19,17 @@ from spmvbench.formats.arrays import (
     on_host,
     round_up,
 )
-from spmvbench.formats.base import Adding, Format, Launch, Parameter, Skip, cbool, ctype, per_thread, register
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.csr.csr import lanes_by_mean
 from spmvbench.formats.csr.rows import CsrRows
 from spmvbench.formats.dia.dia import diagonal_sizes
+from spmvbench.formats.format import Adding, Format
 from spmvbench.formats.hybrid.diagonals import saves_bytes
 from spmvbench.formats.hybrid.split import Piece, Split
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 BLOCK = constant("dia/pieces.cu", "BLOCK")  # threads
 ROWS = constant("dia/pieces.cu", "ROWS")  # neighbouring rows of a thread between two cuts

@@ -19,9 +19,12 @@ from spmvbench.formats.arrays import (
     run_starts,
     tabled,
 )
-from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, register
 from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 HACK = 32  # rows of a hack: a warp
 BLOCK = constant("dia/dia.cu", "BLOCK")  # threads

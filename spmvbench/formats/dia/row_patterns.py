@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, alike_lists, expand, offsets
-from spmvbench.formats.base import Adding, Launch, Skip, cbool, ctype, per_thread, register
+from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
+from spmvbench.formats.registry import register
 
 BLOCK = constant("dia/row_patterns.cu", "BLOCK")  # threads
 MOST = 2**16  # distinct rows that two bytes tell apart

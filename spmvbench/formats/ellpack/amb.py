@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import (
     INT32_MAX,
     Array,
@@ -18,10 +19,13 @@ from spmvbench.formats.arrays import (
     run_ptr,
     run_starts,
 )
-from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, register, zero_fill
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.ellpack.sell_local import BY_PADDING, slices_of
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 SOURCE = "ellpack/amb.cu"
 SEGMENT = 1 << 16  # columns

@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, offsets
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 from spmvbench.formats.tuning import tuned
 
 LANES = (1, 2, 4, 8, 16, 32)

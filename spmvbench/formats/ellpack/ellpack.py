@@ -8,10 +8,13 @@ from typing import Any, Self
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, offsets
-from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, register
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.ellpack.sell import Layout, SlicedEll
 from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, cbool, ctype
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 from spmvbench.formats.tuning import tuned
 
 POWERS = (1, 2, 4, 8, 16, 32)

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, expand, index_dtype, inverse, longest_first, offsets, round_up
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register
 from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, ctype, per_thread
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 
 def slot_dtype(nnz: int, diagonals: int, br: int) -> np.dtype:

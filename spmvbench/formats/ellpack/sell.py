@@ -12,9 +12,11 @@ import numpy as np
 
 from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, cdiv
-from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, zero_fill
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.ellpack.sell_convert import WARP, Slices, fill, sorted_rows
+from spmvbench.formats.format import Adding
+from spmvbench.formats.launches import Launch, cbool, ctype, zero_fill
+from spmvbench.formats.parameters import Parameter
 
 
 class Layout(NamedTuple):

@@ -6,12 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, cdiv, diagonal_places, expand, inverse, offsets
-from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, register
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
 from spmvbench.formats.ellpack.sell_convert import WARP, Slices
 from spmvbench.formats.ellpack.sell_local import BY_PADDING, SellLocal, slices_of
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 KERNEL = "ellpack/sell_coded.cu"
 BYTES = constant(KERNEL, "WORD_BYTES")

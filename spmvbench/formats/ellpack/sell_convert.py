@@ -16,9 +16,9 @@ from spmvbench.formats.arrays import (
     offsets,
     round_up,
 )
-from spmvbench.formats.base import Launch, cbool, ctype
 from spmvbench.formats.conversion import Run
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, cbool, ctype
 
 # Threads of a conversion kernel's block. No slice of several has more rows.
 BLOCK = constant("ellpack/sell_convert.cu", "CONVERT_BLOCK")

@@ -7,12 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, aligned, array_module, cdiv, expand, inverse, offsets
-from spmvbench.formats.base import Format, Launch, Parameter, Struct, cbool, ctype, register
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.csr.rows import Pieces
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
 from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices, slots_of, sorted_rows
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, Struct, cbool, ctype
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 SOURCE = "ellpack/sell_local.cu"
 PIECE = constant(SOURCE, "PIECE")  # entries of a long row that a block takes

@@ -15,7 +15,6 @@ import numpy as np
 from spmvbench import paths
 from spmvbench.errors import UsageError
 from spmvbench.formats.arrays import Array, Csr, cdiv, on_host, round_up, run_ptr
-from spmvbench.formats.base import Format, Parameter, register
 from spmvbench.formats.conversion import device_limits, runner
 from spmvbench.formats.coo.coo import CooFlat
 from spmvbench.formats.csr.rows import CsrRows
@@ -23,9 +22,12 @@ from spmvbench.formats.dense_blocks.block_sell import Bsellpack
 from spmvbench.formats.dense_blocks.blocks import Shape
 from spmvbench.formats.dia.dia import Dia, diagonal_sizes
 from spmvbench.formats.ellpack.ellpack import Ell, SellCusparse
+from spmvbench.formats.format import Format
 from spmvbench.formats.hybrid.diagonals import beside
 from spmvbench.formats.hybrid.hyb import head_width
 from spmvbench.formats.hybrid.split import Piece, Split
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 FORMATS: dict[str, type[Format]] = {
     "dia": Dia,

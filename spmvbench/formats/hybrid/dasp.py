@@ -7,8 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, offsets, round_up, stable_order
-from spmvbench.formats.base import Format, Launch, Parameter, Struct, cbool, ctype, in_part, register
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, Struct, cbool, ctype, in_part
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 SOURCE = "hybrid/dasp.cu"
 FRAGMENT = constant(SOURCE, "FRAGMENT")  # slots of a fragment

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, on_diagonals
-from spmvbench.formats.base import Format, Launch, Parameter, Step, ctype, register
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.csr.csr import CsrVector
 from spmvbench.formats.csr.rows import CsrPieces, CsrRows
@@ -16,8 +15,12 @@ from spmvbench.formats.csr.rules import lanes_that_fill
 from spmvbench.formats.dia.dia import Dia, diagonal_sizes, taken
 from spmvbench.formats.ellpack.ellpack import Ell, SellCSigma, WarpedEll
 from spmvbench.formats.ellpack.sell_local import long_apart
+from spmvbench.formats.format import Format
 from spmvbench.formats.hybrid.split import Made, Piece, Split
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, Step, ctype
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 FUSED = "hybrid/hdc.cu"
 BLOCK = constant(FUSED, "BLOCK")  # rows of a block, and threads

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Parameter, register
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.coo.coo import CooFlat
 from spmvbench.formats.csr.rows import BINS, CsrRows, rows_by_length
 from spmvbench.formats.ellpack.ellpack import Ell
 from spmvbench.formats.hybrid.split import Made, Piece, Split
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 from spmvbench.formats.tuning import tuned
 
 RATIOS = (1.0, 3.0, 5.0, 10.0, 20.0, 50.0)  # that HEC times

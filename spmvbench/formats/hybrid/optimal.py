@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Csr, on_host
-from spmvbench.formats.base import Parameter, register
 from spmvbench.formats.csr.rows import CsrRows
 from spmvbench.formats.ellpack.ellpack import EllRows
 from spmvbench.formats.hybrid.split import Piece, Split
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 
 class Block(NamedTuple):

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from spmvbench.formats.arrays import Csr, cdiv
-from spmvbench.formats.base import Parameter, register
 from spmvbench.formats.coo.coo import CooFlat
 from spmvbench.formats.ellpack.ellpack import Ell, EllRows
 from spmvbench.formats.hybrid.hyb import head_and_rest
 from spmvbench.formats.hybrid.split import Piece, Split
 from spmvbench.formats.load_balanced.load_balance import CooLoadBalance
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 
 def length_at(a: Csr, share: float) -> int:

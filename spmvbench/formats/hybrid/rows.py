@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Parameter, register
 from spmvbench.formats.conversion import device_limits, runner
 from spmvbench.formats.csr.rows import CsrPieces, CsrRows, rows_by_length
 from spmvbench.formats.ellpack.ellpack import EllRows
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.hybrid.split import Piece, Split
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 
 @register

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from spmvbench.formats.arrays import Array, Csr, nonzero_mask
-from spmvbench.formats.base import Format, Launch, Step, in_part
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, Step, in_part
 
 
 class Made(NamedTuple):

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype, nonzero_mask
-from spmvbench.formats.base import Launch, Parameter, Skip, ctype, per_thread, register
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.lane_packing.packed import Packed, unpacked
 from spmvbench.formats.lane_packing.tiles import Lanes, LaneTiles, longest_of, target
+from spmvbench.formats.launches import Launch, ctype, per_thread
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 from spmvbench.formats.tuning import FASTEST, tuned
 
 BLOCKS = "lane_packing/block_tiles.cu"

@@ -19,9 +19,12 @@ from spmvbench.formats.arrays import (
     longest_first,
     offsets,
 )
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
 from spmvbench.formats.ellpack.sell_convert import WARP
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 from spmvbench.formats.tuning import tuned
 
 # Row of a thread without entries. A row with the sign bit set is shared by several threads.

@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, chain, expand, longest_first, offsets
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, register
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, ctype
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 STEP = 16  # rows that a group grows by
 

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, expand
-from spmvbench.formats.base import ctype, register
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.lane_packing.tiles import AdEll
+from spmvbench.formats.launches import ctype
+from spmvbench.formats.registry import register
 
 
 class Packed(NamedTuple):

@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, chain, expand, offsets
-from spmvbench.formats.base import Launch, Parameter, after_zeros, cbool, register
+from spmvbench.formats.launches import Launch, after_zeros, cbool
 from spmvbench.formats.load_balanced.tiles import BLOCKS, Tiled
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 ITEMS = 4  # entries per thread, as the published programs have it: 1024 a block of 256
 LONG_PARTS = 3  # blocks' worth of entries that a part of a long row has

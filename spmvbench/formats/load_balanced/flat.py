@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv
-from spmvbench.formats.base import Launch, Parameter, register, zero_fill
+from spmvbench.formats.launches import Launch, zero_fill
 from spmvbench.formats.load_balanced.starts import SearchedTiles
 from spmvbench.formats.load_balanced.tiles import BLOCKS, Tiled
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 PAPER = "Chu et al., Efficient algorithm design of optimizing SpMV on GPU, HPDC 2023"
 

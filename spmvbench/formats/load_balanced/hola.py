@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from spmvbench.formats.arrays import Array
-from spmvbench.formats.base import Launch, Parameter, cbool, register, zero_fill
+from spmvbench.formats.launches import Launch, cbool, zero_fill
 from spmvbench.formats.load_balanced.starts import SearchedTiles
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 SOURCE = "load_balanced/hola.cu"
 COMBINE = ("choose", "scan")

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv
-from spmvbench.formats.base import Launch, Parameter, after_zeros, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.coo.coo import Coo
 from spmvbench.formats.csr.csr import CsrArrays
+from spmvbench.formats.launches import Launch, after_zeros, ctype, per_thread, zero_fill
 from spmvbench.formats.load_balanced.tiles import owners
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 PAPER = "Anzt, Cojean, Chen, Dongarra, Flegar, Nayak, Tomov, Tsai & Wang, TOPC 7(1) 2020; Ginkgo"
 SOURCE = "load_balanced/load_balance.cu"

@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, cdiv
-from spmvbench.formats.base import Launch, Parameter, Skip, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.csr.merge import tile_rows
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 LANES = 32
 NO_END = constant("include/merbit.cuh", "NO_END")  # in tile_row: no row ends in the tile

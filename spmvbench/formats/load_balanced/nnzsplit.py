@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv
-from spmvbench.formats.base import Launch, Parameter, ctype, register, zero_fill
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, ctype, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 KERNEL = "load_balanced/nnzsplit.cu"
 BLOCK = constant(KERNEL, "SPLIT_BLOCK")

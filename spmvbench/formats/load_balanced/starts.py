@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spmvbench.formats.arrays import Array, cdiv
-from spmvbench.formats.base import Launch, per_thread
+from spmvbench.formats.launches import Launch, per_thread
 from spmvbench.formats.load_balanced.tiles import SOURCE, Tiled
 
 

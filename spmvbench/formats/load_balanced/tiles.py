@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, ArrayModule, Csr, aligned, array_module, cdiv
-from spmvbench.formats.base import Launch, Parameter, after_zeros, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.csr.csr import CsrArrays
+from spmvbench.formats.launches import Launch, after_zeros, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 SOURCE = "load_balanced/tiles.cu"
 BLOCKS = (64, 128, 256, 512)

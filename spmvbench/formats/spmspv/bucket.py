@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets
-from spmvbench.formats.base import Launch, ctype, in_part, register
+from spmvbench.formats.launches import Launch, ctype, in_part
+from spmvbench.formats.registry import register
 from spmvbench.formats.spmspv.columns import BLOCK, SparseColumns
 from spmvbench.formats.vectors import SparseVector
 

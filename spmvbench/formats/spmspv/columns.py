@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv
-from spmvbench.formats.base import ZEROS_EACH, Launch, ctype, in_part, per_thread, register, zero_fill
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.csc.csc import CscArrays
+from spmvbench.formats.launches import ZEROS_EACH, Launch, ctype, in_part, per_thread, zero_fill
+from spmvbench.formats.registry import register
 from spmvbench.formats.transposed import lanes_by_mean
 from spmvbench.formats.vectors import SparseVector
 

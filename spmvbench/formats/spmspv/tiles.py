@@ -7,20 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, run_starts, stable_order
-from spmvbench.formats.base import (
-    ZEROS_EACH,
-    Format,
-    Launch,
-    Parameter,
-    Struct,
-    cbool,
-    ctype,
-    in_part,
-    per_thread,
-    register,
-    zero_fill,
-)
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import ZEROS_EACH, Launch, Struct, cbool, ctype, in_part, per_thread, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 from spmvbench.formats.spmspv.columns import FEW, push_lanes
 from spmvbench.formats.vectors import SparseVector
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, index_dtype, round_up
-from spmvbench.formats.base import Launch, Struct, ctype, per_thread
 from spmvbench.formats.conversion import Run
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, Struct, ctype, per_thread
 from spmvbench.formats.tile.convert import COO, CSR, DNS_COL, DNS_ROW, ELL, HYB, NAMES, TILE, Rules, hyb_rows
 from spmvbench.formats.tile.layout import ALIGNED
 

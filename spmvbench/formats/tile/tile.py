@@ -21,11 +21,14 @@ from spmvbench.formats.arrays import (
     offsets,
     round_up,
 )
-from spmvbench.formats.base import Format, Launch, Parameter, Step, Struct, cbool, ctype, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.coo.coo import CooFlat
 from spmvbench.formats.csr.csr5 import Csr5
+from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, Step, Struct, cbool, ctype, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 from spmvbench.formats.tile.convert import COO, HYB, NAMES, TILE, Rules, Tiles, choose
 from spmvbench.formats.tile.kernels import by_kernels
 from spmvbench.formats.tile.layout import ALIGNED, Layout, pack_csr, unpack, unpack_csr

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array
-from spmvbench.formats.base import Call, Skip, Step, register, zero_fill
 from spmvbench.formats.csr.csr import CsrArrays
+from spmvbench.formats.launches import Call, Step, zero_fill
+from spmvbench.formats.registry import register
 from spmvbench.formats.streams import Stream
 
 

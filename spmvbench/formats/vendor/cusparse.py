@@ -15,14 +15,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, address, cdiv, expand, nonzero_mask, offsets, round_up
-from spmvbench.formats.base import Call, Format, Parameter, Skip, Step, register, zero_fill
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.coo.coo import Coo
 from spmvbench.formats.csc.csc import CscArrays
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.dense_blocks.blocks import tiles_of
 from spmvbench.formats.ellpack.sell_convert import Slices, fill
+from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Call, Step, zero_fill
+from spmvbench.formats.parameters import Parameter
+from spmvbench.formats.registry import register
 
 INDEX_32, INDEX_64, BASE_0, NON_TRANSPOSE, TRANSPOSE = 2, 3, 0, 0, 1  # their types and operations
 DATA_TYPES = {np.dtype(np.float32): 0, np.dtype(np.float64): 1}  # cudaDataType

@@ -10,8 +10,7 @@ from scipy import sparse
 
 from spmvbench import testing
 from spmvbench.errors import UsageError
-from spmvbench.formats import Csr, Skip
-from spmvbench.formats.base import byte_text
+from spmvbench.formats import Csr, Skip, byte_text
 from spmvbench.formats.bfs import quads, tiles
 from spmvbench.formats.vectors import restored
 from spmvbench.matrices import synthetic

@@ -6,8 +6,8 @@ from scipy import sparse
 
 from spmvbench import testing
 from spmvbench.devices import open_device
+from spmvbench.formats import Skip
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Skip
 from spmvbench.formats.dia.constant_diagonals import MOST, ConstantDiagonals, DiagonalPatterns
 from spmvbench.formats.footprint import compresses_values
 

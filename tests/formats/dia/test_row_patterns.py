@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 
 from spmvbench import formats
+from spmvbench.formats import Skip
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Skip
 from spmvbench.formats.dia.row_patterns import MOST, RowPatterns
 from spmvbench.formats.footprint import compresses_values
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spmvbench.formats.base import Launch, Loop, cbool, ctype, in_part, per_thread, register
+from spmvbench.formats import Launch, Loop, cbool, ctype, in_part, per_thread, register
 from spmvbench.formats.csr.csr import CsrArrays
 
 KERNELS = str(Path(__file__).with_name("tiny.cu"))
