@@ -72,8 +72,8 @@ def relinked(text: str, place: str, page: str) -> str:
 def sections(page: str) -> str:
     """A section for each format of a family's page: description, facts, parameters, arrays."""
     from spmvbench import formats
-    from spmvbench.cli.format_pages import page_of
     from spmvbench.formats.descriptions import describe
+    from spmvbench.publishing.format_pages import page_of
 
     lines: list[str] = []
     for key in formats.shipped():

@@ -14,7 +14,7 @@ import pytest
 
 import spmvbench
 from spmvbench import formats
-from spmvbench.cli.format_pages import page_of
+from spmvbench.publishing.format_pages import page_of
 from spmvbench.rows.schema import COLUMNS
 from tests.reports.conftest import served
 

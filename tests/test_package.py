@@ -104,7 +104,7 @@ def bare_python(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("module", "scheduler"), [("spmvbench", []), ("spmvbench.runner.published", ["--scheduler", "local"])]
+    ("module", "scheduler"), [("spmvbench", []), ("spmvbench.publishing.measure", ["--scheduler", "local"])]
 )
 def test_a_checkout_that_is_not_installed_runs(bare_python, tmp_path, module, scheduler):
     """The processes that measure are started with -P: they would not find the package in the current folder."""

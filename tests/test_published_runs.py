@@ -13,8 +13,8 @@ from spmvbench.analysis.cases import latest_cases
 from spmvbench.bundles import sources
 from spmvbench.cli import cli
 from spmvbench.cli.report import command as report
+from spmvbench.reports.site import runs
 from spmvbench.rows import store
-from spmvbench.site import runs
 
 ROOT = Path(spmvbench.__file__).parents[1]
 RUNS = sorted(path.parent for path in (ROOT / "results" / "published").glob("*/README.md"))

@@ -9,10 +9,10 @@ import pytest
 import spmvbench
 from spmvbench import formats
 from spmvbench.cli import COMMANDS, cli
-from spmvbench.cli.format_pages import pages
 from spmvbench.formats import recent, survey
 from spmvbench.matrices import synthetic
 from spmvbench.measure.operations import OPERATIONS
+from spmvbench.publishing.format_pages import pages
 from spmvbench.rows.schema import STATUSES
 
 ROOT = Path(spmvbench.__file__).parents[1]

@@ -29,18 +29,19 @@ from spmvbench.analysis.ranking import mean_slowdowns
 from spmvbench.cli import report
 from spmvbench.devices.base import CODE_HASH
 from spmvbench.matrices.sets import STAND_IN
-from spmvbench.reports import in_page, options, published, time_to_n
-from spmvbench.reports.irregular import VENDOR, gflops, of_every_value, real_matrices, rows_of, timed
+from spmvbench.publishing import claims, in_page, time_to_n
+from spmvbench.publishing import run_options as options
+from spmvbench.publishing.irregular import VENDOR, gflops, of_every_value, real_matrices, rows_of, timed
+from spmvbench.publishing.measure import steps
+from spmvbench.reports import published
 from spmvbench.rows import store
-from spmvbench.runner.published import steps
-from spmvbench.site import claims
 from tests.measure.aa_verdicts import interval
 
 ROOT = Path(spmvbench.__file__).parents[1]
 PUBLISHED = ROOT / "results" / "published"
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")))
 RUNS = sorted(path.parent.name for path in PUBLISHED.glob("*/README.md"))
-COMMAND = re.compile(r"^python -m (spmvbench\.(?:reports|site)\.\w+) (.*) --page (\S+)$", re.MULTILINE)
+COMMAND = re.compile(r"^python -m (spmvbench\.publishing\.\w+) (.*) --page (\S+)$", re.MULTILINE)
 NUMBER = re.compile(
     r"\**[-+]?[\d.,]+(?: ?(?:%|us|s|M|x|W))?\**|[\d.]+(?: / [\d.]+)+.*|[\d.]+ %, [\d.]+|\d[\d.]* (?:-|to) [\d.]+"
     r"|[\d.]+(?:, [\d.]+)+"
@@ -110,8 +111,8 @@ def test_every_place_of_a_table_has_its_command():
 def test_tables_of_the_first_page_are_those_of_their_pages():
     """README.md has no runs of its own: another run in a page's command is another one there."""
     for module, page in (
-        ("spmvbench.reports.speed", "docs/speed.md"),
-        ("spmvbench.reports.time_to_n", "docs/advice.md"),
+        ("spmvbench.publishing.speed", "docs/speed.md"),
+        ("spmvbench.publishing.time_to_n", "docs/advice.md"),
     ):
         table = written("README.md", module)
         assert len(table.splitlines()) > 4 and table in read(page), page

@@ -1,23 +1,17 @@
-"""Source hashes of this project's formats and solvers: those of released revisions are kept in configs/sources.csv.
-
-``python -m spmvbench.bundles.sources`` adds those of the present checkout: before a release, and before a run that will
-be published.
-"""
+"""Source hashes of this project's formats and solvers: those of released revisions are in configs/sources.csv."""
 
 from __future__ import annotations
 
 import csv
-import io
 from functools import cache
 from pathlib import Path
 
 from spmvbench import formats, paths
 from spmvbench.measure import operations
 
-FIELDS = ("format", "source_hash", "revision")
 
-
-def _path() -> Path:
+def table() -> Path:
+    """The table of released sources: columns format, source_hash and revision."""
     return paths.configs() / "sources.csv"
 
 
@@ -25,7 +19,7 @@ def _path() -> Path:
 def released() -> dict[tuple[str, str], str]:
     """The first revision with a source, by the key of a format, or the name of a solver, and source hash."""
     try:
-        with open(_path(), newline="", encoding="ascii") as file:
+        with open(table(), newline="", encoding="ascii") as file:
             return {(row["format"], row["source_hash"]): row["revision"] for row in csv.DictReader(file)}
     except FileNotFoundError:
         return {}
@@ -37,7 +31,7 @@ def installed(name: str) -> str:
 
     Formats of SPMVBENCH_FORMATS are not of this installation.
     """
-    if name in _solvers():
+    if name in solvers():
         return operations.get(operations.instances(name)[0]).source_hash
     return formats.source_hash(formats.get(name)) if name in _shipped() else ""
 
@@ -47,7 +41,8 @@ def _shipped() -> frozenset[str]:
     return frozenset(formats.shipped())
 
 
-def _solvers() -> list[str]:
+def solvers() -> list[str]:
+    """The names of the operations that have kernels of their own."""
     return [name for name, operation in operations.OPERATIONS.items() if operation.kernels]
 
 
@@ -67,37 +62,8 @@ def known(key: str, source_hash: str) -> str:
 def solver_known(source_hash: str) -> bool:
     """Whether the solver's part of a row's source hash is a release's or this installation's; true without one."""
     _, plus, of_solver = source_hash.partition("+")
-    return not plus or any(_origin(name, of_solver) for name in _solvers())
+    return not plus or any(_origin(name, of_solver) for name in solvers())
 
 
 def _origin(key: str, digest: str) -> str:
     return released().get((key, digest)) or ("this installation" if digest and installed(key) == digest else "")
-
-
-def with_installed(revision: str) -> str:
-    """The text of the table with this installation's hashes added, sorted; known ones keep their revision."""
-    here = {(name, installed(name)): revision for name in (*formats.shipped(), *_solvers())}
-    rows = here | released()
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(FIELDS)
-    writer.writerows((key, digest, first) for (key, digest), first in sorted(rows.items()))
-    return text.getvalue()
-
-
-def main() -> None:
-    """Add the hashes of this checkout to the table, under its revision."""
-    from spmvbench.errors import UsageError
-    from spmvbench.runner.session import host
-
-    revision = host()["git"]
-    if not revision or revision.endswith("-dirty"):
-        raise UsageError("released sources need a clean checkout: commit first")
-    text = with_installed(revision[:12])
-    with paths.written_whole(_path()) as file:
-        file.write(text.encode("ascii"))
-    print(f"{_path()}: {len(text.splitlines()) - 1} sources")
-
-
-if __name__ == "__main__":
-    main()

@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 from collections.abc import Container
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -267,12 +266,6 @@ def _complete_family(ctx: click.Context, param: click.Parameter, incomplete: str
     "--same-on", metavar="MATRIX", help="List the formats that are the same program on MATRIX; with NAME those alone."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
-    "--update",
-    type=click.Path(file_okay=False),
-    metavar="DIR",
-    help="Write the pages of docs/formats to DIR: an index and a page for each family, in Markdown.",
-)
 def command(
     name: str | None,
     family: str | None,
@@ -281,7 +274,6 @@ def command(
     recent: bool,
     same_on: str | None,
     as_json: bool,
-    update: str | None,
 ) -> None:
     """List the formats by family, or describe one: storage, arrays, parameters, paper, files.
 
@@ -291,21 +283,14 @@ def command(
     """
     import dataclasses
 
-    from spmvbench import formats, paths
+    from spmvbench import formats
     from spmvbench.formats.descriptions import by_family, describe
 
-    if sum(map(bool, (name or same_on, family, search, survey, recent, update))) > 1:
-        raise UsageError("give a NAME, --family, --search, --survey, --recent, --same-on or --update, not several")
+    if sum(map(bool, (name or same_on, family, search, survey, recent))) > 1:
+        raise UsageError("give a NAME, --family, --search, --survey, --recent or --same-on, not several")
     if same_on:
         echo_meanings(name or "", ["spmv"])
         _show_same(name, same_on, as_json)
-        return
-    if update:
-        from spmvbench.cli.format_pages import pages
-
-        for page, text in pages().items():
-            with paths.written_whole(Path(update) / page) as file:
-                file.write(text.encode())
         return
     if survey:
         if as_json:

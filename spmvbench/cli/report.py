@@ -224,7 +224,7 @@ def command(
             unread[group[0].name] = error
     code = echo_unread(unread)
     if place is not None and index:
-        from spmvbench.site import writing
+        from spmvbench.reports.site import writing
 
         written = writing.write(place, repository)
         click.echo(f"Index: {written}")
@@ -273,9 +273,9 @@ def _write(
     from spmvbench.reports import figures as known
     from spmvbench.reports import page, style
     from spmvbench.reports import published as papers
+    from spmvbench.reports.site import runs as site_runs
+    from spmvbench.reports.site import writing
     from spmvbench.rows import store
-    from spmvbench.site import runs as site_runs
-    from spmvbench.site import writing
 
     images, names = _images(image or ("pdf" if paper else "svg")), _names(figures)
     if paper and "pdf" not in images:

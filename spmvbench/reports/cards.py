@@ -1,8 +1,4 @@
-"""Two cards side by side: the ratio of times by format and matrix, and the ratio of bandwidths as a line.
-
-``python -m spmvbench.reports.cards RUN OTHER --page docs/cards.md`` makes the table of docs/cards.md from a run of each
-card and writes it into the page, between two comments.
-"""
+"""Two cards side by side: the ratio of times by format and matrix, and the ratio of bandwidths as a line."""
 
 from __future__ import annotations
 
@@ -18,11 +14,9 @@ from spmvbench.analysis import cards
 from spmvbench.analysis.cases import emulated, latest_cases
 from spmvbench.errors import UsageError
 from spmvbench.paths import written_whole
-from spmvbench.reports import export, in_page, style, tables
+from spmvbench.reports import export, style, tables
 from spmvbench.reports.tables import Column, Table
-from spmvbench.rows import store
 
-MODULE = "spmvbench.reports.cards"
 NAME = "cards"
 
 
@@ -51,7 +45,7 @@ def write(
     bandwidths: as `bandwidth_ratio`, NaN if unknown. Returns the table of `analysis.cards.carried_over` and the paths.
     Raises UsageError if no case is verified on both cards.
     """
-    table, pair = _compared(rows, others)
+    table, pair = compared(rows, others)
     over = cards.carried_over(table)
     told = table.assign(here=pair[0], there=pair[1], bandwidths=bandwidths)
     contents = {
@@ -67,7 +61,7 @@ def write(
     return over, [out / name for name in contents]
 
 
-def _compared(rows: pd.DataFrame, others: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, str]]:
+def compared(rows: pd.DataFrame, others: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, str]]:
     """`analysis.cards.ratios`, and the names of the cards. Raises UsageError if no case is verified on both."""
     pair = names(rows)[0], names(others)[0]
     table = cards.ratios(latest_cases(rows), latest_cases(others))
@@ -123,24 +117,3 @@ def summary(over: pd.DataFrame, here: str, there: str) -> Table:
         Column("lost", "Its loss", percent, f"its time on {there} over the best time there, minus 1"),
     ]
     return tables.table(f"{here} and {there}", over, columns)
-
-
-def markdown(rows: pd.DataFrame, others: pd.DataFrame) -> str:
-    """`summary` of the rows of two cards. Raises UsageError if they are not of two cards, or have no case in common."""
-    if not differ(rows, others):
-        raise UsageError("the two runs are not of two models of GPU")
-    table, pair = _compared(rows, others)
-    return export.written([summary(cards.carried_over(table), *pair)], "markdown").rstrip("\n")
-
-
-def main(given: Sequence[str] | None = None) -> None:
-    """Print the table, or write it into a page."""
-    parser = in_page.parser(MODULE, __doc__)
-    in_page.add_run(parser)
-    parser.add_argument("other", metavar="OTHER", help="a run of another card")
-    options = parser.parse_args(given)
-    in_page.put(options.page, markdown(store.load(options.run), store.load(options.other)), MODULE)
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from spmvbench import formats
-from spmvbench.advice import __main__ as pages
 from spmvbench.advice import choosing, features, model, training
 from spmvbench.cli.report import rows_of as rows_of_run
 from spmvbench.errors import SpmvbenchError, UsageError
@@ -19,6 +18,7 @@ from spmvbench.matrices.features import features as features_of
 from spmvbench.matrices.synthetic import generate
 from spmvbench.measure.bounds import Fetched, columns
 from spmvbench.operators import choosing as using
+from spmvbench.publishing import advice as publishing
 from spmvbench.rows.schema import blank_row
 from spmvbench.runner import api
 
@@ -555,4 +555,4 @@ def test_the_page_is_of_the_model_that_ships(name):
     page = model.folder().parents[1] / "docs" / "advice.md"
     if not page.is_file():
         pytest.skip("needs a checkout (git clone)")
-    assert page.read_text(encoding="utf-8") == pages.page(name)
+    assert page.read_text(encoding="utf-8") == publishing.page(name)

@@ -13,6 +13,7 @@ from spmvbench import formats
 from spmvbench.bundles import check, pack, sources
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.matrices import suitesparse
+from spmvbench.publishing import sources as publishing
 from spmvbench.rows import store
 
 ROOT = Path(__file__).parents[2]
@@ -225,7 +226,7 @@ def test_released_sources_have_every_published_format():
 
 @pytest.mark.slow
 def test_the_table_of_sources_keeps_its_rows():
-    text = sources.with_installed("abc")
+    text = publishing.with_installed("abc")
     lines = text.splitlines()
     assert lines[1:] == sorted(lines[1:])
     assert len(lines) > len(sources.released())

@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 
 from spmvbench import formats
-from spmvbench.cli.format_pages import ABOUT, page_of, pages
 from spmvbench.formats import recent
 from spmvbench.formats.descriptions import describe
 from spmvbench.formats.search import search
+from spmvbench.publishing import format_pages
+from spmvbench.publishing.format_pages import ABOUT, page_of, pages
 
 
 def test_list_names_every_format_once_under_its_family(command):
@@ -216,18 +217,11 @@ def test_every_family_is_described_in_less_than_a_screen(written):
         assert len(text.splitlines()) < 20
 
 
-def test_update_writes_the_pages_and_leaves_other_files_alone(command, tmp_path, written):
+def test_pages_are_written_and_other_files_left_alone(tmp_path, written):
     (tmp_path / "csr.md").write_text("yesterday")
     (tmp_path / "mine.md").write_text("mine")
-    assert command("formats", "--update", tmp_path).code == 0
+    format_pages.main([str(tmp_path)])
     assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == written | {"mine.md": "mine"}
-
-
-def test_update_needs_a_folder(command, tmp_path):
-    (tmp_path / "page.md").write_text("text")
-    result = command("formats", "--update", tmp_path / "page.md")
-    assert result.code == 2 and "is a file" in result.err
-    assert (tmp_path / "page.md").read_text() == "text"
 
 
 def test_formats_that_are_one_program_on_a_matrix(command):

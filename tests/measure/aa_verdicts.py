@@ -31,10 +31,10 @@ from spmvbench.cli.report import rows_of
 from spmvbench.matrices import resolve
 from spmvbench.measure.cases import Case
 from spmvbench.measure.timing import median_interval
+from spmvbench.publishing.measure import run_until
 from spmvbench.rows import store
 from spmvbench.runner import plan
 from spmvbench.runner.ab import HERE
-from spmvbench.runner.published import run_until
 from tests.runner.ab_verdicts import measured, verdicts
 
 ALARMS = ("slower", "faster")

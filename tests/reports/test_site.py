@@ -18,9 +18,9 @@ from spmvbench.analysis.older import older_programs
 from spmvbench.analysis.ranking import mean_slowdowns
 from spmvbench.errors import UsageError
 from spmvbench.reports import links
+from spmvbench.reports.site import pictures, writing
 from spmvbench.rows import store
 from spmvbench.rows.schema import MATRIX_COLUMNS, arrow_schema
-from spmvbench.site import pictures, writing
 from tests.reports.conftest import descriptions, generated_rows, served
 
 pytestmark = pytest.mark.slow

@@ -277,7 +277,7 @@ class Cocktail(Split):
 
     The policy is that of the authors' program: diagonals and blocks in the order of their rates, each taken where the
     table expects to gain by it, then the rest in ELLPACK, slices, CSR or COO. Formats are this project's, and so are
-    the tables, of the device at hand or the one that `table` names; `python -m spmvbench.runner.cocktail` measures one.
+    the tables, of the device at hand or the one that `table` names; `publishing.cocktail` measures one.
     For a device without a table every format is taken to be as fast as the bytes that it reads. Left out are banded
     diagonals and the program's two other block formats: blocks are `bsellpack`, which stores the same tiles as its
     BELL, with less padding. A stored zero in a diagonal or a block cannot be distinguished from padding, so decoding

@@ -13,10 +13,10 @@ from spmvbench.analysis.cases import counted, emulated
 from spmvbench.analysis.ranking import TIE
 from spmvbench.analysis.reasons import first_line
 from spmvbench.reports import advised, tables
+from spmvbench.reports.site import pictures
+from spmvbench.reports.site.linked import Cell, Heading, Table, of_format, of_number
+from spmvbench.reports.site.runs import Run
 from spmvbench.rows.schema import COLUMNS, rate_unit
-from spmvbench.site import pictures
-from spmvbench.site.linked import Cell, Heading, Table, of_format, of_number
-from spmvbench.site.runs import Run
 
 _SHOWN = (
     "kind", "matrix", "matrix_sha256", "started_at", "device", "device_name", "setting", "run", "label", "format",

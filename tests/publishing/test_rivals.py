@@ -3,7 +3,8 @@
 import pandas as pd
 import pytest
 
-from spmvbench.reports import published, rivals
+from spmvbench.publishing import rivals
+from spmvbench.reports import published
 from tests.analysis.test_analysis import row, rows
 
 PUBLIC = published.Programs(

@@ -3,7 +3,7 @@
 import pytest
 
 from spmvbench.errors import UsageError
-from spmvbench.reports.kernels import ratios
+from spmvbench.publishing.kernels import ratios
 from tests.analysis.test_analysis import row, rows
 
 

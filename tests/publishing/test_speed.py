@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from spmvbench.errors import UsageError
-from spmvbench.reports import in_page, speed
+from spmvbench.publishing import in_page, speed
 from spmvbench.rows.schema import blank_row
 
 

@@ -1,6 +1,6 @@
 """Measures the table by which the format `cocktail` chooses: rates of its parts by rows and entries per row.
 
-    python -m spmvbench.runner.cocktail --device cuda:0 > my-gpu.csv
+    python -m spmvbench.publishing.cocktail --device cuda:0 > my-gpu.csv
     spmvbench run ... --formats 'cocktail[table=my-gpu.csv]'
 
 This takes about a minute. The tables of this package are in configs/cocktail, one file per device.

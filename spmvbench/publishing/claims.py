@@ -1,7 +1,7 @@
 """The table of claims in docs/reproduce.md: what papers print, and what the published runs measured of it.
 
-``python -m spmvbench.site.claims results/published --card H200 --page docs/reproduce.md`` makes it from the rows of all
-runs in a folder, those of one model of GPU, and writes it into the page, between two comments.
+``python -m spmvbench.publishing.claims results/published --card H200 --page docs/reproduce.md`` makes it
+from the rows of all runs in a folder, those of one model of GPU, and writes it into the page, between two comments.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import pandas as pd
 from spmvbench.analysis.cases import emulated, latest_cases
 from spmvbench.analysis.older import changed
 from spmvbench.errors import UsageError
-from spmvbench.reports import figures, in_page
+from spmvbench.publishing import in_page
+from spmvbench.reports import figures
 from spmvbench.reports.figures import LeftOut, Options, claims
 from spmvbench.reports.tables import NONE, number
 from spmvbench.rows import store
 
-MODULE = "spmvbench.site.claims"
+MODULE = "spmvbench.publishing.claims"
 CLAIM = ["paper", "over", "op", "dtype"]  # identifies a claim
 AUTHORS = "kernel=paper"
 HEAD = ("Paper", "Over", "Type", "Printed", "Measured", "Authors' kernel", "Matrices", "Run", "Not at hand")

@@ -16,9 +16,9 @@ from spmvbench.analysis.duel import logarithms, opponents
 from spmvbench.analysis.ranking import TIE, ranked
 from spmvbench.formats.descriptions import describe
 from spmvbench.reports import links, tables
-from spmvbench.site import pictures
-from spmvbench.site.linked import Cell, Heading, Table, of_format, of_matrix, of_number
-from spmvbench.site.runs import Run
+from spmvbench.reports.site import pictures
+from spmvbench.reports.site.linked import Cell, Heading, Table, of_format, of_matrix, of_number
+from spmvbench.reports.site.runs import Run
 
 RIVALS = 15  # formats listed that are faster
 _CASE = ["device_name", "setting", "matrix"]

@@ -19,8 +19,8 @@ from spmvbench.errors import UsageError
 from spmvbench.formats.descriptions import summary
 from spmvbench.paths import inside, written_whole
 from spmvbench.reports import links, page, tables
-from spmvbench.site import format_pages, matrix_pages, pictures
-from spmvbench.site.runs import Run, all_runs
+from spmvbench.reports.site import one_format, one_matrix, pictures
+from spmvbench.reports.site.runs import Run, all_runs
 
 ABOUT = (
     "spmvbench measures storage formats for sparse matrix-vector multiplication (SpMV, y = A x) on GPUs.",
@@ -62,20 +62,20 @@ def write(site: Path, repository: str = "") -> Path:
     descriptions = _descriptions(runs)
     listed = []
     for name, part in matrices.items():
-        about = matrix_pages.page(name, part, descriptions, runs)
+        about = one_matrix.page(name, part, descriptions, runs)
         writer.page("matrix.html", links.matrix(name), about.name, m=about)
         listed.append((about, links.matrix(name)))
-    namesakes: dict[str, list[tuple[matrix_pages.MatrixPage, str]]] = {}
+    namesakes: dict[str, list[tuple[one_matrix.MatrixPage, str]]] = {}
     for about, place in listed:  # a matrix of which there are several has @ and a hash after its name
         if (plain := about.name.partition("@")[0]) not in matrices:
             namesakes.setdefault(plain, []).append((about, place))
     for plain, same in namesakes.items():
         writer.page("matrices.html", links.matrix(plain), plain, listed=same)
-    known = format_pages.known(runs, rows)
+    known = one_format.known(runs, rows)
     papers: dict[str, list[str]] = {}
     families: dict[str, list[tuple[str, str, str]]] = {}
     for key in keys:
-        of_format = format_pages.page(key, known, runs)
+        of_format = one_format.page(key, known, runs)
         writer.page("format.html", links.format(key), key, f=of_format, dense=pictures.dense_example())
         cls = formats.get(key) if of_format.about else None
         reference, family = (cls.reference, cls.family) if cls else ("", "Not in this version")
@@ -94,9 +94,9 @@ def _together(runs: Sequence[Run]) -> pd.DataFrame:
     """The rows of all runs; a matrix is named as in each run's page, unless contents of one file differ."""
     parts = [run.rows.assign(setting=run.rows["setting"].astype(str)) for run in runs]
     if not parts:
-        return pd.DataFrame({name: pd.Series(dtype=object) for name in matrix_pages.READ})
+        return pd.DataFrame({name: pd.Series(dtype=object) for name in one_matrix.READ})
     rows = pd.concat(parts, ignore_index=True)
-    rows = rows.assign(matrix=matrix_names(rows, "file_sha256")).filter(items=matrix_pages.READ)
+    rows = rows.assign(matrix=matrix_names(rows, "file_sha256")).filter(items=one_matrix.READ)
     # Pages take rows one by one, which is several times as fast from Python's texts.
     return rows.astype(dict.fromkeys(rows.select_dtypes(["string", "object"]), object))
 
@@ -135,7 +135,7 @@ class _Writer:
     """Writes pages from templates, with links relative to each."""
 
     def __init__(self, site: Path, repository: str) -> None:
-        loader = jinja2.PackageLoader("spmvbench.site", "templates")
+        loader = jinja2.PackageLoader("spmvbench.reports.site", "templates")
         self.site, self.repository = site, repository
         self.documentation = (site.resolve().parent / DOCUMENTATION).is_file()
         self.templates = jinja2.Environment(
@@ -157,7 +157,7 @@ class _Writer:
 
 
 def _text(name: str) -> str:
-    return (resources.files("spmvbench.site") / "templates" / name).read_text(encoding="utf-8")
+    return (resources.files("spmvbench.reports.site") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,7 +1,7 @@
 """The table of docs/speed.md: the best public program, the best format, a target and a bound for each matrix and type.
 
-``python -m spmvbench.reports.speed RUN... --page docs/speed.md`` makes it from the rows of runs and writes it into the
-page, between two comments.
+``python -m spmvbench.publishing.speed RUN... --page docs/speed.md`` makes it from the rows of runs and writes it into
+the page, between two comments.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pandas as pd
 
 from spmvbench import paths
 from spmvbench.analysis.cases import fewer_values
-from spmvbench.reports import in_page
+from spmvbench.publishing import in_page
 
-MODULE = "spmvbench.reports.speed"
+MODULE = "spmvbench.publishing.speed"
 AIMS = {"f64": 1.5, "f32": 1.75}  # times the best public program
 BOUND_SHARE = 0.95  # of the bound, that counts as much as the aim
 PARTLY_TIMED = "-once"  # suffix of programs that are timed as their authors do, who leave work out

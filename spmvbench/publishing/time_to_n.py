@@ -1,6 +1,6 @@
 """The table "time to N products" of README.md and docs/advice.md: conversion and N SpMVs beside cuSPARSE's CSR.
 
-``python -m spmvbench.reports.time_to_n RUN --page README.md`` makes it from the rows of a run and writes it into the
+``python -m spmvbench.publishing.time_to_n RUN --page README.md`` makes it from the rows of a run and writes it into the
 page, between two comments.
 """
 
@@ -14,10 +14,11 @@ import pandas as pd
 from spmvbench.analysis.cases import hot, latest_cases, natural_products
 from spmvbench.analysis.products import ADVISED, CUPY, MEASURED, ORACLE, SINGLE, products
 from spmvbench.errors import UsageError
-from spmvbench.reports import advised, in_page
+from spmvbench.publishing import in_page
+from spmvbench.reports import advised
 from spmvbench.rows import store
 
-MODULE = "spmvbench.reports.time_to_n"
+MODULE = "spmvbench.publishing.time_to_n"
 NUMBERS = (1, 10, 100, 1_000, 10_000, 1_000_000)  # of SpMVs
 SHOWN = (ADVISED, MEASURED, SINGLE, CUPY)
 

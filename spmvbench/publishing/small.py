@@ -1,6 +1,6 @@
 """The table of small matrices in docs/speed.md: the best times beside the launch overhead, by the longest row.
 
-``python -m spmvbench.reports.small RUN --page docs/speed.md`` makes it from the rows of a run and writes it into the
+``python -m spmvbench.publishing.small RUN --page docs/speed.md`` makes it from the rows of a run and writes it into the
 page, between two comments.
 """
 
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spmvbench.analysis.cases import hot, latest_cases, natural_products
-from spmvbench.reports import export, in_page
+from spmvbench.publishing import in_page
+from spmvbench.reports import export
 from spmvbench.reports.figures import Options, small_matrices
 from spmvbench.rows import store
 
-MODULE = "spmvbench.reports.small"
+MODULE = "spmvbench.publishing.small"
 
 
 def of_run(run: str) -> str:

@@ -5,8 +5,8 @@ import pytest
 
 from spmvbench.analysis.older import older_programs
 from spmvbench.errors import UsageError
+from spmvbench.publishing import claims
 from spmvbench.rows.schema import blank_row
-from spmvbench.site import claims
 
 
 def run(times, matrices, dtype="f64", day="2026-01-01", card="", **columns):

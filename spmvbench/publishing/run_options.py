@@ -1,6 +1,6 @@
 """What the options of `run` tell: tables of docs/orders.md, docs/values.md, docs/operations.md and docs/measuring.md.
 
-``python -m spmvbench.reports.options order RUN --page docs/orders.md`` makes the table of an option, ``order``,
+``python -m spmvbench.publishing.run_options order RUN --page docs/orders.md`` makes the table of an option, ``order``,
 ``values``, ``op`` or ``energy``, from the rows of a run and writes it into the page, between two comments. Matrices
 that the run has in part, for an order or an operation of some format, are left out.
 """
@@ -17,11 +17,11 @@ from spmvbench.analysis.orders import gains
 from spmvbench.analysis.ranking import VENDORS
 from spmvbench.errors import UsageError
 from spmvbench.matrices.sets import short_name
-from spmvbench.reports import in_page
+from spmvbench.publishing import in_page
 from spmvbench.rows import store
 from spmvbench.rows.schema import SETTLED
 
-MODULE = "spmvbench.reports.options"
+MODULE = "spmvbench.publishing.run_options"
 LOST, REGAINED = "random", "rcm"
 # Types of values and vectors, and what each is compared with: values of the vectors' type.
 TYPES = {"f32/f64": "f64", "f16/f64": "f64", "bf16/f64": "f64", "f16/f32": "f32", "bf16/f32": "f32"}

@@ -1,4 +1,4 @@
-"""`python -m spmvbench.advice RUN...`: train on runs; write the model, its regret, a figure and a page."""
+"""Trains the model of the advice: ``python -m spmvbench.publishing.advice RUN...`` writes it, a figure and a page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.analysis.products import ADVISED, CUPY, HOST_CALLED, MEASURED, products
 from spmvbench.analysis.ranking import VENDORS
 from spmvbench.matrices.features import SAMPLE
-from spmvbench.reports import time_to_n
+from spmvbench.publishing import time_to_n
 
 ROOT = Path(__file__).resolve().parents[2]
 AUTO_COST = 40  # SpMVs of cuSPARSE that choosing and converting may take
@@ -259,7 +259,7 @@ Every choice is in [{name}.csv](../configs/advice/{name}.csv). This page, the mo
 written by
 
 ```sh
-python -m spmvbench.advice {runs} --name {name}{exclude}
+python -m spmvbench.publishing.advice {runs} --name {name}{exclude}
 ```
 """
 

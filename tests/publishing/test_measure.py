@@ -13,8 +13,8 @@ import spmvbench
 from spmvbench import paths
 from spmvbench.cli import main
 from spmvbench.errors import UsageError
+from spmvbench.publishing import measure as published
 from spmvbench.rows import store
-from spmvbench.runner import published
 
 pytestmark = pytest.mark.slow
 
@@ -163,7 +163,7 @@ def test_the_card_must_be_the_device(listed, tmp_path, capsys):
 def test_make_measures_and_goes_on(listed, tmp_path):
     """One step of one case, in an environment of its own name: what is installed here is not installed again."""
     listed.write_text('[[step]]\nconfig = "second"\n', encoding="utf-8")
-    make = ["make", "--silent", "measure", f"MEASURE={sys.executable} -m spmvbench.runner.published"]
+    make = ["make", "--silent", "measure", f"MEASURE={sys.executable} -m spmvbench.publishing.measure"]
     make += [f"VENV={tmp_path / 'none'}"]
     make += [f"STEPS={listed}", f"RESULTS={tmp_path}", "DEVICE=emulated"]
     refused = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,6 +1,6 @@
 """The tables of docs/rivals.md: formats beside their authors' programs, and formats published since the survey.
 
-``python -m spmvbench.reports.rivals RUN... --page docs/rivals.md`` makes them from the rows of runs and writes them
+``python -m spmvbench.publishing.rivals RUN... --page docs/rivals.md`` makes them from the rows of runs and writes them
 into the page, between two comments.
 """
 
@@ -12,11 +12,12 @@ import pandas as pd
 
 from spmvbench.analysis.cases import hot, latest_cases, of_one_operation, verified
 from spmvbench.analysis.reasons import in_common, kind
-from spmvbench.reports import export, in_page, published, tables
-from spmvbench.reports.strengths import FORMATS
+from spmvbench.publishing import in_page
+from spmvbench.publishing.strengths import FORMATS
+from spmvbench.reports import export, published, tables
 from spmvbench.reports.tables import Column, number
 
-MODULE = "spmvbench.reports.rivals"
+MODULE = "spmvbench.publishing.rivals"
 EQUAL = 0.97  # of the program's GFLOPS, that counts as much
 
 

@@ -1,6 +1,6 @@
 """The two tables of docs/irregular.md that compare `irregular` with other formats.
 
-``python -m spmvbench.reports.irregular results/published --page docs/irregular.md`` makes them from the rows of
+``python -m spmvbench.publishing.irregular results/published --page docs/irregular.md`` makes them from the rows of
 h200-irregular, h200-headline and REAL and writes them into the page, between comments.
 """
 
@@ -13,10 +13,10 @@ from pathlib import Path
 import pandas as pd
 
 from spmvbench.analysis.cases import fewer_values, hot, latest_cases, natural_products, verified
-from spmvbench.reports import in_page
+from spmvbench.publishing import in_page
 from spmvbench.rows import store
 
-MODULE = "spmvbench.reports.irregular"
+MODULE = "spmvbench.publishing.irregular"
 FORMATS = (
     "irregular", "column-sweep", "hub-cache", "csr5-hub", "csr5", "csr-merge-tiles", "sell-local", "dasp",
     "cusparse-csr-alg1",

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import spmvbench
-from spmvbench.bundles import crate
 from spmvbench.errors import UsageError
+from spmvbench.publishing import crate
 
 PUBLISHED = Path(spmvbench.__file__).parents[1] / "results" / "published"
 
@@ -22,7 +22,7 @@ def entities():
 class TestPublished:
     def test_it_is_what_the_command_writes(self):
         written = (PUBLISHED / crate.NAME).read_text(encoding="utf-8")
-        assert written == crate.text(PUBLISHED), "python -m spmvbench.bundles.crate results/published"
+        assert written == crate.text(PUBLISHED), "python -m spmvbench.publishing.crate results/published"
 
     def test_every_run_and_every_file_is_described(self, entities):
         runs = {f"{path.parent.name}/" for path in PUBLISHED.glob("*/rows.parquet")}

@@ -1,7 +1,7 @@
 """What formats published since the survey are best at on the matrices of a run: sentences of docs/rivals.md.
 
-``python -m spmvbench.reports.strengths RUN... --page docs/rivals.md`` makes them from the rows of runs and writes them
-into the page, between two comments.
+``python -m spmvbench.publishing.strengths RUN... --page docs/rivals.md`` makes them from the rows of runs and writes
+them into the page, between two comments.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import pandas as pd
 
 from spmvbench.analysis.cases import latest_cases, verified
 from spmvbench.analysis.strengths import EVERY, strengths
-from spmvbench.reports import in_page
+from spmvbench.publishing import in_page
 from spmvbench.rows import store
 
-MODULE = "spmvbench.reports.strengths"
+MODULE = "spmvbench.publishing.strengths"
 FORMATS = (
     "sell-petsc", "csr-ans", "cb", "bit8x4", "bit8x4-dict", "mbsr", "csr-lrb", "sell-dict", "sell-pack", "amb",
     "csr-amf", "csr-overlap", "brcsd", "cusparse-coo-alg2", "cusparse-spmvop",

@@ -1,12 +1,19 @@
-"""The pages of docs/formats: an index, and one page for each family with a table of its formats."""
+"""The pages of docs/formats: an index, and one page for each family with a table of its formats.
+
+``python -m spmvbench.publishing.format_pages docs/formats`` writes them, from the code alone.
+"""
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from spmvbench.formats.survey import Name
+from spmvbench import formats, paths
+from spmvbench.formats import recent
+from spmvbench.formats.descriptions import by_family, readings, summary
+from spmvbench.formats.survey import Name
 
 # The text above the table on a family's page: what its formats have in common.
 ABOUT = {
@@ -106,9 +113,6 @@ def cell(text: str) -> str:
 
 def grade(name: Name) -> str:
     """A, B or C, as GRADES explains."""
-    from spmvbench import formats
-    from spmvbench.formats.descriptions import readings
-
     if name.lacks:
         return "C"
     told = name.confidence in formats.survey.CONFIDENCE[:2]
@@ -117,9 +121,6 @@ def grade(name: Name) -> str:
 
 def grades() -> str:
     """The page of grades, made from names.csv and the docstrings of the formats."""
-    from spmvbench import formats
-    from spmvbench.formats.descriptions import readings
-
     named = [name for name in formats.survey.names() if name.keys]
     given = {name.title: grade(name) for name in named}
     lines = []
@@ -140,10 +141,6 @@ def grades() -> str:
 
 def pages() -> dict[str, str]:
     """The Markdown text of every page by file name, made from this package's formats."""
-    from spmvbench import formats
-    from spmvbench.formats import recent
-    from spmvbench.formats.descriptions import by_family, summary
-
     classes = by_family(formats.shipped())
     families = sorted({cls.family for cls in classes})
     lines = []
@@ -174,3 +171,17 @@ def pages() -> dict[str, str]:
         wide=", ".join(f"`{cls.key}`" for cls in classes if cls.wide_offsets),
     )
     return {"index.md": f"{WRITTEN}\n\n{index}", "grades.md": f"{WRITTEN}\n\n{grades()}"} | made
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Write all pages into a folder."""
+    parser = argparse.ArgumentParser(prog="python -m spmvbench.publishing.format_pages", description=__doc__)
+    parser.add_argument("folder", type=Path, help="docs/formats")
+    folder = parser.parse_args(given).folder
+    for page, text in pages().items():
+        with paths.written_whole(folder / page) as file:
+            file.write(text.encode())
+
+
+if __name__ == "__main__":
+    main()

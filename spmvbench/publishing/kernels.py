@@ -1,6 +1,6 @@
 """The table of both kernels in docs/reproduce.md: the time of `kernel=paper` over that of the default.
 
-``python -m spmvbench.reports.kernels RUN... --page docs/reproduce.md`` makes it from the rows of runs and writes it
+``python -m spmvbench.publishing.kernels RUN... --page docs/reproduce.md`` makes it from the rows of runs and writes it
 into the page, between two comments.
 """
 
@@ -14,10 +14,11 @@ from spmvbench.analysis.cases import hot, latest_cases, verified
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.analysis.speedup import pair_speedups
 from spmvbench.errors import UsageError
-from spmvbench.reports import export, in_page
+from spmvbench.publishing import in_page
+from spmvbench.reports import export
 from spmvbench.reports.tables import Column, number, table
 
-MODULE = "spmvbench.reports.kernels"
+MODULE = "spmvbench.publishing.kernels"
 COLUMNS = [
     Column("label", "Key"),
     Column("setting", "Setting"),

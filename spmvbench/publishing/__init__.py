@@ -1,0 +1,13 @@
+"""What maintainers run, as ``python -m spmvbench.publishing.NAME``: measuring for publication, and writing pages.
+
+NAME            writes
+measure         the runs of a card that are published, in pieces: `make measure`
+cocktail        the rates by which the format `cocktail` chooses, for configs/cocktail
+sources         the source hashes of this checkout: configs/sources.csv
+crate           the description of the published runs: results/published/ro-crate-metadata.json
+advice          the model of the advice, its page and its figure
+format_pages    the pages of docs/formats
+cards, claims, irregular, kernels, rivals, run_options, small, speed, strengths, time_to_n
+                one table of a page each, from published rows: `make tables`
+size            the counts of lines, findings and bytes, printed
+"""

@@ -1,0 +1,40 @@
+"""The table of docs/cards.md: ranks and ratios of times on two cards, by setting and matrix.
+
+``python -m spmvbench.publishing.cards RUN OTHER --page docs/cards.md`` makes it from a run of each card and writes it
+into the page, between two comments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from spmvbench.analysis.cards import carried_over
+from spmvbench.errors import UsageError
+from spmvbench.publishing import in_page
+from spmvbench.reports import cards, export
+from spmvbench.rows import store
+
+MODULE = "spmvbench.publishing.cards"
+
+
+def markdown(rows: pd.DataFrame, others: pd.DataFrame) -> str:
+    """`summary` of the rows of two cards. Raises UsageError if they are not of two cards, or have no case in common."""
+    if not cards.differ(rows, others):
+        raise UsageError("the two runs are not of two models of GPU")
+    table, pair = cards.compared(rows, others)
+    return export.written([cards.summary(carried_over(table), *pair)], "markdown").rstrip("\n")
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Print the table, or write it into a page."""
+    parser = in_page.parser(MODULE, __doc__)
+    in_page.add_run(parser)
+    parser.add_argument("other", metavar="OTHER", help="a run of another card")
+    options = parser.parse_args(given)
+    in_page.put(options.page, markdown(store.load(options.run), store.load(options.other)), MODULE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Adds the source hashes of this checkout to configs/sources.csv: before a release, and before a published run.
+
+``python -m spmvbench.publishing.sources`` needs a clean checkout, whose revision it writes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from spmvbench import formats, paths
+from spmvbench.bundles import sources
+from spmvbench.errors import UsageError
+from spmvbench.runner.session import host
+
+FIELDS = ("format", "source_hash", "revision")
+
+
+def with_installed(revision: str) -> str:
+    """The text of the table with this installation's hashes added, sorted; known ones keep their revision."""
+    here = {(name, sources.installed(name)): revision for name in (*formats.shipped(), *sources.solvers())}
+    rows = here | sources.released()
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(FIELDS)
+    writer.writerows((key, digest, first) for (key, digest), first in sorted(rows.items()))
+    return text.getvalue()
+
+
+def main() -> None:
+    """Add the hashes of this checkout to the table, under its revision. Raises UsageError if it has changes."""
+    revision = host()["git"]
+    if not revision or revision.endswith("-dirty"):
+        raise UsageError("released sources need a clean checkout: commit first")
+    text = with_installed(revision[:12])
+    with paths.written_whole(sources.table()) as file:
+        file.write(text.encode("ascii"))
+    print(f"{sources.table()}: {len(text.splitlines()) - 1} sources")
+
+
+if __name__ == "__main__":
+    main()
