@@ -349,13 +349,10 @@ def test_no_library_as_old_as_the_driver_says_what_to_install():
         nvrtc.compile(paths.kernels() / "vector.cu", ["zero_fill<float>"], "sm_80", newest=1)
 
 
-def test_headers_are_loaded_from_the_folder_of_the_library_alone(tmp_path, monkeypatch):
-    loaded = []
-    monkeypatch.setattr(nvrtc.ctypes, "CDLL", lambda name, mode: loaded.append(name))
-    monkeypatch.chdir(tmp_path)
-    headers = tmp_path / "libnvrtc-builtins.so.13.0"
-    headers.touch()
-    nvrtc._load_headers(Path("libnvrtc.so.13"))  # as the loader finds it: the working directory is not asked
-    assert loaded == []
-    nvrtc._load_headers(tmp_path / "libnvrtc.so.13")
-    assert loaded == [str(headers)]
+def test_a_binding_without_the_library_says_what_to_install(monkeypatch):
+    def missing():
+        raise RuntimeError("libnvrtc.so.13")
+
+    monkeypatch.setattr("cuda.bindings.nvrtc.nvrtcVersion", missing)
+    with pytest.raises(DeviceUnavailable, match=r"pip install 'cuda-bindings==12\.\*' 'nvidia-cuda-nvrtc-cu12"):
+        nvrtc._library.__wrapped__(12)

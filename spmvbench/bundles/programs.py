@@ -244,7 +244,8 @@ def _refusal(row: pd.Series) -> str:
     if _has_code(row) and (here := _nvrtc(target.major)) != target.nvrtc:
         name = f"nvidia-cuda-nvrtc{'-cu12' if target.major == 12 else ''}"
         is_here = f"{here} is" if here else "none is"
-        return f"compiled by NVRTC {target.nvrtc}, where {is_here} here (pip install '{name}=={target.nvrtc}.*')"
+        packages = f"'cuda-bindings=={target.major}.*' '{name}=={target.nvrtc}.*'"
+        return f"compiled by NVRTC {target.nvrtc}, where {is_here} here (pip install {packages})"
     return ""
 
 

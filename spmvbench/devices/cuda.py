@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import importlib
 import logging
 import os
 import struct
@@ -54,10 +55,13 @@ POWER_CAP_CLOCK_SHARE = 0.75  # a power cap counts only once it takes more than 
 
 def why_unavailable(ordinal: int = 0) -> str | None:
     """Why the NVIDIA GPU of this number cannot be used here, in a few words; None if it can."""
-    try:
-        import cupy
-    except ImportError:
-        return "CuPy is not installed: pip install 'spmvbench[cuda13]' (or cuda12)"
+    for package, module in (("CuPy", "cupy"), ("cuda-bindings", "cuda.bindings.driver")):
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            return f"{package} is not installed: pip install 'spmvbench[cuda13]' (or cuda12)"
+    import cupy
+
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -266,7 +270,7 @@ def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
     start, address, handle = driver.launchKernel, ctypes.addressof(pointers), function.ptr
     shape = (*three(launch.grid), *three(launch.block), launch.shared_bytes)
     if launch.overlaps:
-        return overlap.bound(handle, shape, pointers, (function, cells))
+        return overlap.bound(handle, shape, address, (function, cells, pointers))
 
     def run(stream: int, _keep: Any = (function, cells, pointers)) -> None:
         start(handle, *shape, stream, address, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import sys
 import time
@@ -13,7 +12,8 @@ import numpy as np
 import pytest
 
 from spmvbench import formats, testing
-from spmvbench.devices import DeviceFault, cuda, driver, open_device
+from spmvbench.devices import DeviceFault, cuda, open_device
+from spmvbench.devices.driver import device_uuid
 from spmvbench.formats import Csr, Launch
 from spmvbench.matrices import synthetic
 from spmvbench.measure import timing
@@ -28,9 +28,11 @@ PAIRS = [
 ]
 
 
-def test_a_machine_without_cupy_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    assert "pip install 'spmvbench[cuda13]'" in cuda.why_unavailable()
+@pytest.mark.parametrize(("package", "module"), [("CuPy", "cupy"), ("cuda-bindings", "cuda.bindings.driver")])
+def test_a_machine_without_a_package_says_what_to_install(package, module, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", types.ModuleType("cupy"))
+    monkeypatch.setitem(sys.modules, module, None)
+    assert cuda.why_unavailable() == f"{package} is not installed: pip install 'spmvbench[cuda13]' (or cuda12)"
 
 
 def test_a_machine_without_a_gpu_says_so(monkeypatch):
@@ -67,15 +69,12 @@ def test_a_gpu_is_named_by_a_hash_unless_asked(monkeypatch):
 
 def test_a_uuid_with_a_zero_byte_is_whole(monkeypatch):
     unique = uuid.UUID("00345678-1200-5678-1234-567812345600")
-    tell = types.SimpleNamespace(
-        cuDeviceGet=lambda device, ordinal: 0,
-        cuDeviceGetUuid_v2=lambda found, device: ctypes.memmove(found, unique.bytes, 16) and 0,
-    )
-    monkeypatch.setattr(driver, "_library", lambda: tell)
-    assert driver.device_uuid(0) == unique
-    tell.cuDeviceGet = lambda device, ordinal: 101
-    with pytest.raises(DeviceFault, match="cuDeviceGet failed with status 101"):
-        driver.device_uuid(8)
+    driver = pytest.importorskip("cuda.bindings.driver", reason="needs cuda-bindings (pip install cuda-bindings)")
+    monkeypatch.setattr(driver, "cuDeviceGet", lambda ordinal: (driver.CUresult(101 * (ordinal > 0)), ordinal))
+    monkeypatch.setattr(driver, "cuDeviceGetUuid", lambda device: (0, types.SimpleNamespace(bytes=unique.bytes)))
+    assert device_uuid(0) == unique
+    with pytest.raises(DeviceFault, match="CUDA_ERROR_INVALID_DEVICE"):
+        device_uuid(8)
 
 
 @pytest.mark.gpu
