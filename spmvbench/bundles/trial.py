@@ -1,20 +1,27 @@
-"""Trial of a submitted format: a confined process multiplies, this process verifies the results.
+"""Trial of a submitted format: a process in a container multiplies, this process verifies the results.
 
-The parent draws random matrices and x, writes them into a folder, and starts a child there (`confined.run`). The child
-converts, runs the format's launches on the emulated device and writes one file of plain numbers for each matrix. The
-parent trusts nothing of it: it compares every y with its own product and hashes the sources itself. The child must end
-with exit code 0, print nothing and compute all products. A format may refuse a matrix; refusals are counted.
+The parent draws random matrices and x. A container of the image that the Containerfile makes gets them on its standard
+input, with this package and the bundle's sources, as an archive. A child there converts, runs the format's launches on
+the emulated device, and writes plain numbers to its standard output. The container has no network, no folder of this
+machine, and limited time and memory. The parent trusts nothing of its answer: it compares every y with its own product
+and hashes the sources itself. The child must end with exit code 0, print nothing and compute all products. A format may
+refuse a matrix; refusals are counted.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
 import secrets
-import stat
+import shutil
+import subprocess
 import sys
+import tarfile
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +29,6 @@ from typing import Any
 import numpy as np
 
 from spmvbench import formats, paths, testing, untrusted
-from spmvbench.bundles import confined
 from spmvbench.bundles.findings import FAILED, OPEN, PASSED, Finding
 from spmvbench.devices import Device, open_device
 from spmvbench.errors import UsageError
@@ -31,9 +37,22 @@ from spmvbench.formats.vectors import orders, restored
 from spmvbench.measure import operations, verify
 
 MAX_ENTRIES = 9000  # of a matrix in a trial; also the maximum number of rows
-SECONDS = 600.0
-TASKS, SOURCES = "asked", "sources"  # files in the folder
+SECONDS = 600
+MEMORY = 8  # GiB
+TASKS, SOURCES = "tasks", "sources"  # in the archive: a file, and the folder of the bundle's sources
 MAX_TEXT = 1 << 16  # bytes of a text from the child
+RESULT, REFUSED = b"y", b"-"  # before each answer of the child
+# Exit codes of the container: of an engine that could not start it (podman-run(1)), and after SIGKILL.
+NOT_STARTED, KILLED = 125, 137
+ENGINES = ("podman", "docker")
+IMAGE = "spmvbench"
+# Compiled kernels are loaded from the temporary folder, which therefore allows execution.
+CONFINED = (
+    "run --rm --interactive --pull never --network none --read-only --tmpfs /tmp:rw,exec,mode=1777,size=2g "
+    f"--cap-drop all --security-opt no-new-privileges --memory {MEMORY}g --pids-limit 1024 "
+    "--env HOME=/tmp --env SPMVBENCH_HOME=/tmp/cache"
+).split()
+STEPS = f"cd && tar -x && exec timeout -s KILL {SECONDS} python -m {{module}}"
 # Parameters of the operations in a trial, by kind.
 SEARCHES = {"bfs": ("bfs@0", "bfs@1"), "bfs-directed": ("bfs-directed@1",)}
 # A solver is this project's, and only its products are the format's.
@@ -62,6 +81,11 @@ class Product:
         found: np.dtype[Any] = np.dtype(y.dtype)
         return found
 
+    @property
+    def y_bytes(self) -> int:
+        """The size of every y together."""
+        return self.a.rows * self.y_dtype.itemsize * len(self.references)
+
 
 def products(kinds: Iterable[str], matrices: Mapping[str, Any], device: Device, seed: int) -> list[Product]:
     """The products that a format of these operations has to compute, with every x drawn from the seed.
@@ -87,6 +111,23 @@ def products(kinds: Iterable[str], matrices: Mapping[str, Any], device: Device, 
     return found
 
 
+def engine() -> str:
+    """The container engine that runs trials. Raises UsageError without one, or without the image."""
+    found = next(filter(None, map(shutil.which, ENGINES)), None)
+    name = Path(found).name if found else ENGINES[0]
+    build = f"{name} build --tag {IMAGE} --file Containerfile CLONE"
+    if found is None:
+        raise UsageError(
+            f"--run-sources runs a stranger's program in a container: install {' or '.join(ENGINES)}, type `{build}`, "
+            "with CLONE for the folder of a clone of spmvbench, and check again"
+        )
+    if subprocess.run([found, "image", "inspect", IMAGE], capture_output=True, check=False).returncode:
+        raise UsageError(
+            f"{name} has no image {IMAGE}: type `{build}`, with CLONE for the folder of a clone of spmvbench"
+        )
+    return found
+
+
 def run(
     key: str,
     measured: str,
@@ -97,31 +138,63 @@ def run(
 ) -> Finding:
     """Try a format with each of its settings; returns the finding.
 
-    measured: the source hash of its rows. kinds: of its operations. modules: the bundle's Python files. matrices:
-    csr_arrays by name; None: the hard ones that every format is tested with.
+    measured: the source hash of its rows. kinds: of its operations. modules: the bundle's Python files, all in one
+    folder. matrices: csr_arrays by name; None: the hard ones that every format is tested with. Raises UsageError as
+    `engine`.
     """
-    if matrices is None:
-        matrices = trial_matrices()
-    place = paths.home() / "bundles"
-    place.mkdir(parents=True, exist_ok=True)
-    with paths.scratch(place) as folder:
-        wanted = products(kinds, matrices, open_device("emulated"), secrets.randbits(62))
-        tasks = key, [dict(setting) for setting in settings], [product.without_results() for product in wanted]
-        (folder / TASKS).write_bytes(pickle.dumps(tasks))
-        named = os.pathsep.join(str(module.resolve()) for module in modules)
-        folders = {str(module.resolve().parent) for module in modules}
-        searched = os.pathsep.join([*sorted(folders), *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = {"SPMVBENCH_FORMATS": named, "PYTHONPATH": searched}
-        ended = confined.run([sys.executable, "-P", "-m", __name__], folder, SECONDS, environment)
-        last_words = _last_words(ended.err)
-        if ended.limit or ended.code:
-            reason = ended.limit or f"its process ended with {ended.code}{last_words}"
-            return Finding("formats", FAILED, reason)
-        if ended.out:
-            return Finding("formats", FAILED, "it prints, which a format must not do")
-        if wrong := _source_mismatch(folder, key, measured, modules, last_words):
-            return Finding("formats", FAILED, wrong)
-        return _verified(folder, wanted, len(settings), last_words)
+    program, folder = engine(), modules[0].parent.resolve()
+    wanted = products(
+        kinds, trial_matrices() if matrices is None else matrices, open_device("emulated"), secrets.randbits(62)
+    )
+    bare = [product.without_results() for product in wanted]
+    names = [module.name for module in modules]
+    tasks = pickle.dumps((key, names, [dict(setting) for setting in settings], bare))
+    sizes = [product.y_bytes for product in wanted] * len(settings)
+    with tempfile.TemporaryFile() as archive:
+        _pack(archive, tasks, folder)
+        command = [program, *CONFINED, IMAGE, "sh", "-c", STEPS.format(module=__name__)]
+        code, out, err = _ran(command, archive, sum(sizes) + len(sizes) + MAX_TEXT)
+    if code == NOT_STARTED:
+        return Finding("formats", OPEN, f"not run: {Path(program).name} could not start it{_last_words(err)}")
+    if code:
+        reason = f"took more than {SECONDS} s or {MEMORY} GiB" if code == KILLED else f"ended with {code}"
+        return Finding("formats", FAILED, f"its process {reason}{_last_words(err)}")
+    answer = io.BytesIO(out)
+    if wrong := _source_mismatch(answer, key, measured, folder, names, _last_words(err)):
+        return Finding("formats", FAILED, wrong)
+    return _verified(answer, wanted, len(settings), _last_words(err))
+
+
+def _pack(archive: Any, tasks: bytes, folder: Path) -> None:
+    """Write the container's input, a tar archive: this package, its kernels, the bundle's sources, the tasks."""
+    with tarfile.open(fileobj=archive, mode="w") as packed:
+        for name, place in _places(folder).items():
+            packed.add(place, name, filter=lambda member: None if "__pycache__" in member.name else member)
+        member = tarfile.TarInfo(TASKS)
+        member.size = len(tasks)
+        packed.addfile(member, io.BytesIO(tasks))
+    archive.seek(0)
+
+
+def _places(folder: Path) -> dict[str, Path]:
+    """Where what is in the container is here, by the first part of its path there."""
+    return {imports.PACKAGE.name: imports.PACKAGE, "kernels": paths.kernels().resolve(), SOURCES: folder}
+
+
+def _ran(command: Sequence[str], archive: Any, most: int) -> tuple[int, bytes, str]:
+    """Exit code and output of a command, at most so many bytes of it, and the first MAX_TEXT bytes of its errors."""
+
+    def beginning(stream: Any, limit: int) -> bytes:
+        with stream:
+            content: bytes = stream.read(limit)
+        return content
+
+    pipe = subprocess.PIPE
+    with ThreadPoolExecutor(1) as pool, subprocess.Popen(command, stdin=archive, stdout=pipe, stderr=pipe) as process:
+        err = pool.submit(beginning, process.stderr, MAX_TEXT)
+        out = beginning(process.stdout, most + 1)
+        code = process.wait()
+    return code, out, err.result().decode(errors="replace")
 
 
 def trial_matrices() -> dict[str, Any]:
@@ -130,36 +203,35 @@ def trial_matrices() -> dict[str, Any]:
     return {name: a for name, a in found.items() if max(a.nnz, *a.shape) <= MAX_ENTRIES}
 
 
-def _content(path: Path, most: int) -> bytes | None:
-    """The content of a file from the child; None if it is missing, too long or not a plain file."""
-    try:
-        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    with open(opened, "rb") as file:
-        if not stat.S_ISREG(os.fstat(opened).st_mode):
-            return None
-        content = file.read(most + 1)
-    return content if len(content) <= most else None
-
-
-def _source_mismatch(folder: Path, key: str, measured: str, modules: Sequence[Path], last_words: str) -> str:
+def _source_mismatch(
+    answer: io.BytesIO, key: str, measured: str, folder: Path, modules: Sequence[str], last_words: str
+) -> str:
     """What is wrong with the format's source files as the child lists them; their hash is computed here."""
-    try:
-        names = json.loads(_content(folder / SOURCES, MAX_TEXT) or b"")
-        python, kernels = ([Path(name).resolve() for name in names[kind]] for kind in ("python", "kernels"))
-    except (ValueError, TypeError, KeyError, OSError, RecursionError):
+    line = answer.readline(MAX_TEXT)
+    if not line:
         return f"its process ended early{last_words}"
-    here = [*(module.resolve().parent for module in modules), imports.PACKAGE, paths.kernels().resolve()]
-    if not all(any(file.is_relative_to(place) for place in here) for file in (*python, *kernels)):
+    try:
+        names = json.loads(line)
+        python, kernels = ([_here(name, folder) for name in names[kind]] for kind in ("python", "kernels"))
+    except (ValueError, TypeError, KeyError, AttributeError, OSError, RecursionError):
+        return "it prints, which a format must not do"
+    if None in python or None in kernels:
         return "its sources lie outside of the bundle"
-    if not set(python) & {module.resolve() for module in modules}:
+    if not set(python) & {folder / module for module in modules}:
         return "none of the bundle's sources is its own"
     try:
-        found = dependencies.hash_of_files(set(python), set(kernels))
+        found = dependencies.hash_of_files(set(filter(None, python)), set(filter(None, kernels)))
     except (UsageError, OSError) as error:
         return f"{key} has a source that cannot be read: {error}"
     return "" if found == measured else f"it was measured from {measured}, the bundle holds {found}"
+
+
+def _here(name: str, folder: Path) -> Path | None:
+    """The file here that the child names; None if it is not in the bundle, the package or its kernels."""
+    first, _, rest = name.partition("/")
+    place = _places(folder).get(first)
+    found = (place / rest).resolve() if place else None
+    return found if place and found and found.is_relative_to(place) else None
 
 
 def _last_words(output: str) -> str:
@@ -167,28 +239,28 @@ def _last_words(output: str) -> str:
     return f": {untrusted.text(last[:200])}" if last else ""
 
 
-def _verified(folder: Path, wanted: Sequence[Product], settings: int, last_words: str) -> Finding:
+def _verified(answer: io.BytesIO, wanted: Sequence[Product], settings: int, last_words: str) -> Finding:
     """Compare every y with the product that was computed here."""
-    verified, refused = 0, []
-    for setting in range(settings):
-        for number, product in enumerate(wanted):
-            name = f"{setting}-{number}"
-            y_bytes = product.a.rows * product.y_dtype.itemsize
-            content = _content(folder / f"{name}.y", y_bytes * len(product.references))
-            if content is None and _content(folder / f"{name}.refused", MAX_TEXT) is not None:
-                refused.append(product.name)
-                continue
-            if content is None or len(content) != y_bytes * len(product.references):
-                return Finding("formats", FAILED, f"no result for {product.name}{last_words}")
-            results = np.frombuffer(content, product.y_dtype).reshape(len(product.references), product.a.rows)
-            for y, reference in zip(results, product.references, strict=True):
-                verdict = verify.compare(y, reference)
-                if not verdict.passed:
-                    text = f"wrong on the emulated device: {verdict} ({product.name}, {product.op})"
-                    return Finding("formats", FAILED, text)
-                verified += 1
-    matrices = f"{len(refused)} of {settings * len(wanted)} matrices refused" if refused else ""
-    if not verified or len(refused) > settings * len(wanted) / 2:
+    verified, refused = 0, 0
+    for product in [*wanted] * settings:
+        mark = answer.read(1)
+        if mark == REFUSED:
+            refused += 1
+            continue
+        content = answer.read(product.y_bytes)
+        if mark != RESULT or len(content) != product.y_bytes:
+            return Finding("formats", FAILED, f"no result for {product.name}{last_words}")
+        results = np.frombuffer(content, product.y_dtype).reshape(len(product.references), product.a.rows)
+        for y, reference in zip(results, product.references, strict=True):
+            verdict = verify.compare(y, reference)
+            if not verdict.passed:
+                text = f"wrong on the emulated device: {verdict} ({product.name}, {product.op})"
+                return Finding("formats", FAILED, text)
+            verified += 1
+    if answer.read(1):
+        return Finding("formats", FAILED, "it prints, which a format must not do")
+    matrices = f"{refused} of {settings * len(wanted)} matrices refused" if refused else ""
+    if not verified or refused > settings * len(wanted) / 2:
         return Finding("formats", OPEN, f"the source of the bundle, hardly tested: {matrices or 'nothing to multiply'}")
     text = f"the source of the bundle, verified on the emulated device in {verified} products"
     return Finding("formats", PASSED, f"{text}; {matrices}" if refused else text)
@@ -199,20 +271,24 @@ def _verified(folder: Path, wanted: Sequence[Product], settings: int, last_words
 
 def main() -> None:
     """`python -m spmvbench.bundles.trial`: compute the products of the tasks in the present folder."""
-    with open(TASKS, "rb") as file:
-        key, settings, tasks = pickle.load(file)  # written by the parent
+    key, modules, settings, tasks = pickle.loads(Path(TASKS).read_bytes())  # written by the parent
+    here = Path.cwd().resolve()
+    sys.path.append(str(here / SOURCES))
+    os.environ["SPMVBENCH_FORMATS"] = os.pathsep.join(str(here / SOURCES / name) for name in modules)
     cls = formats.get(key)
     found = {"python": dependencies.python_files(cls), "kernels": dependencies.kernel_files(cls)}
-    files = {kind: [str(path) for path in listed] for kind, listed in found.items()}
-    Path(SOURCES).write_text(json.dumps(files))
+    files = {kind: [os.path.relpath(path, here) for path in listed] for kind, listed in found.items()}
     device = open_device("emulated")
-    for setting, params in enumerate(settings):
-        for number, product in enumerate(tasks):
-            name = f"{setting}-{number}"
-            try:
-                Path(f"{name}.y").write_bytes(b"".join(_results(cls, params, product, device)))
-            except Skip as skip:
-                Path(f"{name}.refused").write_text(skip.reason)
+    results = [_result(cls, params, product, device) for params in settings for product in tasks]
+    sys.stdout.buffer.write(b"".join([json.dumps(files).encode(), b"\n", *results]))
+
+
+def _result(cls: type[formats.Format], params: Mapping[str, Any], product: Product, device: Device) -> bytes:
+    """The child's answer for one product."""
+    try:
+        return b"".join([RESULT, *_results(cls, params, product, device)])
+    except Skip:
+        return REFUSED
 
 
 def _results(cls: type[formats.Format], params: Mapping[str, Any], product: Product, device: Device) -> Iterable[bytes]:

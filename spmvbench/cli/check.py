@@ -23,9 +23,11 @@ UNVERIFIED = 4  # exit code: nothing is wrong, something is not verified; 1 and 
     "Default: not.",
 )
 @click.option(
-    "--run-sources", is_flag=True, help="Run the sources in the bundle, which are a stranger's program. Asks first."
+    "--run-sources",
+    is_flag=True,
+    help="Run the sources in the bundle, a stranger's program, in a container (podman or docker). Asks first.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask if such a program can be confined.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 def command(bundle: Path, seconds: float, programs: float, run_sources: bool, yes: bool) -> int:
     """Verify BUNDLE, a file of `spmvbench bundle` or a run's folder, without a GPU.
 
@@ -63,18 +65,15 @@ def command(bundle: Path, seconds: float, programs: float, run_sources: bool, ye
 
 
 def _allowed(programs: list[Path], yes: bool) -> bool:
-    """Whether the user allows the programs of a bundle to run, after a description of what they can do."""
-    from spmvbench.bundles import confined, trial
+    """Whether the programs of a bundle run: there are some, a container can run them, and the user allows it."""
+    from spmvbench.bundles import trial
 
     if not programs:
         return False
-    can = confined.unconfined()
+    name = Path(trial.engine()).name
     click.echo(
-        f"The bundle's sender wrote {', '.join(path.name for path in programs)}. Run here, they may read what you may "
-        f"read, take {confined.MEMORY >> 30} GiB of memory, {confined.PROCESSES} processes and {trial.SECONDS:g} s a "
-        f"format{'' if can else ', and write in a folder of their own alone, without a network'}."
+        f"The bundle's sender wrote {', '.join(path.name for path in programs)}. Run here, they are in a container of "
+        f"{name} without a network and without your files, with {trial.MEMORY} GiB of memory and {trial.SECONDS} s a "
+        "format."
     )
-    if can:
-        click.secho(f"This system cannot confine them: they could {' and '.join(can)}.", fg="red")
-    allowed = yes or click.confirm("Run them?")
-    return allowed and (not can or click.confirm("Run them all the same?"))
+    return yes or click.confirm("Run them?")

@@ -1,7 +1,9 @@
 """Runs for the checks: a published one, and one of this version on the emulated device."""
 
 import json
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -106,3 +108,33 @@ def invoke(command):
         return result.out
 
     return run
+
+
+# In place of podman: it notes its words, and runs what a container would run as a process with the container's
+# variables, in a folder of its own. STAND_IN: a command to run instead.
+STAND_IN = f"""#!{sys.executable}
+import json, os, subprocess, sys, tempfile
+words = sys.argv[1:]
+with open(os.path.join(os.path.dirname(__file__), "words"), "a") as file:
+    file.write(json.dumps(words) + "\\n")
+if words[0] == "run":
+    given = dict(words[i + 1].split("=", 1) for i, word in enumerate(words) if word == "--env")
+    with tempfile.TemporaryDirectory() as home:
+        path = os.path.dirname({sys.executable!r}) + ":/usr/bin:/bin"
+        variables = given | {{"HOME": home, "PATH": path, "SPMVBENCH_HOME": home + "/cache"}}
+        variables["SPMVBENCH_COMPILED"] = os.environ["SPMVBENCH_COMPILED"]
+        command = os.environ.get("STAND_IN", words[-1])
+        code = subprocess.run(["sh", "-c", command], env=variables, cwd="/").returncode
+    sys.exit(code if code >= 0 else 128 - code)
+"""
+
+
+@pytest.fixture
+def container(tmp_path, monkeypatch):
+    """A stand-in for podman comes first; gives what it was called with."""
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    (folder / "podman").write_text(STAND_IN)
+    (folder / "podman").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return lambda: [json.loads(line) for line in (folder / "words").read_text().splitlines()]
