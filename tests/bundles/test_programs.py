@@ -188,7 +188,8 @@ def test_machine_code_of_the_first_version_is_not_made(published, monkeypatch):
     [
         (
             {"nvrtc": "12.1"},
-            "compiled by NVRTC 12.1, where 13.0 is here (pip install 'cuda-bindings==12.*' 'nvidia-cuda-nvrtc-cu12==12.1.*')",
+            "compiled by NVRTC 12.1, where 13.0 is here "
+            "(pip install 'cuda-bindings==12.*' 'nvidia-cuda-nvrtc-cu12==12.1.*')",
         ),
         ({"nvrtc": "13.0; rm"}, "do not say for which architecture and by which NVRTC they compiled"),
         ({"architecture": "sm_90 -I/"}, "do not say for which architecture"),
