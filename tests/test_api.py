@@ -14,7 +14,7 @@ import spmvbench
 from spmvbench.errors import UsageError
 from spmvbench.formats import Skip
 from spmvbench.reports.api import report as spmvbench_report
-from spmvbench.runner.options import precisions
+from spmvbench.runner.arguments import precisions
 
 MATRIX = sparse.eye_array(3, format="csr")
 NO_NAMES = ["", ".", "..", "../up", "a/b", "/tmp/a", "parts", "Parts", "matrices", "index.html", "report", "shared",
@@ -182,6 +182,12 @@ def test_types_that_do_not_go_together_are_refused(options, said):
         precisions(*options)
 
 
+def test_python_has_the_conditions_and_defaults_of_the_command_line(tmp_path):
+    options = {"device": "emulated", "results": tmp_path, "progress": False, "timeout": 60}
+    found = spmvbench.run(set="demo", max_rows=50, **options)
+    assert set(found["name"]) == {"empty:50:70"} and found["label"].nunique() == 17
+
+
 def test_run_again_measures_nothing_again(rows):
     results = spmvbench.load_run(rows.attrs["folder"])
     a = sparse.random_array((40, 30), density=0.2, format="csr", rng=np.random.default_rng(1))
@@ -201,6 +207,8 @@ def test_run_again_measures_nothing_again(rows):
         ("pde:8", {"formats": []}, "names no format"),
         ("pde:8", {"op": "bsf"}, "there is no operation 'bsf'"),
         ("pde:8", {"convert": "device"}, "needs a GPU"),
+        ("pde:8", {"min_nnz": -1}, "min_nnz takes a whole number from 0 on"),
+        ("csr-vector", {}, "no matrix but a word of --formats"),
         ("pde:8", {"convert": "host"}, "'host' is none of both, device"),
         ("none.mtx", {}, "there is no file none.mtx"),
         ("pde:8", {"dtype": ""}, "give one or more of f64, f32"),

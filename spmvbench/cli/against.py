@@ -13,19 +13,19 @@ from spmvbench.cli.results import echo_table
 from spmvbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     import pandas as pd
 
-    from spmvbench.measure.cases import Group, Settings
+    from spmvbench.measure.cases import Case
+    from spmvbench.runner.request import RunRequest
 
 PAIRS = 20
 TABLE, METADATA = "pairs.csv", "pairs.json"  # in a run's folder
 
 
 def compare_builds(
-    against: str, folder: Path, groups: Sequence[Group], settings: Settings, pairs: int | None, *, dry_run: bool
+    against: str, request: RunRequest, folder: Path, cases: list[Case], pairs: int | None, *, dry_run: bool
 ) -> int:
     """Measure both builds, print the verdicts, store pairs and metadata in the run's folder. Returns the exit code."""
     import pandas as pd
@@ -35,22 +35,23 @@ def compare_builds(
     from spmvbench.analysis import ab as analysis
     from spmvbench.rows import store
     from spmvbench.runner import ab as measuring
+    from spmvbench.runner import plan
     from spmvbench.runner.session import host
 
-    if not settings.device.startswith("cuda"):
+    if not request.device.startswith("cuda"):
         raise UsageError("--against compares times and needs a GPU: times of the emulated device are meaningless")
     pairs = pairs or PAIRS
-    cases = sum(len(group.cases) for group in groups)
-    click.echo(f"{folder}: {cases} case{'s' * (cases != 1)}, {pairs} pairs each, against {against}")
+    count = f"{len(cases)} case{'s' * (len(cases) != 1)}"
+    click.echo(f"{folder}: {count}, {pairs} pairs each, against {against}")
     with measuring.build_folder(against, folder.parent, lambda said: click.echo(said, err=True)) as root:
         if dry_run:
             return 0
         with store.lock(folder), store.opened_log(folder) as log:
-            both = measuring.ABComparison((root, measuring.HERE), settings, pairs, log)
+            both = measuring.ABComparison((root, measuring.HERE), request.settings(), pairs, log)
             began = store.now()
-            with closing(both), tqdm(total=cases, unit="case", leave=False, disable=None) as bar:
+            with closing(both), tqdm(total=len(cases), unit="case", leave=False, disable=None) as bar:
                 found = []
-                for row in both.measure(groups):
+                for row in both.measure(plan.grouped(cases)):
                     found.append(row)
                     bar.update(row["status"] != "ok" or row["pair"] == pairs - 1)
             rows = pd.DataFrame(found)
@@ -61,7 +62,7 @@ def compare_builds(
                 "pairs": pairs,
                 "started": began,
                 "ended": store.now(),
-                "budget": settings.budget,
+                "budget": request.budget,
             }
             with paths.written_whole(folder / METADATA) as file:
                 file.write(json.dumps(metadata | host() | both.facts, indent=2, default=str).encode())
@@ -73,7 +74,7 @@ def compare_builds(
     failed = rows[~rows["status"].isin(["ok", "skipped"])]
     summary += [f"{len(failed)} failed"] * bool(len(failed))
     click.echo(
-        f"\n{cases} cases: {', '.join(summary) or 'none was measured'}. Threshold: {width:g} %, confidence: {sure:g} %."
+        f"\n{count}: {', '.join(summary) or 'none was measured'}. Threshold: {width:g} %, confidence: {sure:g} %."
     )
     click.echo(f"Pairs: {folder / TABLE}")
     if len(failed) or verdicts.empty:

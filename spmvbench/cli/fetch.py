@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spmvbench.cli.selection import Selection, selection
+from spmvbench.cli.selection import selection
 from spmvbench.errors import UsageError
 
 if TYPE_CHECKING:
+    from spmvbench.matrices.selection import Selection
     from spmvbench.matrices.suitesparse import Entry, Outcome
 
 
@@ -57,7 +58,9 @@ def command(
         click.echo(f"Nothing to fetch for {', '.join(generated)}: generated when needed.")
     if asked and not names and not chosen.groups:
         return
-    entries = suitesparse.search(names, groups=chosen.groups, limit=chosen.limit, mirror=mirror, **chosen.conditions)
+    entries = suitesparse.search(
+        names, groups=chosen.groups, conditions=chosen.conditions, limit=chosen.limit, mirror=mirror
+    )
     if not entries:
         raise UsageError("no matrix of the collection meets these conditions")
     if dry_run:

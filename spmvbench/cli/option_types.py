@@ -29,7 +29,7 @@ def _checked(
     param: click.Parameter | None,
     ctx: click.Context | None,
 ) -> Value:
-    """The value that a check of `runner.options` returns; its UsageError becomes an error of the option."""
+    """The value that a check of `runner.arguments` returns; its UsageError becomes an error of the option."""
     try:
         return check()
     except UsageError as error:
@@ -46,9 +46,9 @@ class Words(ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
         """The words of a list. Fails for an unknown one."""
-        from spmvbench.runner import options
+        from spmvbench.runner import arguments
 
-        return _checked(self, lambda: options.words(value, self.known), param, ctx)
+        return _checked(self, lambda: arguments.words(value, self.known), param, ctx)
 
 
 class Bytes(ParamType):
@@ -58,9 +58,9 @@ class Bytes(ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The number of bytes."""
-        from spmvbench.runner import options
+        from spmvbench.runner import arguments
 
-        return _checked(self, lambda: options.size(value), param, ctx)
+        return _checked(self, lambda: arguments.size(value), param, ctx)
 
 
 class Seconds(ParamType):
@@ -70,9 +70,9 @@ class Seconds(ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The seconds."""
-        from spmvbench.runner import options
+        from spmvbench.runner import arguments
 
-        return _checked(self, lambda: options.seconds(value), param, ctx)
+        return _checked(self, lambda: arguments.seconds(value), param, ctx)
 
 
 class Percent(ParamType):

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import shlex
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from spmvbench import paths
 from spmvbench.cli import completion
 from spmvbench.cli.config import read_config
+from spmvbench.cli.distribution import Distribution, distribution
 from spmvbench.cli.formats import echo_meanings
 from spmvbench.cli.option_groups import GroupedCommand
 from spmvbench.cli.option_types import Bytes, Seconds, Words
 from spmvbench.cli.progress import Progress, stoppable
 from spmvbench.cli.results import echo_results
-from spmvbench.cli.scheduling import Places, scheduling
-from spmvbench.cli.selection import Selection, selection
+from spmvbench.cli.selection import OPTIONS, selection
 from spmvbench.errors import SpmvbenchError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
     from spmvbench.matrices import Matrix
+    from spmvbench.matrices.selection import Selection
     from spmvbench.measure.cases import Case
+    from spmvbench.runner.cluster.workers import Workers
+    from spmvbench.runner.request import RunRequest
 
 
 def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -37,17 +42,7 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
 
 GROUPS = {
     "Most used": ("--set", "--formats", "--dtype", "--mode", "--device", "--run"),
-    "Matrices": (
-        "--group",
-        "--kind",
-        "--min-nnz",
-        "--max-nnz",
-        "--spd",
-        "--limit",
-        "--sample",
-        "--seed",
-        "--real-part",
-    ),
+    "Matrices": (*OPTIONS, "--sample", "--seed", "--real-part"),
     "Formats and operations": ("--op", "--order", "--values", "--vectors", "--max-bytes", "--convert"),
     "Measuring": ("--budget", "--energy", "--timeout", "--dry-run", "--retry", "--fresh", "--results", "--config"),
     "Many GPUs": ("--scheduler", "--workers", "--shard", "--estimate", "--like"),
@@ -60,6 +55,7 @@ GROUPS = {
 @selection
 @click.option(
     "--formats",
+    "-f",
     metavar="LIST",
     shell_complete=_complete_formats,
     help="Formats, such as csr-*,ell[threads=2]. Default: all that the device can run; emulated, one per storage idea.",
@@ -113,7 +109,7 @@ GROUPS = {
     help="auto, cuda:0, emulated, or emulated-check, which also finds data races and accesses out of bounds. "
     "auto: the first GPU, or emulated without one.",
 )
-@scheduling
+@distribution
 @click.option(
     "--run",
     "run_name",
@@ -191,101 +187,98 @@ GROUPS = {
 @click.option("--fresh", is_flag=True, help="Start again. Existing rows are moved to another folder.")
 def command(
     chosen: Selection,
-    formats: str | None,
-    ops: tuple[str, ...] | None,
-    orders: tuple[str, ...],
-    dtypes: tuple[str, ...] | None,
-    values: tuple[str, ...] | None,
-    vectors: tuple[str, ...] | None,
-    modes: tuple[str, ...] | None,
+    distribution: Distribution,
     device: str,
-    places: Places,
     run_name: str | None,
     results: str,
-    budget: float | None,
-    energy: float | None,
-    timeout: float | None,
-    max_bytes: int | None,
-    seed: int,
     convert: str,
-    real_part: bool,
     against: str | None,
     pairs: int | None,
     dry_run: bool,
-    retry: bool,
-    fresh: bool,
+    **asked: Any,
 ) -> int:
     """Measure matrices in formats on a device. An unfinished run continues where it stopped.
 
-    MATRIX is group/name, a glob such as 'HB/bcs*', a generated matrix such as pde:16, or a file.
+    MATRIX is group/name, a glob such as 'HB/bcs*', a generated matrix such as pde:16, or a file. Without any selection,
+    the matrices in the cache are measured.
 
     \b
     spmvbench run --set demo
     spmvbench run HB/1138_bus pde:32 --formats 'csr-*,ell[threads=2]' --dtype f64,f32
     spmvbench run --set h200 --formats 'sell*' --against HEAD~1    (exit code 3: slower, 4: not measured in both)
     """  # noqa: D301 - click reads the backspace
-    from spmvbench.matrices.sources import require_readable
     from spmvbench.measure import operations
-    from spmvbench.measure.cases import DEFAULT_MODES, Settings, device_kind
-    from spmvbench.measure.timing import RULES
-    from spmvbench.orders import check as check_orders
-    from spmvbench.rows import store
-    from spmvbench.rows.schema import SETTLED
-    from spmvbench.runner import options, plan, session
+    from spmvbench.measure.cases import device_kind
+    from spmvbench.runner.request import RunRequest
 
-    if not chosen:
-        raise UsageError("nothing to run: name matrices (HB/1138_bus, pde:16, a file), a --group, or --set demo")
-    if against is not None and places.scheduler is not None:
-        raise UsageError("--against compares on one GPU: leave out --scheduler")
-    device, notice, workers = places.open(device, dry_run=dry_run)
-    if convert == "device" and device_kind(device) != "cuda":
-        if click.get_current_context().get_parameter_source("convert") is not ParameterSource.DEFAULT_MAP:
-            raise UsageError(f"--convert device needs a GPU: for {device} the host converts")
+    _check_comparison(against, pairs, distribution, asked)
+    device, notice, workers = distribution.open(device, dry_run=dry_run)
+    if device_kind(device) != "cuda" and not _is_typed("convert"):
         convert = "both"  # a configuration for GPUs can be tried without one
-    names = operations.parse(ops or ())
-    check_orders(orders)
-    by_default = formats is None and not names and device_kind(device) == "emulated"
-    if by_default:
-        formats = demonstration_formats()
-    classes = plan.choose_formats(formats, device, names)
-    if not classes:
-        raise UsageError("--formats names no format: see spmvbench formats")
-    echo_meanings(formats or "", {operations.get(op).key for op in names} or None)
-    if run_name is None:
-        run_name = default_name([*chosen.sets, *chosen.groups, *chosen.matrices], device)
-    folder = Path(results) / store.name_of(run_name)
-    found = places.found(chosen, seed, dry_run=dry_run)
-    if not dry_run:
-        require_readable(found, seed, "real" if real_part else "refuse")
-    modes = modes or DEFAULT_MODES[device_kind(device)]
-    cases = plan.cross(found, classes, options.precisions(dtypes, values, vectors), modes, device, seed, names, orders)
-    settings = Settings(device, max_bytes, budget, timeout, real_part, convert, energy=energy or 0.0)
-    cases, folder = places.shard_of(cases, folder, settings)
-
+    run = run_name or default_name(chosen, device)
+    chosen = chosen.or_cached(functools.partial(click.echo, err=True))
+    request = RunRequest.of(selection=chosen, run=run, device=device, results=results, convert=convert, **asked)
+    echo_meanings(request.formats or "", {operations.kind(op) for op in request.ops} or None)
+    found = distribution.found(request, dry_run=dry_run)
+    cases, folder = distribution.shard_of(request.cases(found), request.folder, request.settings())
     if notice:
         click.echo(notice, err=True)
     if against is not None:
         from spmvbench.cli.against import compare_builds
 
-        settings = Settings(device, max_bytes, budget, timeout, real_part, convert)
-        return compare_builds(against, folder, plan.grouped(cases), settings, pairs, dry_run=dry_run)
-    if pairs is not None:
-        raise UsageError("--pairs goes with --against, which names the build to compare with")
+        return compare_builds(against, request, folder, cases, pairs, dry_run=dry_run)
     if dry_run:
-        todo = cases if fresh else session.pending(folder, cases, settings, settled=retry)
-        _echo_plan(folder, found, cases, len(todo), by_default=by_default)
-        if places.estimate:
-            places.predict(todo, folder)
+        todo = request.pending(folder, cases)
+        _echo_plan(folder, found, cases, len(todo), by_default=request.has_default_formats)
+        if distribution.estimate:
+            distribution.predict(todo, folder)
         return 0
+    return _measure(request, folder, found, cases, distribution, workers)
+
+
+def _is_typed(name: str) -> bool:
+    """Whether an option is from the command line, not from a configuration or a default."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
+
+
+def _check_comparison(
+    against: str | None, pairs: int | None, distribution: Distribution, asked: dict[str, Any]
+) -> None:
+    """Raise UsageError for options that do not go with --against, or that need it."""
+    if against is None:
+        if pairs is not None:
+            raise UsageError("--pairs goes with --against, which names the build to compare with")
+        return
+    if distribution.scheduler is not None:
+        raise UsageError("--against compares on one GPU: leave out --scheduler")
+    if others := [f"--{name}" for name in ("fresh", "retry", "energy") if asked[name] and _is_typed(name)]:
+        raise UsageError(f"--against measures all pairs anew, and no energy: leave out {' and '.join(others)}")
+
+
+def _measure(
+    request: RunRequest,
+    folder: Path,
+    found: list[Matrix],
+    cases: list[Case],
+    distribution: Distribution,
+    workers: Workers | None,
+) -> int:
+    """Measure the pending cases and print the table of all. Returns the exit code."""
+    from spmvbench.measure.cases import device_kind
+    from spmvbench.measure.timing import RULES
+    from spmvbench.rows import store
+    from spmvbench.runner import plan, session
+
     with store.lock(folder):
-        if fresh and (aside := store.set_aside(folder)):
+        if request.fresh and (aside := store.set_aside(folder)):
             click.echo(f"The contents of {folder} were moved to {aside}")
-        todo = session.pending(folder, cases, settings, settled=retry)
-        _echo_plan(folder, found, cases, len(todo), by_default=by_default)
-        progress = Progress(len(todo), RULES[device_kind(device)].rounds)
+        todo = request.pending(folder, cases)
+        _echo_plan(folder, found, cases, len(todo), by_default=request.has_default_formats)
+        progress = Progress(len(todo), RULES[device_kind(request.device)].rounds)
         with stoppable() as stopping, progress:
             watcher = session.Watcher(progress.on_begin, progress.on_row, progress.on_notice, stopping)
-            finished = places.measure(folder, plan.grouped(todo), settings, watcher, workers)
+            finished = distribution.measure(folder, plan.grouped(todo), request.settings(), watcher, workers)
         if not finished:
             click.echo(f"Stopped after {progress.rows} of {len(todo)} cases. The same command continues.", err=True)
             return 130
@@ -302,25 +295,33 @@ def command(
         click.echo(f"\n{mixture}")
     if progress.notices:
         click.echo("\n" + "\n".join(progress.notices))
+    code = _echo_failed(rows)
+    report = ["spmvbench", "report", folder.name if str(request.results) == "results" else str(folder)]
+    if device_kind(request.device) == "emulated":
+        report.append("--emulated")  # otherwise the report omits emulated times
+    click.echo(f"\nRows: {folder / store.ROWS}\nNext: {shlex.join(report)}")
+    return code
+
+
+def _echo_failed(rows: pd.DataFrame) -> int:
+    """Print how many cases failed, or that none was measured. Returns the exit code: 1 in both cases."""
+    from spmvbench.rows.schema import SETTLED
+
     failed = int((~rows["status"].isin(SETTLED)).sum())
     if failed:
         click.echo(f"\n{failed} case{'s' * (failed != 1)} failed; the same command with --retry measures them again.")
-    report = ["spmvbench", "report", folder.name if results == "results" else str(folder)]
-    if device_kind(device) == "emulated":
-        report.append("--emulated")  # otherwise the report omits emulated times
-    click.echo(f"\nRows: {folder / store.ROWS}\nNext: {shlex.join(report)}")
-    return 1 if failed else 0
+        return 1
+    if not (rows["status"] == "ok").any():
+        click.echo("\nNothing was measured: every case was skipped.")
+        return 1
+    return 0
 
 
-def demonstration_formats() -> str:
-    """The default of `--formats` without a GPU, where all formats take minutes: one per storage idea."""
-    return ",".join((paths.configs() / "formats.txt").read_text(encoding="ascii").split())
-
-
-def default_name(selection: Sequence[str], device: str) -> str:
+def default_name(chosen: Selection, device: str) -> str:
     """A run's name from the selection and the kind of device, so that the same command continues its run."""
-    first = re.sub(r"[^\w.+-]+", "_", selection[0] if selection else "selection").strip("_.+-") or "run"
-    more = f"+{len(selection) - 1}" if len(selection) > 1 else ""
+    words = [*chosen.sets, *chosen.groups, *chosen.matrices]
+    first = re.sub(r"[^\w.+-]+", "_", words[0] if words else "selection" if chosen else "cache").strip("_.+-") or "run"
+    more = f"+{len(words) - 1}" if len(words) > 1 else ""
     first = first[:80].encode()[:160].decode(errors="ignore")
     return f"{first}{more}-{device.partition(':')[0]}"
 

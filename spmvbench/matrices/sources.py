@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import itertools
-import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,8 @@ from typing import Any
 
 from spmvbench import untrusted
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.matrices import files, sets, stand_ins, suitesparse, synthetic
+from spmvbench.matrices import files, sets, stand_ins, structures, suitesparse, synthetic
+from spmvbench.matrices.conditions import ANY, Conditions
 from spmvbench.matrices.download import Unreachable
 from spmvbench.matrices.features import is_spd
 from spmvbench.matrices.suitesparse import Entry
@@ -45,6 +46,11 @@ class Matrix:
     def id(self) -> str:
         """``group/name``, its name in rows and commands."""
         return f"{self.group}/{self.name}"
+
+    @property
+    def typed(self) -> str:
+        """What selects the matrix on the command line."""
+        return {"synthetic": self.name, "file": str(self.path)}.get(self.source, self.id)
 
     def entries(self, seed: int = 0) -> int:
         """Number of stored entries; a file is read if the number is not known otherwise. Raises SpmvbenchError."""
@@ -78,10 +84,7 @@ def resolve(
     *,
     groups: Iterable[str] = (),
     sets: Iterable[str] = (),
-    kind: str | None = None,
-    min_nnz: int | None = None,
-    max_nnz: int | None = None,
-    spd: bool | None = None,
+    conditions: Conditions = ANY,
     limit: int | None = None,
     seed: int = 0,
 ) -> tuple[list[Matrix], list[str]]:
@@ -94,7 +97,6 @@ def resolve(
     by their folders. Raises UsageError for unknown names, with the nearest known ones.
     """
     items, groups = _items(matrices, sets), list(groups)
-    conditions = any(value is not None for value in (kind, min_nnz, max_nnz, spd))
     if not items and not groups and not conditions:
         raise UsageError("no matrix is named: give group/name, a generated spec, a file, --group or --set")
     chosen: dict[str | Path, Matrix | Entry] = {}
@@ -104,14 +106,14 @@ def resolve(
     for item in items:
         mine = all_own[item]
         if mine is not None:
-            if _meets(mine, seed, kind or "", min_nnz, max_nnz, spd):
+            if _meets(conditions, mine, seed):
                 chosen.setdefault(mine.path or mine.id, mine)
         elif item in entries:
             chosen.setdefault(entries[item].id, entries[item])
         else:
             searched.append(item)
     if searched or groups or (conditions and not items):
-        selected = suitesparse.search(searched, groups=groups, kind=kind, min_nnz=min_nnz, max_nnz=max_nnz, spd=spd)
+        selected = suitesparse.search(searched, groups=groups, conditions=conditions)
         chosen |= {entry.id: entry for entry in selected if entry.id not in chosen}
     here, missing = [], []
     for found in list(chosen.values())[:limit]:
@@ -177,23 +179,56 @@ def _is_glob(text: str) -> bool:
     return any(sign in text for sign in "*?[")
 
 
-def _meets(
-    matrix: Matrix,
-    seed: int,
-    kind: str = "",
-    min_nnz: int | None = None,
-    max_nnz: int | None = None,
-    spd: bool | None = None,
-) -> bool:
+@dataclass(frozen=True)
+class _Facts:
+    """What conditions are about, of a generated matrix or a file; a pattern is real, because it is given values.
+
+    Each raises SpmvbenchError if the matrix cannot be read.
+    """
+
+    matrix: Matrix
+    seed: int
+
+    @property
+    def kind(self) -> str:
+        return self.matrix.kind
+
+    @property
+    def name(self) -> str:
+        return self.matrix.name
+
+    @property
+    def nnz(self) -> int:
+        return self.matrix.entries(self.seed)
+
+    @property
+    def rows(self) -> int:
+        return int(self._read().shape[0])
+
+    @property
+    def cols(self) -> int:
+        return int(self._read().shape[1])
+
+    @property
+    def spd(self) -> bool:
+        return is_spd(self._read())
+
+    @property
+    def dtype(self) -> str:
+        try:
+            self.matrix.read(self.seed)
+        except files.Complex:
+            return "complex"
+        return "real"
+
+    def _read(self) -> Any:
+        return self.matrix.read(self.seed, "real")
+
+
+def _meets(conditions: Conditions, matrix: Matrix, seed: int) -> bool:
     """Whether a generated matrix or a file meets the conditions; a file that cannot be read does."""
-    if kind.lower() not in matrix.kind.lower():
-        return False
     try:
-        if (min_nnz or max_nnz is not None) and not (min_nnz or 0) <= matrix.entries(seed) <= (
-            math.inf if max_nnz is None else max_nnz
-        ):
-            return False
-        return spd is None or is_spd(matrix.read(seed, "real")) == spd
+        return conditions.meets(_Facts(matrix, seed))
     except SpmvbenchError:
         return True
 
@@ -228,6 +263,8 @@ def _entries(names: Sequence[str]) -> dict[str, Entry]:
     if found:
         found |= {entry.id: entry for entry in suitesparse.index(network=False) if entry.id in found}
     missing = [name for name in names if name not in found]
+    for name in missing:
+        _require_no_other(name)
     if missing:
         try:
             entries = suitesparse.search(missing)
@@ -238,6 +275,21 @@ def _entries(names: Sequence[str]) -> dict[str, Entry]:
         known = {key: entry for entry in entries for key in (entry.name, entry.id)}
         found |= {name: known[name] for name in missing}
     return found
+
+
+def _require_no_other(name: str) -> None:
+    """Raise UsageError, before the network is asked, for a name that nearly is one of a file or a generated matrix."""
+    if suitesparse.is_known(name):
+        return
+    for file in sorted(glob.glob(f"{glob.escape(name)}.*")):
+        if files.is_matrix_file(file):
+            raise UsageError(f"there is no matrix {name}, but the file {file} is here: write {file}")
+    for kind in structures.KINDS:
+        number = name.removeprefix(kind)
+        if number != name and (not number or number.isdecimal()):
+            spec = structures.form(kind)
+            spec = f"{kind}:{number}" if number and spec.count(":") == 1 else spec
+            raise UsageError(f"there is no matrix {name}; a generated one is written {spec}")
 
 
 def _distinguished(matrices: Sequence[Matrix]) -> list[Matrix]:

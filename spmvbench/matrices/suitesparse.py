@@ -29,6 +29,7 @@ from typing import Any
 
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.matrices import archive
+from spmvbench.matrices.conditions import ANY, Conditions
 from spmvbench.matrices.download import RETRY, Failed, Missing, Retry, Unreachable, adapter, transfer
 from spmvbench.matrices.readers import matrix_market
 from spmvbench.paths import home
@@ -51,8 +52,8 @@ class Entry:
     """A matrix in the index; the numbers are None for one that is in a folder but not in the index.
 
     nnz: nonzeros, explicit zeros left out; stored: entries, explicit zeros included. dtype: real, complex or binary.
-    pattern_symmetry, numeric_symmetry: share of the off-diagonal entries that are mirrored, 0 to 1. Raises UsageError
-    for an invalid group, name, number or kind.
+    pattern_symmetry, numeric_symmetry: share of the off-diagonal entries that are mirrored, 0 to 1. number: its place
+    in the index, from 1. Raises UsageError for an invalid group, name, number or kind.
     """
 
     group: str
@@ -67,6 +68,7 @@ class Entry:
     numeric_symmetry: float | None = None
     kind: str = ""
     stored: int | None = None
+    number: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not _may_be(self.group, self.name):
@@ -266,13 +268,14 @@ def _parsed(path: Path, mtime_ns: int) -> list[Entry]:
     """The entries of an index file. Its first two lines are their number and the date. Raises Failed."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
-            return [_entry(row) for row in csv.reader(itertools.islice(file, 2, None))]
+            rows = csv.reader(itertools.islice(file, 2, None))
+            return [_entry(row, number) for number, row in enumerate(rows, start=1)]
     except (ValueError, csv.Error, UsageError) as error:
         what, then = (f"what came as {INDEX}", "") if path.suffix == ".part" else (path, ": remove it")
         raise Failed(f"{what} is not the collection's index ({error}){then}") from None
 
 
-def _entry(row: Sequence[str]) -> Entry:
+def _entry(row: Sequence[str], number: int) -> Entry:
     """A line of the index. The last of its first 13 columns counts entries with explicit zeros.
 
     Raises ValueError and UsageError.
@@ -281,25 +284,22 @@ def _entry(row: Sequence[str]) -> Entry:
     dtype = "binary" if int(binary) else "real" if int(real) else "complex"
     symmetry = float(pattern), float(numeric)
     sizes = int(rows), int(cols), int(nnz)
-    return Entry(group, name, *sizes, dtype, bool(int(is2d3d)), bool(int(spd)), *symmetry, kind, int(stored))
+    return Entry(group, name, *sizes, dtype, bool(int(is2d3d)), bool(int(spd)), *symmetry, kind, int(stored), number)
 
 
 def search(
     patterns: Iterable[str] = (),
     *,
     groups: Iterable[str] = (),
-    kind: str | None = None,
-    min_nnz: int | None = None,
-    max_nnz: int | None = None,
-    spd: bool | None = None,
+    conditions: Conditions = ANY,
     limit: int | None = None,
     mirror: str | None = None,
     network: bool = True,
 ) -> list[Entry]:
     """Entries that match any pattern or group (everything if neither is given) and all the conditions.
 
-    patterns: `group/name`, a glob (`HB/bcs*`), or a name alone if only one group has it. kind: part of the kind's text.
-    min_nnz, max_nnz: on the index's nnz. limit: keep the first so many. mirror, network: as for `index`.
+    patterns: `group/name`, a glob (`HB/bcs*`), or a name alone if only one group has it. limit: keep the first so many.
+    mirror, network: as for `index`.
     Raises UsageError for a group, name or glob that nothing matches, with the nearest ones.
     """
     entries = index(mirror, network=network)
@@ -309,15 +309,7 @@ def search(
         for group in groups:
             _check_group(group, entries)
         entries = [entry for entry in entries if entry.id in chosen or entry.group in groups]
-    if kind:
-        entries = [entry for entry in entries if kind.lower() in entry.kind.lower()]
-    if min_nnz is not None:
-        entries = [entry for entry in entries if entry.nnz is not None and entry.nnz >= min_nnz]
-    if max_nnz is not None:
-        entries = [entry for entry in entries if entry.nnz is not None and entry.nnz <= max_nnz]
-    if spd is not None:
-        entries = [entry for entry in entries if entry.spd == spd]
-    return entries[:limit]
+    return [entry for entry in entries if conditions.meets(entry)][:limit]
 
 
 def _check_group(group: str, entries: Sequence[Entry]) -> None:
@@ -359,6 +351,12 @@ def _sha256() -> dict[str, str]:
 
     with gzip.open(SHA256, "rt", newline="") as file:
         return {f"{row['group']}/{row['name']}": row["sha256"] for row in csv.DictReader(file)}
+
+
+def is_known(text: str) -> bool:
+    """Whether a matrix of the collection, as of 2020 or by a copy of the index, has this name or ``group/name``."""
+    ids = itertools.chain(_sha256(), (entry.id for entry in index(network=False)))
+    return any(text in (known, known.partition("/")[2]) for known in ids)
 
 
 def fetch(

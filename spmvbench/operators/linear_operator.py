@@ -22,7 +22,7 @@ from spmvbench.formats.ordered import Ordered
 from spmvbench.operators import choosing, transposing
 from spmvbench.operators.binding import Bound, CudaBinder, Pairs, binder
 from spmvbench.operators.choosing import Candidate, Choice
-from spmvbench.runner import options
+from spmvbench.runner import arguments
 
 ALIGNMENT = 16  # bytes: the widest load of x or store of y in a kernel
 
@@ -54,7 +54,7 @@ def operator(
     sparse matrix, Skip if a named format cannot hold the matrix, SpmvbenchError if no format can.
     """
     choosing.check_spmvs(spmvs)
-    max_bytes = None if max_bytes is None else options.size(max_bytes)
+    max_bytes = None if max_bytes is None else arguments.size(max_bytes)
     if isinstance(A, Format):
         if format is not None or dtype is not None:
             raise UsageError(f"the matrix is in a format already, {A.key}: name no other, and no dtype")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import tempfile
@@ -11,26 +12,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spmvbench import orders
 from spmvbench.devices import chosen
-from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.matrices import resolve
-from spmvbench.matrices.sources import Matrix, obtain, require_readable
-from spmvbench.measure import operations
-from spmvbench.measure.cases import DEFAULT_MODES, Case, Settings, device_kind
+from spmvbench.errors import UsageError
+from spmvbench.matrices.conditions import Conditions
+from spmvbench.matrices.selection import Selection
+from spmvbench.measure.cases import Case, Settings
 from spmvbench.rows import store
-from spmvbench.runner import options, plan, session
+from spmvbench.runner import arguments, plan, session
+from spmvbench.runner.request import RunRequest
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LONGEST_LABEL = 200
 
+log = logging.getLogger(__name__)
+
 
 def run(
-    matrices: Any,
+    matrices: Any = None,
     formats: str | Sequence[str] | None = None,
     *,
+    group: str | Sequence[str] = (),
+    set: str | Sequence[str] = (),
+    limit: int | None = None,
     op: str | Sequence[str] = (),
     order: str | Sequence[str] = "none",
     dtype: str | Sequence[str] | None = None,
@@ -50,16 +55,20 @@ def run(
     retry: bool = False,
     fresh: bool = False,
     progress: bool = True,
+    **conditions: Any,
 ) -> pd.DataFrame:
     """Measure matrices in formats on a device. Returns the rows of these cases, in the form of `spmvbench.load_run`.
 
     matrices: one or several names as for `spmvbench run` (``"HB/1138_bus"``, downloaded if missing; a glob;
     ``"pde:16"``; a file), SciPy sparse matrices, or a mapping from labels to these; a label is any printable text.
-    formats: for example ``"csr-*,ell[threads=2]"`` or a list; None: all that the device can run. op: operations,
-    ``"spmspv,bfs@0"`` or a list; empty: those that the formats run. order: orders of rows and columns,
-    ``"none,rcm"`` or a list (`spmvbench.orders`). dtype: f64, f32; None: f64, or what `values` (f64, f32, f16, bf16)
-    and `vectors` (f64, f32) give, each stored type with each type of x and y that is as wide. mode: hot, cold; None:
-    all of the device. device: ``auto``, ``cuda:0``, ``emulated``.
+    group, set: groups of the collection, named sets. conditions: those of `spmvbench.matrices.conditions.Conditions`,
+    such as ``min_nnz=10_000, spd=True``, on all of them or, without names, on the whole collection. limit: at most so
+    many. Without any of these: the matrices in the cache.
+    formats: for example ``"csr-*,ell[threads=2]"`` or a list; None: all that the device can run, on the emulated device
+    one per storage idea. op: operations, ``"spmspv,bfs@0"`` or a list; empty: those that the formats run. order: orders
+    of rows and columns, ``"none,rcm"`` or a list (`spmvbench.orders`). dtype: f64, f32; None: f64, or what `values`
+    (f64, f32, f16, bf16) and `vectors` (f64, f32) give, each stored type with each type of x and y that is as wide.
+    mode: hot, cold; None: all of the device. device: ``auto``, ``cuda:0``, ``emulated``.
 
     run: the name of the run's folder under `results`; cases with a row there are not measured again. budget: sampling
     time of a case, seconds. energy: time over which the energy of a hot case is measured, seconds; None: not. timeout:
@@ -71,35 +80,39 @@ def run(
     A worker process measures, as for the command. A format outside of this package must therefore be in a file that
     SPMVBENCH_FORMATS names. Raises UsageError for unknown names, SpmvbenchError if nothing can be measured.
     """
-    device = chosen(device)
-    names = operations.parse(op.split(",") if isinstance(op, str) else op)
-    classes = plan.choose_formats(formats if isinstance(formats, str | None) else ",".join(formats), device, names)
-    dtypes = options.precisions(
-        *(
-            None if given is None else options.words(given, known)
-            for given, known in ((dtype, options.DTYPES), (values, options.VALUES), (vectors, options.DTYPES))
-        )
-    )
-    modes = options.words(DEFAULT_MODES[device_kind(device)] if mode is None else mode, options.MODES)
-    folder = Path(results) / store.name_of(run)
-    budget, energy, timeout = (None if time is None else options.seconds(time) for time in (budget, energy, timeout))
-    max_bytes, seed = None if max_bytes is None else options.size(max_bytes), options.seed(seed)
-    options.word(convert, options.CONVERT)
-    if convert == "device" and device_kind(device) != "cuda":
-        raise UsageError(f"convert='device' needs a GPU: {device} takes what the host converts")
-    if not classes:
-        raise UsageError("formats names no format: spmvbench.formats.keys() lists them")
+    groups, sets = (tuple(arguments.words(given)) if given else () for given in (group, set))
     with tempfile.TemporaryDirectory() as kept:
-        found = _resolved(matrices, Path(kept))
-        require_readable(found, seed, "real" if real_part else "refuse")
-        cases = plan.cross(found, classes, dtypes, modes, device, seed, names, options.words(order, orders.names()))
-        settings = Settings(device, max_bytes, budget, timeout, real_part, convert, energy=energy or 0.0)
-        with store.lock(folder):
+        names, labels = _written(matrices, Path(kept))
+        asked = Selection(names, groups, sets, Conditions(**conditions), limit)
+        request = RunRequest.of(
+            selection=asked.or_cached(log.warning) if matrices is None else asked,
+            formats=formats,
+            ops=op,
+            orders=order,
+            dtypes=dtype,
+            values=values,
+            vectors=vectors,
+            modes=mode,
+            device=chosen(device),
+            run=run,
+            results=results,
+            budget=budget,
+            energy=energy,
+            timeout=timeout,
+            max_bytes=max_bytes,
+            seed=seed,
+            convert=convert,
+            real_part=real_part,
+            retry=retry,
+            fresh=fresh,
+        )
+        found = request.find(log.warning)
+        cases = request.cases([replace(matrix, name=labels.get(matrix.path, matrix.name)) for matrix in found])
+        with store.lock(request.folder):
             if fresh:
-                store.set_aside(folder)
-            todo = session.pending(folder, cases, settings, settled=retry)
-            _measured(folder, todo, settings, progress)
-    rows = store.load_run(folder)
+                store.set_aside(request.folder)
+            _measured(request.folder, request.pending(request.folder, cases), request.settings(), progress)
+    rows = store.load_run(request.folder)
     if mixture := store.mixed(rows):
         warnings.warn(mixture, stacklevel=2)
     return rows[rows["case_id"].isin({case.case_id for case in cases})]
@@ -116,18 +129,19 @@ def _measured(folder: Path, todo: list[Case], settings: Settings, progress: bool
         session.measure(folder, plan.grouped(todo), settings, session.Watcher(on_row=count))
 
 
-def _resolved(given: Any, folder: Path) -> list[Matrix]:
-    """The matrices; those in memory are written to `folder`, for the worker process.
+def _written(given: Any, folder: Path) -> tuple[tuple[str, ...], dict[Path | None, str]]:
+    """The names of the matrices, and the labels of those in memory, by the files in `folder` they are written to.
 
-    The name of a matrix in memory is its label.
+    The worker process reads these files.
     """
     from scipy import sparse
 
     if isinstance(given, str | Path) or sparse.issparse(given):
         given = [given]
-    named = given if isinstance(given, Mapping) else {f"matrix-{place}": a for place, a in enumerate(given, start=1)}
-    names, labels = list[str](), dict[Path, str]()
-    for label, a in named.items():
+    if not isinstance(given, Mapping):
+        given = {f"matrix-{place}": a for place, a in enumerate(given or (), start=1)}
+    names, labels = list[str](), dict[Path | None, str]()
+    for label, a in given.items():
         if sparse.issparse(a):
             text = _label(label, labels.values())
             # The reader's messages contain the file's name.
@@ -137,15 +151,7 @@ def _resolved(given: Any, folder: Path) -> list[Matrix]:
             sparse.save_npz(path, sparse.csr_array(a))
             a = path
         names.append(str(a))
-    if not names:
-        raise UsageError("nothing to run: name matrices (HB/1138_bus, pde:16, a file), or give SciPy's")
-    _, missing = resolve(names)
-    for name in missing:
-        obtain(name)
-    found, missing = resolve(names)
-    if missing or not found:
-        raise SpmvbenchError(f"not here: {', '.join(missing or names)}")
-    return [replace(matrix, name=labels.get(matrix.path, matrix.name)) if matrix.path else matrix for matrix in found]
+    return tuple(names), labels
 
 
 def _label(given: Any, taken: Container[str]) -> str:

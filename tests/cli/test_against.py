@@ -76,6 +76,8 @@ def test_a_dry_run_measures_nothing(against, tmp_path):
         (["--device", "emulated", "--against", "HEAD"], "needs a GPU"),
         (["--device", "emulated", "--pairs", "12"], "--pairs goes with --against"),
         (["--against", "HEAD", "--pairs", "7"], "7 is not in the range"),
+        (["--against", "HEAD", "--fresh", "--energy", "1"], "leave out --fresh and --energy"),
+        (["--against", "HEAD", "--retry"], "leave out --retry"),
     ],
 )
 def test_wrong_words_are_said(command, tmp_path, args, said):

@@ -6,6 +6,7 @@ import pytest
 import spmvbench
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.matrices import Matrix, load, resolve, sources, suitesparse
+from spmvbench.matrices.conditions import Conditions
 from spmvbench.matrices.download import Unreachable
 
 
@@ -85,7 +86,7 @@ def test_conditions_hold_for_generated_matrices_and_files(offline, tmp_path):
     named = ["synthetic/pde:3", str(path), "poisson2d:4", "denserow:90"]
 
     def chosen(*more, **conditions):
-        return [matrix.name for matrix in resolve([*named, *more], **conditions)[0]]
+        return [matrix.name for matrix in resolve([*named, *more], conditions=Conditions(**conditions))[0]]
 
     assert chosen() == ["pde:3", "own.mtx", "poisson2d:4", "denserow:90"]
     assert chosen(max_nnz=64) == ["own.mtx", "poisson2d:4"]
@@ -95,6 +96,9 @@ def test_conditions_hold_for_generated_matrices_and_files(offline, tmp_path):
     assert chosen(spd=False) == ["pde:3", "denserow:90"]
     assert chosen(str(bad), spd=False) == ["pde:3", "denserow:90", "bad.mtx"]  # whoever reads it says what is wrong
     assert chosen(max_nnz=1) == []
+    assert chosen(max_rows=16) == ["own.mtx", "poisson2d:4"]
+    assert chosen(min_cols=16, name="d") == ["pde:3", "poisson2d:4", "denserow:90"]
+    assert chosen(field="real") == chosen() and chosen(field="complex") == chosen(id=1) == chosen(is2d3d=False) == []
 
 
 def test_names_without_index_are_missing_unless_they_are_here(offline):
@@ -119,9 +123,15 @@ def test_names_without_index_are_missing_unless_they_are_here(offline):
         ("rect:5:0:0", "empty:R:C"),
         ("band:5:9:1", "K of at most W"),
         ("no/such.mtx", r"no file no/such\.mtx"),
+        ("pde", "a generated one is written pde:N"),
+        ("poisson2d60", "a generated one is written poisson2d:60"),
+        ("fem40", "a generated one is written fem:N:D"),
+        ("mine", r"the file mine\.mtx is here"),
     ],
 )
-def test_mistyped_specs_and_files(offline, text, message):
+def test_mistyped_specs_and_files(offline, tmp_path, monkeypatch, text, message):
+    (tmp_path / "mine.mtx").touch()
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=message):
         resolve([text])
 
@@ -147,10 +157,10 @@ def test_globs_groups_and_conditions(collection):
     found, missing = resolve(groups=["HB"])
     assert ids(found) == ["HB/1138_bus", "HB/west0479"]
     assert len(found) + len(missing) == 292
-    found, missing = resolve(["HB/1138_bus", "pde:2"], groups=["HB"], max_nnz=100)
+    found, missing = resolve(["HB/1138_bus", "pde:2"], groups=["HB"], conditions=Conditions(max_nnz=100))
     assert ids(found) == ["synthetic/pde:2"]  # 32 entries
     assert "HB/bcsstm01" in missing
-    found, _ = resolve(kind="power network")
+    found, _ = resolve(conditions=Conditions(kind="power network"))
     assert ids(found) == ["HB/1138_bus"]
     found, missing = resolve(groups=["HB"], limit=3)
     assert len(found) + len(missing) == 3

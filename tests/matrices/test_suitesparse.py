@@ -20,6 +20,7 @@ from urllib3.util import connection
 
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.matrices import suitesparse
+from spmvbench.matrices.conditions import Conditions
 from spmvbench.matrices.download import NoSpace, Retry, Stopped, Unreachable, transfer
 from spmvbench.matrices.sources import resolve
 from spmvbench.matrices.suitesparse import Entry, fetch
@@ -170,8 +171,9 @@ def litter(home):
 # --- search
 
 
-def ids(*args, **options):
-    return [entry.id for entry in suitesparse.search(*args, **options)]
+def ids(*args, groups=(), limit=None, network=True, **conditions):
+    found = suitesparse.search(*args, groups=groups, limit=limit, network=network, conditions=Conditions(**conditions))
+    return [entry.id for entry in found]
 
 
 @pytest.fixture
@@ -210,6 +212,18 @@ def test_conditions(mirrored):
     assert ids(spd=True) == ["HB/ant", "Zoo/dog"]
     assert ids(groups=["HB"], spd=False, limit=1) == ["HB/bee"]
     assert ids(max_nnz=0) == []
+    assert ids(name="AN") == ["HB/ant", "Bai/ant"]
+    assert ids(id=2) == ids(is2d3d=True) == ["HB/bee"]
+    assert ids(min_rows=30, max_cols=50) == ["HB/bear", "Bai/cat"]
+    assert ids(field="complex") == ["HB/bear"] and ids(field="binary") == ["Bai/cat"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"min_nnz": -1}, {"max_rows": 1.5}, {"id": True}, {"kind": 3}, {"spd": 1}, {"field": "f64"}]
+)
+def test_a_wrong_value_of_a_condition_is_refused(wrong):
+    with pytest.raises(UsageError, match=f"{next(iter(wrong))} takes"):
+        Conditions(**wrong)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +314,7 @@ import socket, sys
 socket.getaddrinfo = socket.socket.connect = None
 from spmvbench.matrices import suitesparse
 assert not any(name in sys.modules for name in ("requests", "urllib3")), "imported before it is needed"
-assert len(suitesparse.search(kind="problem", mirror={str(folder)!r})) == 6
+assert len(suitesparse.search(conditions=suitesparse.Conditions(kind="problem"), mirror={str(folder)!r})) == 6
 """
     user = tmp_path / "user"
     user.mkdir()

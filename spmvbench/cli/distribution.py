@@ -1,18 +1,17 @@
-"""Options for many GPUs: a scheduler and its workers, shards, samples of the matrices, estimates of run time."""
+"""Options that distribute a run: a scheduler and its workers, shards, samples of the matrices, estimated run time."""
 
 from __future__ import annotations
 
 import functools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from spmvbench.cli import completion
 from spmvbench.cli.option_types import ParamType
-from spmvbench.cli.selection import Selection, found_matrices
 from spmvbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,12 +21,8 @@ if TYPE_CHECKING:
     from spmvbench.measure.cases import Case, Group, Settings
     from spmvbench.runner.cluster.workers import Workers
     from spmvbench.runner.estimate import Sample
+    from spmvbench.runner.request import RunRequest
     from spmvbench.runner.session import Watcher
-
-
-def _typed(matrix: Matrix) -> str:
-    """What selects this matrix on the command line."""
-    return {"synthetic": matrix.name, "file": str(matrix.path)}.get(matrix.source, matrix.id)
 
 
 class Shard(ParamType):
@@ -47,7 +42,7 @@ class Shard(ParamType):
 
 
 @dataclass(frozen=True)
-class Places:
+class Distribution:
     """Values of these options.
 
     scheduler: an address or ``local``. count: number of its workers. shard: number from 1, and of how many. sample:
@@ -112,19 +107,17 @@ class Places:
             raise UsageError(f"--shard {part}/{count} is empty: there are too few cases for so many shards")
         return [case for group in groups for case in group.cases], store.shard(folder, part, count)
 
-    def found(self, chosen: Selection, seed: int, *, dry_run: bool) -> list[Matrix]:
-        """The matrices of a selection, or the --sample of them. Only these are fetched; for an estimate, none."""
+    def found(self, request: RunRequest, *, dry_run: bool) -> list[Matrix]:
+        """The matrices of a request, or the --sample of them. Only these are fetched; for an estimate, none."""
+        notify = functools.partial(click.echo, err=True)
         if self.sample is not None:
+            from spmvbench.matrices.selection import Selection
             from spmvbench.runner.estimate import stratified
 
-            few = stratified(found_matrices(chosen, seed, dry_run=True, unasked=True), self.sample, seed)
-            named: dict[str, Callable[[Matrix], str]] = {
-                "synthetic": lambda m: m.name,
-                "file": lambda m: str(m.path),
-                "suitesparse": lambda m: m.id,
-            }
-            chosen = Selection(tuple(named[m.source](m) for m in few), (), (), dict.fromkeys(chosen.conditions), None)
-        return found_matrices(chosen, seed, dry_run=dry_run, unasked=self.estimate)
+            every = request.find(notify, dry_run=True, unasked=True)
+            few = [matrix.typed for matrix in stratified(every, self.sample, request.seed)]
+            request = replace(request, selection=Selection(tuple(few)))
+        return request.find(notify, dry_run=dry_run, unasked=self.estimate)
 
     def _sample(self, cases: Sequence[Case], also: list[Path]) -> Sample | None:
         from spmvbench.rows import store
@@ -203,8 +196,8 @@ _PARAMETERS = (
 )
 
 
-def scheduling(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator that gives a command these options as one parameter `places`."""
+def distribution(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator that gives a command these options as one parameter `distribution`."""
 
     @functools.wraps(command)
     def gathered(
@@ -217,7 +210,7 @@ def scheduling(command: Callable[..., Any]) -> Callable[..., Any]:
         estimate: bool,
         **options: Any,
     ) -> Any:
-        return command(*args, places=Places(scheduler, count, shard, sample, like, estimate), **options)
+        return command(*args, distribution=Distribution(scheduler, count, shard, sample, like, estimate), **options)
 
     for parameter in reversed(_PARAMETERS):
         gathered = parameter(gathered)

@@ -1,4 +1,4 @@
-"""Checks of options, shared by the command line and Python. Each raises UsageError with one sentence."""
+"""Checks of arguments, shared by the command line and Python. Each raises UsageError with one sentence."""
 
 from __future__ import annotations
 

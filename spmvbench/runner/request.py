@@ -1,0 +1,172 @@
+"""What a run measures, and how: one request, whether the command line, `spmvbench.run` or an A/B comparison asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spmvbench import formats as known_formats
+from spmvbench import orders as known_orders
+from spmvbench import paths
+from spmvbench.errors import UsageError
+from spmvbench.formats import Format
+from spmvbench.matrices import Matrix
+from spmvbench.matrices.selection import Notify, Selection
+from spmvbench.matrices.sources import require_readable
+from spmvbench.matrices.suitesparse import is_known
+from spmvbench.measure import operations
+from spmvbench.measure.cases import DEFAULT_MODES, Case, Settings, device_kind
+from spmvbench.orders import NATURAL
+from spmvbench.rows import store
+from spmvbench.runner import arguments, plan, session
+
+
+def _orders(given: Any) -> tuple[str, ...]:
+    found = arguments.words(given)
+    known_orders.check(found)
+    return found
+
+
+def _formats(given: Any) -> str:
+    return given if isinstance(given, str) else ",".join(given)
+
+
+# How a field is read from what was given. Each raises UsageError; other fields are taken as they are.
+READERS: dict[str, Callable[[Any], Any]] = {
+    "formats": _formats,
+    "ops": lambda given: tuple(operations.parse(given.split(",") if isinstance(given, str) else given)),
+    "orders": _orders,
+    "dtypes": lambda given: arguments.words(given, arguments.DTYPES),
+    "values": lambda given: arguments.words(given, arguments.VALUES),
+    "vectors": lambda given: arguments.words(given, arguments.DTYPES),
+    "modes": lambda given: arguments.words(given, arguments.MODES),
+    "run": store.name_of,
+    "results": Path,
+    "budget": arguments.seconds,
+    "energy": arguments.seconds,
+    "timeout": arguments.seconds,
+    "max_bytes": arguments.size,
+    "seed": arguments.seed,
+    "convert": lambda given: arguments.word(given, arguments.CONVERT),
+}
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """Matrices, formats, operations, types and modes of a run, its device, its settings and its folder.
+
+    `of` makes one from what a user gave. formats: a list as `formats.parse` takes it; None: all that the device can
+    run, or one per storage idea on the emulated device, where all take minutes. ops: names of operations; empty: those
+    that the formats run. dtypes, values, vectors: see `arguments.precisions`. modes: None: all of the device. device:
+    its name, not ``auto``. run: the name of the folder under `results`. budget to max_bytes, real_part and convert: see
+    `Settings`. seed: of x and of generated values. retry: measure failed cases again. fresh: measure every case again.
+    """
+
+    selection: Selection
+    run: str
+    device: str
+    formats: str | None = None
+    ops: tuple[str, ...] = ()
+    orders: tuple[str, ...] = (NATURAL,)
+    dtypes: tuple[str, ...] | None = None
+    values: tuple[str, ...] | None = None
+    vectors: tuple[str, ...] | None = None
+    modes: tuple[str, ...] | None = None
+    results: Path = Path("results")
+    budget: float | None = None
+    energy: float = 0.0
+    timeout: float | None = None
+    max_bytes: int | None = None
+    seed: int = 0
+    convert: str = "both"
+    real_part: bool = False
+    retry: bool = False
+    fresh: bool = False
+
+    @classmethod
+    def of(cls, **given: Any) -> RunRequest:
+        """The request with these fields; None takes the default. Raises UsageError for wrong values and formats."""
+        read = {name: READERS.get(name, lambda same: same)(value) for name, value in given.items() if value is not None}
+        request = cls(**read)
+        if request.convert == "device" and device_kind(request.device) != "cuda":
+            raise UsageError(f"--convert device needs a GPU: for {request.device} the host converts")
+        if not request.selection:
+            raise UsageError("nothing to run: name matrices (HB/1138_bus, pde:16, a file), a --group, or --set demo")
+        if not request.chosen_formats():
+            raise UsageError("--formats names no format: see spmvbench formats")
+        request.precisions()
+        return request
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        return self.results / self.run
+
+    @property
+    def has_default_formats(self) -> bool:
+        """Whether the formats are those of the emulated device's default."""
+        return self.formats is None and not self.ops and device_kind(self.device) == "emulated"
+
+    def chosen_formats(self) -> list[tuple[type[Format], dict[str, Any]]]:
+        """The formats with their parameters. Raises UsageError."""
+        chosen = demonstration_formats() if self.has_default_formats else self.formats
+        return plan.choose_formats(chosen, self.device, self.ops)
+
+    def precisions(self) -> tuple[str, ...]:
+        """The types of the cases. Raises UsageError."""
+        return arguments.precisions(self.dtypes, self.values, self.vectors)
+
+    def settings(self) -> Settings:
+        """The settings of the measuring process."""
+        return Settings(
+            self.device,
+            self.max_bytes,
+            self.budget,
+            self.timeout,
+            self.real_part,
+            self.convert,
+            energy=self.energy,
+        )
+
+    def find(self, notify: Notify, *, dry_run: bool = False, unasked: bool = False) -> list[Matrix]:
+        """The matrices, as `Selection.find`; one of them can be read, unless it is a dry run."""
+        _require_no_list(self.selection.matrices)
+        found = self.selection.find(self.seed, notify, dry_run=dry_run, unasked=unasked)
+        if not dry_run:
+            require_readable(found, self.seed, "real" if self.real_part else "refuse")
+        return found
+
+    def cases(self, matrices: Sequence[Matrix]) -> list[Case]:
+        """The cases of these matrices."""
+        modes = self.modes or DEFAULT_MODES[device_kind(self.device)]
+        chosen, types = self.chosen_formats(), self.precisions()
+        return plan.cross(matrices, chosen, types, modes, self.device, self.seed, self.ops, self.orders)
+
+    def pending(self, folder: Path, cases: Sequence[Case]) -> list[Case]:
+        """The cases without a valid row in a folder; with `retry` also those that failed, with `fresh` all."""
+        if self.fresh:
+            return list(cases)
+        return session.pending(folder, cases, self.settings(), settled=self.retry)
+
+
+def demonstration_formats() -> str:
+    """The default of `--formats` without a GPU, where all formats take minutes: one per storage idea."""
+    return ",".join((paths.configs() / "formats.txt").read_text(encoding="ascii").split())
+
+
+def _require_no_list(names: Sequence[str]) -> None:
+    """Raise UsageError for words of another option: lists take commas, and after a blank a matrix is read."""
+    lists = {
+        "--formats": known_formats.keys(),
+        "--dtype": arguments.VALUES,
+        "--mode": arguments.MODES,
+        "--order": known_orders.names(),
+    }
+    for name in names:
+        for option, words in lists.items():
+            if name in words and not is_known(name):
+                raise UsageError(
+                    f"{name} is no matrix but a word of {option}: write its list with commas, {option} A,{name}"
+                )
