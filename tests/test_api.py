@@ -64,6 +64,13 @@ def test_a_format_times_x_is_the_product(spec):
     assert (fmt @ list(x)).shape == (81,)
 
 
+@pytest.mark.parametrize("given", [np.eye(3), [np.eye(3)], 5, {"a": np.ones(3)}, [None], b"pde:4", [1.5]])
+@pytest.mark.parametrize("function", [spmvbench.run, spmvbench.load, spmvbench.operator, spmvbench.advise])
+def test_what_is_no_matrix_is_no_name(function, given):
+    with pytest.raises(TypeError, match=r"expected a sparse matrix, got|by its name or file, not by"):
+        function(given)
+
+
 def test_a_product_that_cannot_be_is_refused():
     a = spmvbench.load("poisson2d:4")
     fmt = spmvbench.formats.get("ell").from_csr(a)

@@ -13,15 +13,18 @@ constexpr int ITERATIONS = 3;  // that are done
 constexpr int MOST = 4;        // iterations that are allowed
 constexpr int BROKEN = 5;      // whether p^T A p was not positive, or a number not finite
 constexpr int CHUNK = 6;       // iterations after which the host looks at the state
-constexpr int CONVERGED = 7;   // whether r^T r has reached its limit
+constexpr int CONVERGED = 7;   // whether the norm of r has reached its limit
 
 // In `numbers`.
 constexpr int RHO = 0;        // [2]: r^T z
-constexpr int LIMIT = 2;      // of r^T r
+constexpr int LIMIT = 2;      // of the norm of r
 constexpr int RELATIVE = 3;   // tolerance: of the norm of b
 constexpr int ABSOLUTE = 4;   // tolerance
 constexpr int FIRST = 5;      // norm of r before the first iteration
 constexpr int RESIDUALS = 6;  // [CHUNK]: norms of r after each iteration of a chunk
+
+// Of r^T r, where b is about 1: the next p^T A p may be too small for a double, and is then not positive.
+constexpr double LEAST = 1e-280;
 
 template <bool JACOBI, typename V>
 __device__ __forceinline__ V preconditioned(const V* __restrict__ inverse_diagonal, long long i, V r) {
@@ -62,16 +65,15 @@ __global__ void __launch_bounds__(SUM_BLOCK)
   if (threadIdx.x > 0) return;
   numbers[RHO] = rz;
   if (!STOPS) return;
-  const double relative = numbers[RELATIVE] * numbers[RELATIVE] * bb;
-  const double absolute = numbers[ABSOLUTE] * numbers[ABSOLUTE];
+  const double norm = sqrt(rr), relative = numbers[RELATIVE] * sqrt(bb), absolute = numbers[ABSOLUTE];
   const double limit = relative > absolute ? relative : absolute;
-  const bool broken = !is_finite(rr) || !is_finite(limit);
+  const bool broken = !is_finite(norm);
   numbers[LIMIT] = limit;
-  numbers[FIRST] = sqrt(rr);
+  numbers[FIRST] = norm;
   state[ITERATIONS] = 0;
   state[BROKEN] = broken;
-  state[CONVERGED] = rr <= limit;
-  state[ACTIVE] = state[MORE] = !broken && rr > limit && state[MOST] > 0;
+  state[CONVERGED] = norm <= limit;
+  state[ACTIVE] = state[MORE] = !broken && norm > limit && state[MOST] > 0;
 }
 
 // partial: the sums of p^T q.
@@ -138,10 +140,11 @@ __global__ void __launch_bounds__(SUM_BLOCK)
   numbers[RHO + 1 - now] = rz;
   if (!STOPS) return;
   const int done = state[ITERATIONS] + 1;
-  const bool active = rr > numbers[LIMIT] && is_finite(rr) && done < state[MOST];
-  numbers[RESIDUALS + (done - 1) % state[CHUNK]] = sqrt(rr);
+  const double norm = sqrt(rr);
+  const bool active = norm > numbers[LIMIT] && rr > LEAST && is_finite(rr) && done < state[MOST];
+  numbers[RESIDUALS + (done - 1) % state[CHUNK]] = norm;
   state[ITERATIONS] = done;
-  state[CONVERGED] = rr <= numbers[LIMIT];
+  state[CONVERGED] = norm <= numbers[LIMIT];
   state[ACTIVE + 1 - now] = active;
   state[MORE] = active && done % state[CHUNK] > 0;
 }

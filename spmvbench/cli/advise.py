@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spmvbench.cli import completion
-from spmvbench.cli.option_types import Words
+from spmvbench.cli.option_types import Number, Words
 from spmvbench.cli.results import echo_table, number
 from spmvbench.errors import SpmvbenchError, UsageError
 
@@ -27,7 +27,7 @@ def _time(seconds: float) -> str:
 @click.argument("matrix")
 @click.option(
     "--spmvs",
-    type=click.FloatRange(min=1, max=1e12),
+    type=Number(1, 1e12),
     default=1000,
     show_default=True,
     help="Number of SpMVs with the matrix; the conversion is done once.",
@@ -80,7 +80,7 @@ def command(
     import numpy as np
 
     from spmvbench.advice import choosing, model
-    from spmvbench.formats.arrays import Csr
+    from spmvbench.formats.arrays import Csr, require_finite
     from spmvbench.matrices.sources import obtain
     from spmvbench.operators import trial
     from spmvbench.operators.choosing import like
@@ -94,7 +94,9 @@ def command(
     a = Csr.of(found.read(seed, "real" if real_part else "refuse"))
     if not a.nnz:
         raise SpmvbenchError(f"{found.id} has no entries to multiply")
-    a = a.astype(np.float32 if dtypes[0] == "f32" else np.float64)
+    with np.errstate(over="ignore"):  # named below
+        a = a.astype(np.float32 if dtypes[0] == "f32" else np.float64)
+    require_finite(a)
     advice = choosing.advise(a, known, spmvs)
     if not as_json:
         _echo(advice, f"{found.id}: {a.rows:,} x {a.cols:,}, {a.nnz:,} entries", dtypes[0], spmvs, top, known.about)

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import click
 
+from spmvbench.cli.option_types import Number
+
 UNVERIFIED = 4  # exit code: nothing is wrong, something is not verified; 1 and 2 are errors, as for all commands
 
 
 @click.command()
 @click.argument("bundle", type=click.Path(exists=True, path_type=Path))
-@click.option(
-    "--seconds", type=click.FloatRange(0), default=240.0, show_default=True, help="Time for regenerating matrices."
-)
+@click.option("--seconds", type=Number(0), default=240.0, show_default=True, help="Time for regenerating matrices.")
 @click.option(
     "--programs",
-    type=click.FloatRange(0),
+    type=Number(0),
     default=0.0,
     metavar="SECONDS",
     help="Time for making the rows' programs again from these sources, machine code and arrays; needs the run's NVRTC. "

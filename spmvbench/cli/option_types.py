@@ -1,4 +1,4 @@
-"""Types of options: lists of words, sizes in bytes, seconds, per cent; and the option `--results`."""
+"""Types of options: lists of words, finite numbers, sizes in bytes, seconds, per cent; and the option `--results`."""
 
 from __future__ import annotations
 
@@ -61,6 +61,23 @@ class Bytes(ParamType):
         from spmvbench.runner import arguments
 
         return _checked(self, lambda: arguments.size(value), param, ctx)
+
+
+class Number(ParamType):
+    """A finite number from `low` to `high`."""
+
+    name = "number"
+
+    def __init__(self, low: float, high: float = float("inf")):
+        self.low, self.high = low, high
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number."""
+        from spmvbench.runner import arguments
+
+        return _checked(
+            self, lambda: arguments.number(param.name or "" if param else "it", value, self.low, self.high), param, ctx
+        )
 
 
 class Seconds(ParamType):

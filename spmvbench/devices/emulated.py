@@ -272,6 +272,10 @@ class Emulated(Device):
         self.workers = 1 if check else max(1, min(workers or os.cpu_count() or 1, MAX_WORKERS))
         self._arenas: list[int] = []
         self._made: dict[tuple[str, str], build.Instantiation] = {}  # as on a GPU: each source is read once
+        self._start_threads()
+        _opened.add(self)
+
+    def _start_threads(self) -> None:
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="emulated")
 
     def compile(self, launches: Sequence[Step]) -> EmulatedProgram:
@@ -375,6 +379,20 @@ class Emulated(Device):
 
     def close(self) -> None:
         self._pool.shutdown()
+
+
+_opened: weakref.WeakSet[Emulated] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """Give the devices of a forked process threads of its own: those of its parent are not there."""
+    global _running
+    _running = threading.Lock()
+    for device in list(_opened):
+        device._start_threads()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _destroy(library: build.Library, arenas: list[int]) -> None:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
 from typing import Any, Protocol, cast, overload
 
 import numpy as np
+
+from spmvbench.errors import SpmvbenchError
 
 # numpy.ndarray or cupy.ndarray. CuPy has no types: a type checker takes its arrays for NumPy's, which they behave like.
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -65,6 +68,7 @@ class ArrayModule(ModuleType):
     sort: Callable[..., Array]
     stack: Callable[..., Array]
     unique: Callable[..., Any]  # an array, or where more is asked for a tuple of them
+    isfinite: Callable[..., Array]
     where: Callable[..., Array]
     zeros: Callable[..., Array]
     zeros_like: Callable[..., Array]
@@ -350,13 +354,60 @@ def check_pointers(ptr: Array, lists: int, entries: int, what: str) -> None:
         raise ValueError(f"the pointers of {what} {first} fall from {int(ptr[first])} to {int(ptr[first + 1])}")
 
 
+# The arrays of SciPy's and CuPy's sparse matrices that a caller may have made. The other formats make their own.
+PARTS = {
+    "csr": ("data", "indices", "indptr"),
+    "csc": ("data", "indices", "indptr"),
+    "bsr": ("data", "indices", "indptr"),
+    "coo": ("data", "row", "col"),
+    "dia": ("data", "offsets"),
+}
+
+
+def is_sparse(a: Any) -> bool:
+    """Whether it is a sparse matrix of SciPy or CuPy, or one of pydata/sparse, which knows SciPy's."""
+    libraries = (sys.modules.get(name) for name in ("scipy.sparse", "cupyx.scipy.sparse"))
+    return hasattr(a, "to_scipy_sparse") or any(library is not None and library.issparse(a) for library in libraries)
+
+
+def regular(a: Any) -> Any:
+    """The sparse matrix of SciPy or CuPy with arrays as compiled code takes them.
+
+    They are contiguous, aligned, of the machine's byte order, and without the spare capacity after the last entry; the
+    matrix is returned as it is where they are already. One of pydata/sparse becomes SciPy's. Raises TypeError for what
+    is no sparse matrix, ValueError unless it has two dimensions.
+    """
+    if not is_sparse(a):
+        hint = ": scipy.sparse.csr_array(A) makes one" if isinstance(a, array_module(a).ndarray) else ""
+        raise TypeError(f"expected a sparse matrix, got {type(a).__name__}{hint}")
+    if len(a.shape) != 2:
+        raise ValueError(f"expected a matrix of two dimensions, got the shape {tuple(a.shape)}")
+    if hasattr(a, "to_scipy_sparse"):
+        a = a.to_scipy_sparse()
+    changed = {}
+    for name in PARTS.get(a.format, ()):
+        array = getattr(a, name)
+        if name in ("data", "indices") and a.format in ("csr", "csc", "bsr") and len(a.indptr):
+            array = array[: max(int(a.indptr[-1]), 0)]
+        if array_module(array) is np:
+            unsigned = name != "data" and array.dtype.kind == "u"  # SciPy has no code for these
+            array = np.require(array, np.int64 if unsigned else array.dtype.type, ["C", "A", "E"])
+        else:
+            array = array_module(array).ascontiguousarray(array)
+        if array is not getattr(a, name):
+            changed[name] = array
+    if changed:
+        a = copy(a)
+        for name, array in changed.items():
+            setattr(a, name, array)
+    return a
+
+
 def check_indices(a: Any) -> None:
     """Raises ValueError if indices of a SciPy or CuPy sparse matrix are outside of it: compiled code believes them.
 
     CSR, CSC, BSR and COO are checked, because callers may fill them in. The other formats make their own indices.
     """
-    if len(a.shape) != 2:
-        raise ValueError(f"expected a matrix of two dimensions, got the shape {tuple(a.shape)}")
     if max(a.shape) > INT32_MAX:
         raise ValueError(f"a matrix of {a.shape[0]} x {a.shape[1]} has more rows or columns than 32 bits count")
     names, sizes = ["row", "column"], list(map(int, a.shape))
@@ -395,15 +446,14 @@ class Csr:
 
     @classmethod
     def of(cls, a: Any) -> Csr:
-        """Canonical CSR of a SciPy or CuPy sparse matrix (or of a Csr, returned as it is).
+        """Canonical CSR of a sparse matrix of SciPy, CuPy or pydata/sparse (or of a Csr, returned as it is).
 
         Duplicates are summed, columns sorted; stored zeros stay. Raises TypeError for anything else and for values
         that are not real, ValueError for indices outside of the matrix. A Csr has passed this and is not looked at.
         """
         if isinstance(a, Csr):
             return a
-        if not hasattr(a, "tocsr"):
-            raise TypeError(f"expected a sparse matrix, got {type(a).__name__}")
+        a = regular(a)
         check_indices(a)
         a = a.tocsr()
         if not a.has_canonical_format:
@@ -613,3 +663,15 @@ class Csr:
             return self
         move = xp.asarray if xp is not np else sys.modules["cupy"].asnumpy
         return Csr(self.shape, move(self.row_ptr), move(self.col_idx), move(self.values), self.vectors)
+
+
+def require_finite(a: Csr) -> None:
+    """Raise SpmvbenchError if an entry is Inf or NaN."""
+    finite = a.xp.isfinite(a.values)
+    if not finite.all():
+        entry = int((~finite).argmax())
+        row, col = int(a.xp.searchsorted(a.row_ptr, entry, side="right")) - 1, int(a.col_idx[entry])
+        raise SpmvbenchError(
+            f"{int((~finite).sum()):,} of {a.nnz:,} entries are not finite in {a.dtype}, the first in row {row} and "
+            f"column {col}, counted from 0"
+        )

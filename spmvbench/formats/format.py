@@ -200,6 +200,10 @@ class Format(Parametrised):
         """The format with these fields: for one that is a part of another, which fills it. Raises UsageError."""
         return cls(shape=shape, params=MappingProxyType(cls.resolve(params)), **found)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        held = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "params"}
+        return _restored, (type(self), dict(self.params), held)
+
     def arrays(self) -> dict[str, Array]:
         """The stored arrays by name; a part that is itself a format, alone or in a mapping, gives ``part.array``."""
         found: dict[str, Array] = {}
@@ -295,6 +299,11 @@ class Format(Parametrised):
     def detail(self) -> dict[str, Any]:
         """What a row should keep about this matrix in this format beyond its bytes (split widths, tile shares)."""
         return {}
+
+
+def _restored(cls: type[Format], params: dict[str, Any], held: dict[str, Any]) -> Format:
+    """The format that was pickled or copied."""
+    return cls(params=MappingProxyType(params), **held)
 
 
 class Adding(Format):

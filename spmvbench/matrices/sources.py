@@ -162,12 +162,15 @@ def obtain(name: str) -> Matrix:
     return matrix
 
 
-def load(name: str, seed: int = 0, complex_values: files.ComplexValues = "refuse") -> Any:
+def load(name: str | os.PathLike[str], seed: int = 0, complex_values: files.ComplexValues = "refuse") -> Any:
     """A matrix by name (`HB/1138_bus`, `pde:60`, a file) as a scipy.sparse.csr_array, fetched if it is missing.
 
-    seed: for generated values and for those of patterns. complex_values: see files.read.
+    seed: for generated values and for those of patterns. complex_values: see files.read. Raises TypeError for what is
+    no name and no path, UsageError and SpmvbenchError for one that cannot be read.
     """
-    return obtain(name).read(seed, complex_values)
+    if not isinstance(name, str | os.PathLike):
+        raise TypeError(f"a matrix is loaded by its name or file, not by {type(name).__name__}")
+    return obtain(os.fspath(name)).read(seed, complex_values)
 
 
 def _items(matrices: Iterable[str], set_names: Iterable[str]) -> list[str]:

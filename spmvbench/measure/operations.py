@@ -28,7 +28,7 @@ from spmvbench.formats.parameters import cached
 from spmvbench.formats.vectors import SparseVector
 from spmvbench.measure import solver_references, verify
 from spmvbench.measure.verify import Checks, Reference, Verdict
-from spmvbench.solve import conjugate_gradients, fixed, iteration, power_method
+from spmvbench.solvers import conjugate_gradients, fixed, iteration, power_method
 
 DENSITIES = (0.1, 0.01, 0.001, 0.0001)  # of x, those of Ji et al. (ICPP 2022)
 SOURCES = 8
@@ -372,7 +372,7 @@ class Cg(_Solver):
         return a
 
     def launches(self, fmt: Format, x: Array, y: Array, checks: Checks, device: Device) -> list[Step]:
-        """See `solve.fixed.cg_steps`."""
+        """See `solvers.fixed.cg_steps`."""
         assert checks.scaling is not None
         return fixed.cg_steps(fmt, x, y, checks.scaling, self.iterations, device)
 
@@ -448,7 +448,7 @@ class Pagerank(_Solver):
         return Csr(a.shape, a.row_ptr, a.col_idx, np.abs(a.values))
 
     def launches(self, fmt: Format, x: Array, y: Array, checks: Checks, device: Device) -> list[Step]:
-        """See `solve.fixed.pagerank_steps`."""
+        """See `solvers.fixed.pagerank_steps`."""
         assert checks.scaling is not None
         return fixed.pagerank_steps(fmt, x, y, checks.scaling, self.iterations, device)
 

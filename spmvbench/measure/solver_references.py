@@ -104,7 +104,7 @@ def page_ranks(
     float64.
 
     a: entries are not negative; (i, j) is the weight of an arc from j to i. inverse_weights: as the device has them.
-    additions: as `solve.iteration.additions`, of the device's sum of dangling ranks.
+    additions: as `solvers.iteration.additions`, of the device's sum of dangling ranks.
 
     All terms are positive, so in each iteration a row of k entries has a relative error of at most (k + 4) u of the
     matrix's type, in any order of summation; the 4 covers p, the damping, the last addition and storing the rank. What

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 from spmvbench import formats
@@ -76,12 +75,6 @@ def like(name: str) -> str:
     if found is None:
         raise UsageError(f"there is no model of {gpu}: name one of {', '.join(model.names())}")
     return found
-
-
-def check_spmvs(spmvs: float) -> None:
-    """Raise UsageError unless it is a number of products."""
-    if not isinstance(spmvs, Real) or not spmvs >= 1:
-        raise UsageError(f"spmvs is the number of products, at least 1, not {spmvs!r}")
 
 
 def named(text: str, device: Device) -> Candidate:

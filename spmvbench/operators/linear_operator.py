@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -17,7 +19,7 @@ from spmvbench.devices import Device, DeviceFault, shared_device
 from spmvbench.devices.foreign import check_vector, current_stream, given, given_out, moved
 from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Csr, Format, Launch, Loop
-from spmvbench.formats.arrays import Array, array_module, ordinal
+from spmvbench.formats.arrays import Array, array_module, ordinal, require_finite
 from spmvbench.formats.ordered import Ordered
 from spmvbench.operators import choosing, transposing
 from spmvbench.operators.binding import Bound, CudaBinder, Pairs, binder
@@ -42,7 +44,8 @@ def operator(
 ) -> Operator:
     """Makes a linear operator of a matrix: chooses the format, converts the matrix, and compiles the kernels.
 
-    A: a SciPy or CuPy sparse matrix, a Csr, a matrix in a format, or a spec such as ``pde:100`` or ``HB/1138_bus``.
+    A: a sparse matrix of SciPy, CuPy or pydata/sparse, a Csr, a matrix in a format, a spec such as ``pde:100``, a name
+    such as ``HB/1138_bus``, or a file.
     spmvs: how many products it will be used for; they pay for the conversion. format: a format such as
     ``csr5[sigma=16]``; without it, the advice chooses. device: ``cuda:0``, ``emulated`` or an open device; without it,
     the GPU that holds A, else ``cuda:0`` if it can be used, else ``emulated``. dtype: float64 or float32; without it,
@@ -51,9 +54,10 @@ def operator(
     converted.
 
     Raises UsageError for a format that does not exist or cannot run there, TypeError for anything that is not a real
-    sparse matrix, Skip if a named format cannot hold the matrix, SpmvbenchError if no format can.
+    sparse matrix, Skip if a named format cannot hold the matrix, SpmvbenchError if no format can, and for entries that
+    are not finite; a matrix in a format is taken as it is.
     """
-    choosing.check_spmvs(spmvs)
+    spmvs = arguments.number("spmvs", spmvs, 1)
     max_bytes = None if max_bytes is None else arguments.size(max_bytes)
     if isinstance(A, Format):
         if format is not None or dtype is not None:
@@ -73,16 +77,18 @@ def operator(
 
 def real_csr(A: Any, dtype: Any = None) -> Csr:
     """Canonical CSR of what `operator` takes, of float64 or float32. Raises TypeError, UsageError, SpmvbenchError."""
-    if isinstance(A, str):
+    if isinstance(A, str | os.PathLike):
         from spmvbench.matrices import load
 
-        A = load(A)
+        A = load(os.fspath(A))
     if getattr(getattr(A, "dtype", None), "kind", "") == "c":
         raise TypeError(f"the matrix is {A.dtype}: make an operator of A.real and another one of A.imag")
     a = Csr.of(A)
-    if dtype is None:
-        return a
-    return a.astype(_real_type(dtype))
+    if dtype is not None:
+        with np.errstate(over="ignore"):  # named below
+            a = a.astype(_real_type(dtype))
+    require_finite(a)
+    return a
 
 
 def _real_type(given: Any) -> np.dtype[Any]:
@@ -142,10 +148,13 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
     A pair of x and y is bound to its addresses at its first product, and up to 16 pairs are kept. A CUDA graph that
     captured a product holds memory of the operator: keep the operator as long as the graph.
+
+    It can be copied and pickled: the copy works on the device of the same name, of the process that it is made in.
     """
 
     def __init__(self, fmt: Format, device: Device, choice: Choice, max_bytes: int | None = None):
-        super().__init__(dtype=fmt.value_dtype, shape=fmt.shape)
+        # NumPy has one object for each type; an array that was read or pickled may have another, equal one.
+        super().__init__(dtype=np.dtype(fmt.value_dtype.type), shape=fmt.shape)
         self.device, self.choice, self._max_bytes = device, choice, max_bytes
         self._format: Format | None = fmt
         self._ordered = Ordered(fmt)
@@ -172,6 +181,9 @@ class Operator(LinearOperator):  # type: ignore[misc]
             self._get_device = device.xp.cuda.runtime.getDevice
             self._errors = (device.xp.cuda.driver.CUDADriverError, device.xp.cuda.runtime.CUDARuntimeError)
         device.synchronize()  # from here on every stream may use the arrays
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.format, self.device.name, self.choice, self._max_bytes)
 
     def __repr__(self) -> str:
         state = self.choice.label if self._format is not None else "freed"
@@ -221,7 +233,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
         x: (cols,) or (cols, 1), an array of NumPy or CuPy, or what has `__cuda_array_interface__` or `__dlpack__`. out:
         the y, (rows,) or (rows, 1), of the same library and of the operator's type, contiguous, without overlap with x;
-        without it, a new one. beta: what y is multiplied by; 0 does not read it.
+        without it, a new one. beta: what y is multiplied by; 0 does not read it, and alpha 0 reads neither A nor x.
 
         Returns y, `out` if it was given. With `out` on a GPU and a pair of arrays that was used before, nothing is
         allocated or waited for, but for the fourth time, which makes a CUDA graph; the call can be captured in another.
@@ -229,56 +241,55 @@ class Operator(LinearOperator):  # type: ignore[misc]
         copied, with one RuntimeWarning for each operator. Arrays of NumPy are copied to the GPU and back.
 
         Raises ValueError for another length, memory that overlaps and an x of another GPU, TypeError for complex x and
-        an `out` of another type or library, UsageError for beta without `out` and after `free`, DeviceFault if the
-        device fails.
+        an `out` of another type or library, UsageError for factors that are not finite, for beta without `out`
+        and after `free`, DeviceFault if the device fails.
         """
-        known = self._known.get((id(x), id(out)))
-        if known is not None and alpha == 1.0 and beta == 0.0:
-            known_x, known_out, key, bound = known
+        if alpha == 1.0 and beta == 0.0:
+            known = self._known.get((id(x), id(out)))
             # The same objects: of what was checked before, only their shapes can have changed.
-            if known_x() is x and known_out() is out and self._get_device() == self._ordinal:
-                self._used(key)
-                try:
-                    bound.run(self._current(self._ordinal).ptr)
-                except self._errors as error:
-                    raise DeviceFault(str(error)) from error
+            if known is not None and known[0]() is x and known[1]() is out and self._get_device() == self._ordinal:
+                self._run(known[2], known[3])
                 return out
         if type(x) is self._array and self._get_device() == self._ordinal:
-            made = out is None
-            if made and x.ndim == 1 and not beta:
+            made = out is None and x.ndim == 1 and not beta
+            if made:
                 out = self._array(self._y_shape, self.dtype)
-            if (
-                type(out) is self._array
-                and x.size == self._cols
-                and out.size == self._rows
-                and x.dtype is self.dtype
-                and out.dtype is self.dtype
-                and x.ndim == 1
-                and out.ndim == 1
-                and x._c_contiguous
-                and out._c_contiguous
-            ):
+            if self._fits(x, self._cols) and self._fits(out, self._rows):
                 key = (x.data.ptr, out.data.ptr)
                 if alpha == 1.0 and beta == 0.0:
                     found = self._pairs.get(key)
                     if found is not None:
-                        self._used(key)
-                        try:
-                            found.run(self._current(self._ordinal).ptr)
-                        except self._errors as error:
-                            raise DeviceFault(str(error)) from error
+                        self._run(key, found)
                         if not made:
                             self._know(x, out, key, found)
                         return out
-                elif key in self._accepted and type(alpha) in (int, float) and type(beta) in (int, float):
+                elif key in self._accepted and _is_plain(alpha) and _is_plain(beta):
                     self._enqueue(x, out, alpha, beta)
                     return out
         return self._product(x, out, alpha, beta)
 
+    def _fits(self, array: Any, size: int) -> bool:
+        """Whether kernels can use it as it is, unless its address is not aligned."""
+        return bool(
+            type(array) is self._array
+            and array.size == size
+            and array.dtype is self.dtype
+            and array.ndim == 1
+            and array._c_contiguous
+        )
+
+    def _run(self, key: tuple[Any, ...], bound: Bound) -> None:
+        """Enqueue a pair that was bound before, on the current stream of the operator's GPU."""
+        self._used(key)
+        try:
+            bound.run(self._current(self._ordinal).ptr)
+        except self._errors as error:
+            raise DeviceFault(str(error)) from error
+
     def _product(self, x: Any, out: Any, alpha: float, beta: float) -> Any:
         """As `matvec`, for whatever is given."""
         self.format  # noqa: B018 - raises if it was freed
-        alpha, beta = _factor("alpha", alpha), _factor("beta", beta)
+        alpha, beta = arguments.number("alpha", alpha), arguments.number("beta", beta)
         if out is None and beta:
             raise UsageError("beta is what y is multiplied by: give y as out")
         with self._on_stream(x):
@@ -387,7 +398,12 @@ class Operator(LinearOperator):  # type: ignore[misc]
         """Y = alpha A x + beta y on the current stream, of vectors that kernels can use as they are."""
         try:
             stream = self._binder.stream()
-            if not beta:
+            if not alpha:  # neither A nor x is read, as in BLAS: what is not finite in them spoils nothing
+                if not beta:
+                    y.fill(0)
+                elif beta != 1:
+                    self._scaled_add(y, y, keep=False)(stream, beta, 0.0)
+            elif not beta:
                 self._bound(x, y).run(stream)
                 if alpha != 1:
                     self._scaled_add(y, y, keep=False)(stream, alpha, 0.0)
@@ -534,9 +550,11 @@ class Operator(LinearOperator):  # type: ignore[misc]
     _adjoint = _transpose
 
 
-def _factor(name: str, value: Any) -> float:
-    """A real number. Raises TypeError."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} is a real number, not {value!r}") from None
+def _is_plain(factor: Any) -> bool:
+    """Whether it is a number of Python's that float64 holds."""
+    return type(factor) in (int, float) and abs(factor) <= sys.float_info.max
+
+
+def _restored(fmt: Format, device: str, choice: Choice, max_bytes: int | None) -> Operator:
+    """The operator that was pickled or copied, on the device of that name in this process."""
+    return Operator(fmt, shared_device(device), choice, max_bytes)

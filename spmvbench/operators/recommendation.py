@@ -17,6 +17,7 @@ from spmvbench.formats.arrays import Csr
 from spmvbench.operators import choosing
 from spmvbench.operators.choosing import MODEL, Candidate
 from spmvbench.operators.linear_operator import Operator, build, opened_for, real_csr
+from spmvbench.runner import arguments
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,13 +38,14 @@ def advise(
     whose model predicts, ``auto`` for the one at hand.
 
     Raises UsageError for an unknown model and if there is no GPU to measure on, TypeError for anything that is not a
-    real sparse matrix, SpmvbenchError for a matrix without entries and if no format fits into memory.
+    real sparse matrix, SpmvbenchError for a matrix without entries, for entries that are not finite and if no format
+    fits into memory.
     """
     from spmvbench.operators import trial
 
     if measure:
         trial.require_gpu()
-    choosing.check_spmvs(spmvs)
+    spmvs = arguments.number("spmvs", spmvs, 1)
     device_like = choosing.like(device_like)
     a = real_csr(A, dtype)
     if not a.nnz:

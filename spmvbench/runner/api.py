@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spmvbench.devices import chosen
 from spmvbench.errors import UsageError
+from spmvbench.formats.arrays import is_sparse, regular
 from spmvbench.matrices.conditions import Conditions
 from spmvbench.matrices.selection import Selection
 from spmvbench.measure.cases import Case, Settings
@@ -60,7 +62,8 @@ def run(
     """Measure matrices in formats on a device. Returns the rows of these cases, in the form of `spmvbench.load_run`.
 
     matrices: one or several names as for `spmvbench run` (``"HB/1138_bus"``, downloaded if missing; a glob;
-    ``"pde:16"``; a file), SciPy sparse matrices, or a mapping from labels to these; a label is any printable text.
+    ``"pde:16"``; a file), sparse matrices of SciPy, CuPy or pydata/sparse, or a mapping from labels to these; a label
+    is any printable text.
     group, set: groups of the collection, named sets. conditions: those of `spmvbench.matrices.conditions.Conditions`,
     such as ``min_nnz=10_000, spd=True``, on all of them or, without names, on the whole collection. limit: at most so
     many. Without any of these: the matrices in the cache.
@@ -78,7 +81,8 @@ def run(
     renamed. progress: show a bar on stderr.
 
     A worker process measures, as for the command. A format outside of this package must therefore be in a file that
-    SPMVBENCH_FORMATS names. Raises UsageError for unknown names, SpmvbenchError if nothing can be measured.
+    SPMVBENCH_FORMATS names. Raises UsageError for unknown names, TypeError for what is neither a name nor a sparse
+    matrix, SpmvbenchError if nothing can be measured.
     """
     groups, sets = (tuple(arguments.words(given)) if given else () for given in (group, set))
     with tempfile.TemporaryDirectory() as kept:
@@ -136,13 +140,15 @@ def _written(given: Any, folder: Path) -> tuple[tuple[str, ...], dict[Path | Non
     """
     from scipy import sparse
 
-    if isinstance(given, str | Path) or sparse.issparse(given):
+    if isinstance(given, str | os.PathLike) or is_sparse(given) or not isinstance(given, Iterable | None):
         given = [given]
     if not isinstance(given, Mapping):
-        given = {f"matrix-{place}": a for place, a in enumerate(given or (), start=1)}
+        given = {f"matrix-{place}": a for place, a in enumerate(() if given is None else given, start=1)}
     names, labels = list[str](), dict[Path | None, str]()
     for label, a in given.items():
-        if sparse.issparse(a):
+        if not isinstance(a, str | os.PathLike):
+            a = regular(a)  # raises TypeError
+            a = a if sparse.issparse(a) else a.get()
             text = _label(label, labels.values())
             # The reader's messages contain the file's name.
             path = folder.resolve() / str(len(names)) / (re.sub(r"[^\w.+-]+", "_", text)[:60] + ".npz")
@@ -150,7 +156,7 @@ def _written(given: Any, folder: Path) -> tuple[tuple[str, ...], dict[Path | Non
             labels[path] = text
             sparse.save_npz(path, sparse.csr_array(a))
             a = path
-        names.append(str(a))
+        names.append(os.fspath(a))
     return tuple(names), labels
 
 

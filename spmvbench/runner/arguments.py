@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,12 +12,13 @@ from spmvbench.formats.precision import PRECISIONS, VALUE_BYTES
 from spmvbench.measure.timing import MODES
 
 __all__ = [
-    "CONVERT", "DTYPES", "MAX_SEED", "MODES", "VALUES", "precisions", "seconds", "seed", "size", "word", "words",
+    "CONVERT", "DTYPES", "MAX_COUNT", "MAX_SEED", "MODES", "VALUES", "count", "number", "precisions", "seconds", "seed",
+    "size", "word", "words",
 ]  # fmt: skip
 
 DTYPES, CONVERT = tuple(name for name, found in PRECISIONS.items() if not found.is_mixed), ("both", "device")
 VALUES = tuple(VALUE_BYTES)
-MAX_SEED = 2**63 - 1
+MAX_COUNT, MAX_SEED = 2**31 - 1, 2**63 - 1
 
 
 def words(given: str | Iterable[str], known: Sequence[str] = ()) -> tuple[str, ...]:
@@ -56,6 +58,27 @@ def word(given: str, known: Sequence[str]) -> str:
     if given not in known:
         raise UsageError(f"{given!r} is none of {', '.join(known)}")
     return given
+
+
+def number(name: str, given: Any, low: float = -math.inf, high: float = math.inf) -> float:
+    """A finite number from `low` to `high`, of the option or argument that is called `name`."""
+    try:
+        found = float(given)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not math.isfinite(found) or not low <= found <= high:
+        limits = "" if low == -math.inf else f" of at least {low:.10g}"
+        limits = limits if high == math.inf else f" from {low:.10g} to {high:.10g}"
+        raise UsageError(f"{name} is a finite number{limits}, not {given!r}")
+    return found
+
+
+def count(name: str, given: Any) -> int:
+    """A whole number from 0 to 2^31 - 1, of the option or argument that is called `name`."""
+    found = number(name, given, 0, MAX_COUNT)
+    if found != int(found):
+        raise UsageError(f"{name} is a whole number, not {given!r}")
+    return int(found)
 
 
 def seconds(given: Any) -> float:

@@ -1,7 +1,9 @@
+import importlib
 import os
 import resource
 import subprocess
 import sys
+from contextlib import suppress
 
 import click
 import pytest
@@ -55,6 +57,19 @@ def test_every_command_has_help(command, name):
         result = command(name, flag)
         assert result.code == 0
         assert f"Usage: spmvbench {name}" in result.out
+
+
+def test_every_number_is_finite():
+    taken = []
+    for name in COMMANDS:
+        for option in importlib.import_module(f"spmvbench.cli.{name}").command.params:
+            with suppress(click.BadParameter):
+                if isinstance(option.type.convert("1.5", option, None), float):
+                    taken.append(option.name)
+                    for text in ("nan", "inf", "-inf", "1e999"):
+                        with pytest.raises(click.BadParameter, match=r"number|percentage"):
+                            option.type.convert(text, option, None)
+    assert {"seconds", "programs", "spmvs", "budget", "energy", "timeout", "threshold"} <= set(taken)
 
 
 def test_version(command):

@@ -247,8 +247,9 @@ def test_the_fast_path_takes_bound_pairs_alone(cupy, gpu, a, monkeypatch):
     op.matvec(x, out=y, alpha=2, beta=3)
     assert len(slow) == 2
     np.testing.assert_allclose(y, expected, rtol=1e-12)
-    with pytest.raises(TypeError, match="alpha is a real number"):
-        op.matvec(x, out=y, alpha=1j)
+    for factor in (1j, np.nan, 10**400):
+        with pytest.raises(spmvbench.errors.UsageError, match="alpha is a finite number"):
+            op.matvec(x, out=y, alpha=factor)
     overlapping = cupy.empty(90)
     with pytest.raises(ValueError, match="overlaps"):
         op.matvec(overlapping[:60], out=overlapping[30:], alpha=2, beta=1)

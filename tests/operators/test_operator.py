@@ -1,9 +1,13 @@
 """Operators on the emulated device: products, what solvers ask of them, and bad input."""
 
 import gc
+import multiprocessing
+import pickle
 import re
+import sys
 import warnings
 import weakref
+from copy import copy, deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +20,8 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg, gmres, lob
 import spmvbench
 from spmvbench.advice import auto, choosing
 from spmvbench.devices import open_device
-from spmvbench.errors import UsageError
+from spmvbench.devices.emulated import Emulated
+from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Csr, Skip
 from spmvbench.operators import Operator, operator
 from spmvbench.operators.binding import PAIRS
@@ -232,8 +237,10 @@ def test_columns(op, a):
         (np.ones(50), np.broadcast_to(1.0, 70), {}, ValueError, "out is not contiguous"),
         (np.ones(50), [0.0] * 70, {}, TypeError, "out must be an array that can be written to, not list"),
         (np.ones(50), None, {"beta": 1}, UsageError, "give y as out"),
-        (np.ones(50), np.ones(70), {"alpha": 1j}, TypeError, "alpha is a real number"),
-        (np.ones(50), np.ones(70), {"beta": "much"}, TypeError, "beta is a real number, not 'much'"),
+        (np.ones(50), np.ones(70), {"alpha": 1j}, UsageError, "alpha is a finite number, not 1j"),
+        (np.ones(50), np.ones(70), {"beta": "much"}, UsageError, "beta is a finite number, not 'much'"),
+        (np.ones(50), np.ones(70), {"alpha": np.nan}, UsageError, "alpha is a finite number, not nan"),
+        (np.ones(50), np.ones(70), {"beta": -np.inf}, UsageError, "beta is a finite number, not -inf"),
     ],
 )
 def test_bad_vectors(op, x, out, factors, error, words):
@@ -271,6 +278,9 @@ def test_vectors_that_cannot_be_written_or_overlap(op, device):
         (sparse.eye_array(3), {"device": "gpu"}, UsageError, "there is no device 'gpu'"),
         (sparse.eye_array(3), {"spmvs": 0}, UsageError, "at least 1, not 0"),
         (sparse.eye_array(3), {"spmvs": float("nan")}, UsageError, "at least 1, not nan"),
+        (sparse.eye_array(3), {"spmvs": float("inf")}, UsageError, "at least 1, not inf"),
+        (sparse.diags_array([1, np.nan, np.inf]), {}, SpmvbenchError, "2 of 3 entries are not finite in float64"),
+        (sparse.diags_array([1, 1e300]), {"dtype": "f32"}, SpmvbenchError, "the first in row 1 and column 1"),
         (sparse.eye_array(3), {"spmvs": "many"}, UsageError, "at least 1, not 'many'"),
         (sparse.eye_array(3), {"format": 5}, UsageError, r"a name such as csr5\[sigma=16\], not 5"),
         (sparse.eye_array(3), {"dtype": "double double"}, UsageError, "float64 or float32, not double double"),
@@ -280,6 +290,33 @@ def test_vectors_that_cannot_be_written_or_overlap(op, device):
 def test_bad_operators(given, options, error, words):
     with pytest.raises(error, match=words):
         operator(given, **{"device": "emulated"} | options)
+
+
+def test_alpha_0_reads_neither_the_matrix_nor_x(a, op):
+    x = np.full(50, np.nan)
+    assert not op.matvec(x, out=np.full(70, np.inf), alpha=0).any()
+    for beta in (1, -2.5):
+        assert op.matvec(x, out=np.ones(70), alpha=0, beta=beta).tolist() == [beta] * 70
+
+
+def test_copies_and_pickles_multiply_on_their_own(a, op):
+    x, y = vector(50), vector(70)
+    for copied in (copy(op), deepcopy(op), pickle.loads(pickle.dumps(op)), deepcopy(op.T).T):
+        assert copied is not op and (copied.format is op.format) == (copied.choice is op.choice)
+        np.testing.assert_allclose(copied @ x, a @ x, rtol=1e-12)
+        np.testing.assert_allclose(copied.T @ y, a.T @ y, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_forked_process_multiplies():
+    """Of more threads than one host thread takes: the device's helpers are at work."""
+    op = operator("poisson2d:60", format="csr-scalar", device=Emulated(workers=2))
+    x = vector(3600)
+    y = op @ x
+    child = multiprocessing.get_context("fork").Process(target=lambda: sys.exit(not np.array_equal(op @ x, y)))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
 
 
 def test_a_named_format_that_cannot_hold_the_matrix_is_not_replaced(device):
@@ -345,8 +382,6 @@ def from_dlpack(array):
 
 
 def test_other_libraries_come_and_go_by_dlpack(op, a, monkeypatch):
-    import sys
-
     x = vector(50)
     monkeypatch.setitem(sys.modules, Foreign.__module__.partition(".")[0], sys.modules[__name__])
     found = op @ Foreign(x)

@@ -11,7 +11,8 @@ from scipy.sparse.linalg import cg as scipys
 import spmvbench
 from spmvbench.errors import UsageError
 from spmvbench.operators import operator
-from spmvbench.solve import cg, iteration
+from spmvbench.solve import cg
+from spmvbench.solvers import iteration
 
 DEVICES = ["emulated", pytest.param("cuda:0", marks=pytest.mark.gpu)]
 FORMATS = ("csr-scalar", "csr5", "ehyb[order=native]", "dia")
@@ -87,7 +88,7 @@ def test_iterations_are_limited(device):
     op = operator(a, format="csr-scalar", device=device)
     for most in (0, 1, 2, 3, 4, 5, 9):
         x, info, residuals = cg(op, b, rtol=1e-12, maxiter=most)
-        assert (info, len(residuals)) == (most, most + 1)
+        assert (info, len(residuals)) == (max(most, 1), most + 1)  # 0 says that it has converged
         expected = norms(a, b, True, rtol=1e-12, maxiter=most)[0] if most else np.zeros(len(b))
         np.testing.assert_allclose(x, expected, rtol=1e-9, atol=1e-12)
     assert cg(op, b, atol=2 * np.linalg.norm(b), rtol=0, maxiter=0).info == 0
@@ -99,10 +100,43 @@ def test_the_host_looks_between_chunks(chunk, monkeypatch):
     a, b = system()
     whole = cg(operator(a, format="csr-scalar", device="emulated"), b, rtol=1e-8)
     monkeypatch.setattr(iteration, "CHUNK", chunk)
-    monkeypatch.setattr("spmvbench.solve.conjugate_gradients.CHUNK", chunk)
     parts = cg(operator(a, format="csr-scalar", device="emulated"), b, rtol=1e-8)
     assert len(whole.residuals) > 2 * chunk
     assert np.array_equal(parts.residuals, whole.residuals) and np.array_equal(parts.x, whole.x)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("preconditioner", ["jacobi", None])
+@pytest.mark.parametrize("scale", [1e155, 1e300, 1e-160, 1e-165, 1e-300])
+def test_no_size_of_the_right_side_leaves_the_range(device, preconditioner, scale):
+    """Nor of the guess, and of the matrix: all is as for b of size 1, times a power of 2."""
+    a, b = system()
+    op, power = operator(a, format="csr-scalar", device=device), 2.0 ** np.floor(np.log2(scale))
+    options = {"rtol": 1e-9, "preconditioner": preconditioner}
+    for guess in (None, np.linspace(-1, 1, len(b))):
+        expected = cg(op, b, guess, **options)
+        x, info, residuals = cg(op, power * b, None if guess is None else power * guess, **options)
+        assert info == 0 and np.array_equal(x, power * expected.x)
+        assert np.array_equal(residuals, power * expected.residuals)
+    away = cg(op, 0 * b, power * guess, rtol=0, atol=1e-9 * power, preconditioner=preconditioner)
+    assert away.info == 0 and abs(away.x).max() < 1e-8 * power
+    if 1e-290 < scale < 1e290:
+        scaled = operator(a * power, format="csr-scalar", device=device)
+        assert np.array_equal(cg(scaled, b, **options).x, cg(op, b, **options).x / power)
+
+
+def test_what_stopped_it():
+    a, b = system()
+    op = operator(a, format="csr-scalar", device="emulated")
+    for tolerances in ({"atol": 1e200}, {"rtol": 1e200}, {"rtol": 0, "atol": 1e200}):
+        assert cg(op, b, **tolerances)[1:] == (0, pytest.approx([np.linalg.norm(b)]))
+    x, info, residuals = cg(op, b, rtol=0)  # beyond what rounding leaves, to where squares are no doubles
+    assert info == len(residuals) - 1 > 0 and residuals[-1] < 1e-100
+    np.testing.assert_allclose(a @ x, b, atol=1e-12)
+    single = operator(a, format="csr-scalar", device="emulated", dtype="f32")
+    for scale in (1e60, 1e-60):
+        assert cg(single, scale * b).info == -1, "no float32 is x"
+    assert cg(single, 1e-37 * b).info == 0
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -159,10 +193,14 @@ def test_columns_and_kinds():
         ({"b": np.ones(3)}, ValueError, r"b has the shape \(3,\)"),
         ({"b": np.ones(400, complex)}, TypeError, "b is complex128"),
         ({"x0": np.ones(7)}, ValueError, r"x0 has the shape \(7,\)"),
-        ({"rtol": -1}, UsageError, "rtol is a tolerance, at least 0, not -1"),
-        ({"atol": float("nan")}, UsageError, "atol is a tolerance"),
-        ({"maxiter": -1}, UsageError, "maxiter is a number of iterations, not -1"),
-        ({"maxiter": 2.5}, UsageError, "maxiter is a number of iterations, not 2.5"),
+        ({"rtol": -1}, UsageError, "rtol is a finite number of at least 0, not -1"),
+        ({"atol": float("nan")}, UsageError, "atol is a finite number of at least 0, not nan"),
+        ({"rtol": float("inf")}, UsageError, "rtol is a finite number"),
+        ({"rtol": "small"}, UsageError, "rtol is a finite number of at least 0, not 'small'"),
+        ({"maxiter": -1}, UsageError, "maxiter is a finite number from 0 to 2147483647, not -1"),
+        ({"maxiter": 2.5}, UsageError, "maxiter is a whole number, not 2.5"),
+        ({"maxiter": float("nan")}, UsageError, "maxiter is a finite number"),
+        ({"maxiter": float("inf")}, UsageError, "maxiter is a finite number"),
         ({"preconditioner": "ilu"}, UsageError, "preconditioner is \"jacobi\" or None, not 'ilu'"),
         ({"op": sparse.eye_array(400)}, TypeError, r"cg takes an operator, not dia_array: make one by spmvbench\.oper"),
         ({"op": sparse.csr_array((4, 5))}, ValueError, "square matrix, this one is 4 x 5"),

@@ -8,8 +8,8 @@ from spmvbench.formats.arrays import Array, inverse
 from spmvbench.formats.launches import Step, in_part
 from spmvbench.formats.ordered import Ordered, gather
 from spmvbench.formats.vectors import in_order, orders
-from spmvbench.solve import conjugate_gradients, power_method
-from spmvbench.solve.iteration import Product
+from spmvbench.solvers import conjugate_gradients, power_method
+from spmvbench.solvers.iteration import Product
 
 SPMV, VECTORS = "spmv", "vectors"  # the parts of a solver
 DAMPING = 0.85

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from spmvbench.devices import Device
 from spmvbench.devices.cuda import Cuda
-from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Launch, Loop
 from spmvbench.formats.arrays import Array, cdiv
 from spmvbench.formats.kernels import constant
@@ -25,19 +24,6 @@ CHUNK = 1000  # iterations between two looks of the host, a multiple of UNROLL
 
 # The launches of q = A p, from p and q.
 Product = Callable[[Array, Array], Sequence[Step]]
-
-
-class Solution(NamedTuple):
-    """What a solver returns.
-
-    x: the solution, of the library that asked. info: 0 if it has converged, the number of iterations if not, -1 if the
-    method broke down. residuals: float64 on the host, what the stopping test compared: for CG the norms of b - A x, of
-    the start and after each iteration; for PageRank the sum of the changes of all ranks in each iteration.
-    """
-
-    x: Any
-    info: int
-    residuals: np.ndarray
 
 
 def blocks_for(n: int, device: Device) -> int:
@@ -62,30 +48,6 @@ def own_stream(device: Device) -> Iterator[None]:
     with stream:
         yield
     device.synchronize()
-
-
-def require_operator(op: Any, name: str) -> None:
-    """Raise TypeError unless it is an operator, ValueError unless it is square."""
-    if not all(hasattr(op, part) for part in ("launches", "kept", "device", "format")):
-        raise TypeError(f"{name} takes an operator, not {type(op).__name__}: make one by spmvbench.operator(A)")
-    if op.shape[0] != op.shape[1]:
-        raise ValueError(f"{name} needs a square matrix, this one is {op.shape[0]} x {op.shape[1]}")
-
-
-def whole(name: str, value: Any, default: int) -> int:
-    """A number of iterations. Raises UsageError."""
-    if value is None:
-        return default
-    if int(value) != value or not 0 <= value < 2**31:
-        raise UsageError(f"{name} is a number of iterations, not {value!r}")
-    return int(value)
-
-
-def tolerance(name: str, value: Any) -> float:
-    """A tolerance, at least 0. Raises UsageError."""
-    if not 0 <= float(value) < np.inf:
-        raise UsageError(f"{name} is a tolerance, at least 0, not {value!r}")
-    return float(value)
 
 
 class Iteration:

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from spmvbench.solve.conjugate_gradients import cg
-from spmvbench.solve.iteration import Solution
-from spmvbench.solve.power_method import pagerank
+from spmvbench.operators.solving import Solution, cg, pagerank
 
 __all__ = ["Solution", "cg", "pagerank"]
