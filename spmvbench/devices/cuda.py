@@ -8,13 +8,13 @@ import importlib
 import logging
 import os
 import struct
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from time import perf_counter  # bound before a format can replace it
 from typing import Any
 
 import numpy as np
@@ -145,13 +145,13 @@ class CudaProgram(Program):
     """Launches with their arguments in the driver's form, made once."""
 
     def __init__(self, device: Cuda, launches: Sequence[Step]):
-        began = time.perf_counter()
+        began = perf_counter()
         steps = [step for step in overlapping(launches, possible=device.overlaps) if _has_work(step)]
         kernels = [step for step in single_steps(steps) if isinstance(step, Launch) and _has_work(step)]
         loops_back = any(isinstance(step, Loop) for step in steps)
         called = [step.name for step in single_steps(steps) if isinstance(step, Call) and step.y is not None]
         functions = device.functions([*kernels, REPEAT] if loops_back else kernels)
-        self.compile_seconds = time.perf_counter() - began
+        self.compile_seconds = perf_counter() - began
         self.code_hash = device.code_hash(kernels)
 
         def bind(step: Launch | Call) -> Callable[[int], None]:
@@ -403,10 +403,10 @@ class Cuda(Device):
                 self._flush()
             if isinstance(work, HostDriven):  # the host waits for the device, which cannot be held back then
                 self.stream.synchronize()
-                began = time.perf_counter()
+                began = perf_counter()
                 work.start()
                 self.stream.synchronize()
-                seconds = time.perf_counter() - began
+                seconds = perf_counter() - began
                 work.finish()
                 return seconds
             self._release[:] = 0

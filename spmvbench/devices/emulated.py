@@ -11,11 +11,11 @@ import os
 import platform
 import re
 import threading
-import time
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter  # bound before a format can replace it
 from typing import Any, cast
 
 import numpy as np
@@ -285,7 +285,7 @@ class Emulated(Device):
         for launch in single_steps(launches):
             if isinstance(launch, Call):
                 raise DeviceFault(f"{launch.name} is a vendor library's call, the emulated device runs kernels only")
-        started = time.perf_counter()
+        started = perf_counter()
 
         def kept(steps: Iterable[Launch | Call]) -> list[Launch]:
             return [step for step in steps if isinstance(step, Launch) and all(_three(step.grid))]
@@ -299,7 +299,7 @@ class Emulated(Device):
         for step in launches:
             steps = bind(step.steps if isinstance(step, Loop) else [step])
             bound += [_BoundLoop(step, steps)] if isinstance(step, Loop) and steps else steps
-        return EmulatedProgram(self, bound, time.perf_counter() - started)
+        return EmulatedProgram(self, bound, perf_counter() - started)
 
     def lacks(self, kernels: Iterable[tuple[str, str]]) -> bool:
         """Whether any of these instantiations would have to be compiled."""
@@ -356,9 +356,9 @@ class Emulated(Device):
 
     def elapsed(self, work: Callable[[], None], *, flush: bool = False) -> float:
         """Seconds on the host's clock. There is no L2 to flush."""
-        started = time.perf_counter()
+        started = perf_counter()
         work()
-        return time.perf_counter() - started
+        return perf_counter() - started
 
     def synchronize(self) -> None:
         """Nothing to wait for: `run` returns when it is done."""

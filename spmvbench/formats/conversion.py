@@ -6,12 +6,12 @@ the matrix; tests pass an emulated device. What a rule may ask of the device tha
 
 from __future__ import annotations
 
-import time
 import zlib
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from time import perf_counter  # bound before a format can replace it
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -70,13 +70,13 @@ class Tuning:
         known = self._searches[self._next] if self._next < len(self._searches) else None
         if known is None or known[0] != what:
             compiling, self._searching = self.compiling, True
-            began = time.perf_counter()
+            began = perf_counter()
             try:
                 found = search()
             finally:
                 self._searching = False
             compiling = self.compiling - compiling
-            known = what, found, time.perf_counter() - began - compiling
+            known = what, found, perf_counter() - began - compiling
             self._searches[self._next :] = [known]
             self.uncounted -= compiling
         else:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import perf_counter  # bound before a format can replace it
 
 from spmvbench.devices.base import Device
 from spmvbench.measure.timing import Series, median_interval
@@ -38,7 +38,7 @@ def longest(seconds: float) -> float:
     return seconds + MAX_WAIT if seconds else 0.0
 
 
-def measured(series: Series, device: Device, seconds: float, clock: Callable[[], float] = time.perf_counter) -> Energy:
+def measured(series: Series, device: Device, seconds: float, clock: Callable[[], float] = perf_counter) -> Energy:
     """Energy of one SpMV of a hot series, over at least `seconds` of work and MIN_UPDATES updates of the counter.
 
     NaN if the device has no counter, if it had fewer updates MAX_WAIT seconds later, or if a reading fails or is less

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from time import perf_counter  # bound before a format can replace it
 from typing import Any
 
 from spmvbench.devices import DeviceFault
@@ -21,17 +21,9 @@ from spmvbench.formats.conversion import Tuning, converting_for
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.measure import row, stages, timing
 from spmvbench.measure.cases import Group
-from spmvbench.measure.stages import (
-    Bound,
-    Context,
-    Converted,
-    Decoded,
-    Failure,
-    Finished,
-    HostConversion,
-    IntegerTest,
-    Task,
-)
+from spmvbench.measure.context import Context, Task
+from spmvbench.measure.failures import Failure, Wrong, failure_of
+from spmvbench.measure.results import Bound, Converted, Decoded, Finished, HostConversion, IntegerTest
 from spmvbench.rows.store import now
 
 
@@ -125,7 +117,7 @@ class GroupRun:
         """Run one step of a format. An exception becomes its failure, which is returned. Sticky device faults are not
         caught.
         """
-        context, began, waited = self.context, time.perf_counter(), self.context.waited
+        context, began, waited = self.context, perf_counter(), self.context.waited
 
         def inspect(progress: Progress) -> None:
             context.inspect(progress.converted.guards if progress.converted else None)
@@ -136,11 +128,11 @@ class GroupRun:
             except Exception as error:
                 if isinstance(error, DeviceFault) and error.sticky:
                     raise
-                progress.failure = stages.failure_of(error, context.link.stage)
-                progress.add_error(error.ratio if isinstance(error, stages.Wrong) else math.nan)
+                progress.failure = failure_of(error, context.link.stage)
+                progress.add_error(error.ratio if isinstance(error, Wrong) else math.nan)
                 if progress.failure.status == "error":  # the log holds all of a compiler's messages
                     print(f"{progress.task.label}: {progress.failure.reason}", file=sys.stderr, flush=True)
-        progress.seconds += time.perf_counter() - began - (context.waited - waited)
+        progress.seconds += perf_counter() - began - (context.waited - waited)
         return progress.failure
 
     def _stages_before_sampling(self, progress: Progress) -> None:

@@ -15,7 +15,9 @@ from spmvbench.formats import footprint
 from spmvbench.formats.vectors import parts
 from spmvbench.measure import bounds, timing
 from spmvbench.measure.cases import Case
-from spmvbench.measure.stages import Bound, Context, Converted, Decoded, Failure, Finished, HostConversion, IntegerTest
+from spmvbench.measure.context import Context
+from spmvbench.measure.failures import Failure
+from spmvbench.measure.results import Bound, Converted, Decoded, Finished, HostConversion, IntegerTest
 
 NEAR_LAUNCH_OVERHEAD = 2  # shorter times, as multiples of the launch overhead, say little about the format
 

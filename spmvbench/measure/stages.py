@@ -3,265 +3,45 @@
     convert_on_host -> verify_integers -> convert -> decode -> bind -> verify_answers
         -> take_samples (each round) -> finish
 
-Each stage is a function of the data that the formats of a group share (`Context`), the format (`Task`) and the results
-of earlier stages. It returns a frozen result. A stage that finds a wrong result raises Wrong; `failure_of` turns any
-exception of a stage into a Failure. `row` makes the row from these results.
+Each stage is a function of the data that the formats of a group share and the format (`context`), and of the results of
+earlier stages (`results`). It returns a frozen result. A stage that finds a wrong result raises Wrong (`failures`).
+`row` makes the row from these results.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import sys
-import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from time import perf_counter  # bound before a format can replace it
 from typing import Any
 
 import numpy as np
 
-from spmvbench import formats, paths
-from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program, Throttling
+from spmvbench import paths
+from spmvbench.devices import Device, OutOfDeviceMemory, Program, Throttling
 from spmvbench.devices.guards import Guards
-from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Format, Launch, Loop, Skip
-from spmvbench.formats.arrays import cdiv
 from spmvbench.formats.conversion import Tuning
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.formats.footprint import bytes_read, footprint
-from spmvbench.formats.launches import ctype
-from spmvbench.formats.registry import REGISTRY
-from spmvbench.formats.vectors import parts
-from spmvbench.measure import bounds, energy, timing, verify
-from spmvbench.measure.cases import Case, Settings
+from spmvbench.measure import energy, timing, verify
+from spmvbench.measure.cases import Case
+from spmvbench.measure.changing_x import time_with_changing_x
+from spmvbench.measure.context import Context, Task
+from spmvbench.measure.failures import COMPILING, Wrong, raise_if_wrong
 from spmvbench.measure.matrix_cache import CONVERTING, preparation_lock
-from spmvbench.measure.operations import Operation
 from spmvbench.measure.program import program_hash
-from spmvbench.measure.protocol import WAITING, Link
-from spmvbench.measure.references import References
+from spmvbench.measure.protocol import WAITING
+from spmvbench.measure.results import Bound, Converted, Decoded, Finished, HostConversion, IntegerTest
 
-COMPILING = "compiling"
 MAX_LEVELS = 2000  # of a search, in a row
 REPEAT_CONVERSION_SECONDS = 0.02  # seconds of conversions, before another one begins
 MAX_DECODED_ENTRIES = 1 << 27  # larger matrices are not decoded: sorting takes seconds and GBs
 MAX_DISCARDED = 10  # formats without a sample, until the GPU is given up
-X_CHANGED_PAIRS = 8  # minimum pairs of changes of x in one sample
-X_CHANGED_SECONDS = 32e-3  # fewer pairs, at least one, where the SpMVs of one sample would take longer
-X_CHANGED_SLOWER = 1.25  # work is skipped if an SpMV takes so many times longer while x changes
-X_CHANGED_TRIES = 4
-X_CHANGED_ALLOWANCE = 2e-6  # seconds: two more graph nodes and a colder x, for a short SpMV
-
-
-class Wrong(Exception):
-    """A check failed. ratio: the error as a fraction of its bound; NaN if an array was overwritten."""
-
-    def __init__(self, reason: str, ratio: float = math.nan):
-        super().__init__(reason)
-        self.ratio = ratio
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a case has no time: the columns of its row. bytes_*: if a size was the reason."""
-
-    status: str
-    reason: str
-    bytes_needed: int = 0
-    bytes_limit: int = 0
-
-
-@dataclass(frozen=True)
-class Task:
-    """One format of a group with its parameters. index: its place in the group. cases: its operations and modes."""
-
-    index: int
-    cases: tuple[Case, ...]
-
-    @property
-    def cls(self) -> type[Format]:
-        """The format's class."""
-        return formats.get(self.cases[0].format)
-
-    @property
-    def params(self) -> Mapping[str, Any]:
-        """The value of every parameter."""
-        return self.cases[0].params
-
-    @property
-    def label(self) -> str:
-        """The format's name in tables."""
-        return self.cases[0].label
-
-    @property
-    def ops(self) -> list[str]:
-        """Names of its operations, without repeats."""
-        return list(dict.fromkeys(case.op for case in self.cases))
-
-
-@dataclass
-class Context:
-    """Data that the formats of a group share: the device, the matrix with its references, x and y on the device.
-
-    x: by operation; all operations write the same y. read_again: makes `references` anew after a format has changed
-    them. waited: seconds that stages have waited for other processes. counts_energy: False once the device's counter of
-    joules has failed for a format: it is not waited for again. discarded: formats, one after the other, of which every
-    sample of a mode was discarded.
-    """
-
-    link: Link
-    device: Device
-    settings: Settings
-    facts: dict[str, Any]
-    rule: timing.Rule
-    ops: dict[str, Operation]
-    references: References
-    fetched: bounds.Fetched
-    read_again: Callable[[], References]
-    waited: float = 0.0
-    counts_energy: bool = True
-    discarded: int = 0
-
-    def __post_init__(self) -> None:
-        self.guards = Guards(self.device)
-        vectors = {name: op.vectors(self.references.a) for name, op in self.ops.items()}
-        self.x = {
-            name: self.guards.hold_vector("x" if len(vectors) == 1 else f"x of {name}", x)
-            for name, (x, _) in vectors.items()
-        }
-        self.y = self.guards.hold("y", self.device.to_device(next(iter(vectors.values()))[1]))
-        self.guards.watch()
-        self._change_x_seconds: dict[str, float] = {}
-
-    def products(self, task: Task) -> list[str]:
-        """The task's operations, with that of its products in place of a solver."""
-        return list(dict.fromkeys(self.ops[op].product or op for op in task.ops))
-
-    def launches(self, fmt: Format, op: str) -> list[Launch | Call | Loop]:
-        """The launches of a format for an operation, bound to its x and y. Raises Skip as `Precision.launches` does."""
-        found = self.ops[op].launches(fmt, self.x[op], self.y, self.references.checks[op], self.device)
-        return self.references.precision.launches(found)
-
-    def begin(self, task: Task, stage: str, op: str = "") -> None:
-        """Report to the parent that a stage of a format begins; with the operation if there are several."""
-        self.link.begin(task.index, self.named(stage, op))
-
-    def named(self, stage: str, op: str = "") -> str:
-        """The text of a stage or check, with the operation if there are several."""
-        return stage if not op or len(self.ops) == 1 else f"{stage}, {op}"
-
-    def inspect(self, guards: Guards | None) -> None:
-        """Restore shared arrays that a format has overwritten. Raises Wrong if there are any."""
-        self.device.synchronize()
-        beyond = [name for watched in (self.guards, guards) if watched for name in watched.overwritten()]
-        changed = self.references.changed()
-        if changed:
-            self.references = self.read_again()
-        written = [*(f"wrote beyond {name}" for name in beyond), *(f"changed the shared {name}" for name in changed)]
-        if written:
-            raise Wrong(f"{' and '.join(written)} while {self.link.stage}")
-
-    def change_x_seconds(self, op: str) -> float:
-        """Seconds of one change of x alone, in a graph of many changes; the same for all formats."""
-        if op not in self._change_x_seconds:
-            rule = replace(self.rule, rounds=1, budget=self.rule.budget / 10)
-            series = timing.prepare(self.device.compile([self.change_x(op)]), self.device, "hot", rule)
-            timing.take_round(series, self.device, rule)
-            self._change_x_seconds[op] = timing.summary(series)["t_median"]
-        return self._change_x_seconds[op]
-
-    def change_x(self, op: str) -> Launch:
-        """The launch that changes x in place; two of them leave x as it was.
-
-        Values change their sign. A search's source alternates between the two sources that its references know.
-        """
-        values = parts(self.x[op])[-1]
-        total = 0
-        if values.dtype.kind != "f":
-            first, second = (int(parts(reference.x)[0][0]) for reference in self.references.checks[op].dense[:2])
-            total = first + second
-        args = (values, values.dtype.type(total), np.int64(len(values)))
-        return Launch("vector.cu", f"reflect<{ctype(values)}>", cdiv(len(values), 256), 256, args)
-
-
-@dataclass(frozen=True)
-class HostConversion:
-    """Conversion on the host. seconds, transfer: NaN if left out. fmt: kept if host and device share memory."""
-
-    fmt: Format | None = None
-    seconds: float = math.nan
-    transfer: float = math.nan
-
-
-@dataclass(frozen=True)
-class IntegerTest:
-    """Result of the exact integer test. passed: False if it was not possible. compile: seconds. error: the largest, as
-    a fraction of its bound. in_use: as `Format.in_use`; None if there was no test. peak: bytes allocated while
-    parameters were searched; 0 if they were not.
-    """
-
-    passed: bool
-    compile: float = 0.0
-    error: float = math.nan
-    in_use: Mapping[str, Any] | None = None
-    peak: int = 0
-
-
-@dataclass(frozen=True)
-class Converted:
-    """A format between guards in device memory. seconds: of the conversion on the device, search for parameters
-    included; peak: bytes allocated meanwhile. search: seconds of that search; NaN if there was none.
-    """
-
-    fmt: Format
-    guards: Guards
-    seconds: float = math.nan
-    peak: int = 0
-    search: float = math.nan
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """Whether decoding the arrays reproduces the matrix: ``yes``, or ``no`` with the reason. seconds: its duration."""
-
-    decoded: str
-    seconds: float = math.nan
-
-
-@dataclass(frozen=True)
-class Bound:
-    """Launches of a format for one operation, bound to its x and y.
-
-    steps: the launches. setup: seconds to make them, and seconds of setup during the conversion. workspace: bytes of
-    arrays that are not fields of the format. read: minimum bytes that a product reads of all arrays. program_hash: see
-    `program.program_hash`.
-    """
-
-    program: Program
-    steps: list[Launch | Call | Loop]
-    setup: float
-    workspace: int
-    read: int
-    program_hash: str
-    detail: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Finished:
-    """Results of one operation after the last round. t_kernels: the kernel breakdown, seconds by part. detail: levels
-    of a search.
-
-    t_x_changed: seconds of one SpMV by mode while x changes before each, without the time of the change itself. energy:
-    of one SpMV, hot.
-    """
-
-    t_kernels: dict[str, float]
-    t_x_changed: dict[str, float]
-    detail: dict[str, Any]
-    energy: energy.Energy
 
 
 def convert_on_host(context: Context, task: Task) -> HostConversion:
@@ -317,10 +97,10 @@ def _exclusively(context: Context, task: Task) -> Iterator[None]:
 @contextmanager
 def _waited_for(context: Context, task: Task, lock: Path) -> Iterator[None]:
     """Hold a lock. Waiting for it does not count as the case's time."""
-    began = time.perf_counter()
+    began = perf_counter()
     context.begin(task, WAITING)
     with paths.locked(lock):
-        context.waited += time.perf_counter() - began
+        context.waited += perf_counter() - began
         yield
 
 
@@ -370,8 +150,8 @@ def verify_integers(context: Context, task: Task, tuning: Tuning) -> IntegerTest
         arrays = fmt, program, context.device, context.x[op], context.y
         verdict = verify.run_and_verify(*arrays, cases, ("garbage", "stale"))
         context.inspect(guards)
-        error = max(error, _raise_if_wrong(verdict, context.named("exact integer test", op)))
-        error = max(error, repeat(context, task, op, fmt, program, cases[1]))
+        error = max(error, raise_if_wrong(verdict, context.named("exact integer test", op)))
+        error = max(error, repeat(context, task, op, fmt, program, cases[:2]))
     context.inspect(guards)
     return IntegerTest(True, compiling, error, fmt.in_use, peak)
 
@@ -457,7 +237,7 @@ def decode(context: Context, task: Task, fmt: Format) -> Decoded:
     if a.nnz > MAX_DECODED_ENTRIES:
         return Decoded(f"no: over {MAX_DECODED_ENTRIES:,} entries")
     context.begin(task, "decoding")
-    began = time.perf_counter()
+    began = perf_counter()
     try:
         difference = verify.decoding_difference(fmt, a)
         context.device.synchronize()
@@ -465,7 +245,7 @@ def decode(context: Context, task: Task, fmt: Format) -> Decoded:
         return Decoded("no: out of memory")
     if difference:
         raise Wrong(f"{difference} (decoded)")
-    return Decoded("yes", time.perf_counter() - began)
+    return Decoded("yes", perf_counter() - began)
 
 
 def bind(context: Context, task: Task, converted: Converted, op: str, *, warm: bool) -> Bound:
@@ -518,10 +298,12 @@ def _verify_program(
     """Verify y of one program. Returns the largest error as a fraction of its bound. Raises Wrong."""
     context.begin(task, "checking", op)
     checks = context.references.checks[op]
-    error = check(context, fmt, program, op, [*checks.dense, checks.dense[0]], "before timing")
+    # As many runs as there are kinds of content of y before them.
+    dense = (checks.dense * len(verify.STARTS))[: max(len(verify.STARTS), len(checks.dense) + 1)]
+    error = check(context, fmt, program, op, dense, "before timing")
     error = max(error, check(context, fmt, program, op, checks.sparse, "in a group of columns", ("stale", "garbage")))
     if not integer_test.passed:
-        error = max(error, repeat(context, task, op, fmt, program, checks.timed))
+        error = max(error, repeat(context, task, op, fmt, program, checks.dense[:2]))
     return error
 
 
@@ -536,22 +318,18 @@ def check(
 ) -> float:
     """Run the format for each reference. Returns the largest error as a fraction of its bound. Raises Wrong."""
     arrays = fmt, program, context.device, context.x[op], context.y
-    return _raise_if_wrong(verify.run_and_verify(*arrays, references, starts), context.named(when, op))
+    return raise_if_wrong(verify.run_and_verify(*arrays, references, starts), context.named(when, op))
 
 
-def repeat(context: Context, task: Task, op: str, fmt: Format, program: Program, reference: verify.Reference) -> float:
+def repeat(
+    context: Context, task: Task, op: str, fmt: Format, program: Program, references: list[verify.Reference]
+) -> float:
     """Verify many runs one by one. Returns the largest error as a fraction of its bound. Raises Wrong."""
     context.begin(task, "checking many runs", op)
     most, share = context.rule.verified_runs
     arrays = fmt, program, context.device, context.x[op], context.y
-    verdict = verify.repeat_and_verify(*arrays, reference, most, share * context.rule.budget)
-    return _raise_if_wrong(verdict, context.named("in one of many runs", op))
-
-
-def _raise_if_wrong(verdict: verify.Verdict, when: str) -> float:
-    if not verdict.passed:
-        raise Wrong(f"{verdict} ({when})", verdict.ratio)
-    return verdict.ratio
+    verdict = verify.repeat_and_verify(*arrays, references, most, share * context.rule.budget)
+    return raise_if_wrong(verdict, context.named("in one of many runs", op))
 
 
 def prepare_series(context: Context, task: Task, fmt: Format, bound: Bound, case: Case) -> timing.Series:
@@ -576,88 +354,7 @@ def take_samples(context: Context, task: Task, fmt: Format, case: Case, series: 
     timing.take_round(series, context.device, context.rule)
     context.device.synchronize()
     verdict = verify.verify_result(fmt, x, context.y, placed, reference)
-    return _raise_if_wrong(verdict, context.named(f"left by a sample, {case.mode}", case.op))
-
-
-def time_with_changing_x(
-    context: Context, task: Task, fmt: Format, bound: Bound, case: Case, series: timing.Series
-) -> float:
-    """Seconds of one SpMV while x changes before each, without the time of the change: one short series. Raises Wrong.
-
-    It detects programs that skip work while x stays the same, and programs that worked only during their first capture.
-    Their y is wrong, or their time exceeds X_CHANGED_SLOWER times that of the SpMVs before. The comparison fails only
-    after X_CHANGED_TRIES tries, because another process on the device can slow down single series. NaN if every sample
-    was discarded. Times of an emulated device are not compared.
-    """
-    context.begin(task, f"timing {case.mode} while x changes", case.op)
-    changes = _changes_of_x(series)
-    seconds = _seconds_with_changing_x(context, fmt, bound, case, changes)
-    if context.device.kind != "cuda":
-        return seconds
-    rule = replace(context.rule, rounds=1, budget=context.rule.budget / 10)
-    before, tries = series, 1
-    while _skips_work(context, case, before, seconds):
-        if tries == X_CHANGED_TRIES:
-            without = timing.summary(before)["t_median"]
-            raise Wrong(
-                f"{seconds:.3g} s while x changes between SpMVs, {without:.3g} s while it does not: work is skipped "
-                f"({context.named(case.mode, case.op)})"
-            )
-        verify.set_x(fmt, context.references.checks[case.op].timed, context.x[case.op])
-        before, tries = replace(series, seconds=[]), tries + 1
-        timing.take_round(before, context.device, rule)
-        seconds = _seconds_with_changing_x(context, fmt, bound, case, changes)
-    return seconds
-
-
-def _changes_of_x(series: timing.Series) -> int:
-    """How often x changes in one sample: before each of its SpMVs, and an even number, so that x ends as it began."""
-    seconds = timing.summary(series)["t_median"]
-    pairs = X_CHANGED_PAIRS
-    if seconds > 0:  # not NaN
-        pairs = min(pairs, max(math.floor(X_CHANGED_SECONDS / (2 * seconds)), 1))
-    return 2 * max(series.repeats // 2, pairs)
-
-
-def _seconds_with_changing_x(context: Context, fmt: Format, bound: Bound, case: Case, changes: int) -> float:
-    """The median of a few samples, see `time_with_changing_x`; y is verified after the last."""
-    device, rule, op, y = context.device, context.rule, case.op, context.y
-    x, checks, change = context.x[op], context.references.checks[op], context.change_x(op)
-    timed_alone = case.mode == "hot" and rule.sample > 0
-    cost = (
-        context.change_x_seconds(op) if timed_alone else 0.0
-    )  # before x is set: it changes x an unknown number of times
-    searched = 0.0
-    if parts(x)[-1].dtype.kind != "f":  # half of the searches start from the other source, whose time is measured apart
-        verify.set_x(fmt, checks.dense[0], x)
-        once = device.capture(bound.program, 1)
-        searched = float(np.median([device.elapsed(once) for _ in range(changes)]))
-    placed = verify.set_x(fmt, checks.timed, x)
-    y[...] = verify.garbage(y)
-    device.synchronize()
-    if timed_alone:
-        work = device.capture(device.compile([change, *bound.steps]), changes)
-        series = timing.Series(work, changes, flush=False)
-        timing.take_round(series, device, replace(rule, rounds=1, budget=rule.budget / 10, spread=0.02))
-        samples = [seconds - cost for seconds in series.seconds]
-    else:
-        changing, work, samples = device.compile([change]), device.capture(bound.program, 1), []
-        for _ in range(changes if rule.sample > 0 else 2):
-            changing.run()
-            samples.append(device.elapsed(work, flush=case.mode == "cold"))
-    device.synchronize()
-    _raise_if_wrong(
-        verify.verify_result(fmt, x, y, placed, checks.timed), context.named(f"while x changes, {case.mode}", op)
-    )
-    found = float(np.median(samples)) if samples else math.nan
-    return max(2 * found - searched, 0.0) if searched else found
-
-
-def _skips_work(context: Context, case: Case, series: timing.Series, changed: float) -> bool:
-    """Whether SpMVs take longer with a changing x than caches explain: x is written before, and written back later."""
-    rate = 1e9 * context.facts.get("copy_bandwidth_gbps", math.inf)
-    allowed = X_CHANGED_ALLOWANCE + 2 * sum(array.nbytes for array in parts(context.x[case.op])) / rate
-    return bool(changed - allowed > X_CHANGED_SLOWER * timing.summary(series)["t_q3"])
+    return raise_if_wrong(verdict, context.named(f"left by a sample, {case.mode}", case.op))
 
 
 def finish(
@@ -728,7 +425,7 @@ def trace_levels(context: Context, task: Task, fmt: Format, op: str) -> dict[str
         placed = verify.set_x(fmt, timed, x)
         y[...], trace[...] = verify.garbage(y), 0
         device.elapsed(work)
-        _raise_if_wrong(verify.verify_result(fmt, x, y, placed, timed), context.named("tracing levels", op))
+        raise_if_wrong(verify.verify_result(fmt, x, y, placed, timed), context.named("tracing levels", op))
     clock, kernel = device.to_host(trace)[:MAX_LEVELS].T
     count = 1 + int(np.count_nonzero(kernel[1:]))
     level = device.to_host(timed.y).astype(np.int64)
@@ -737,27 +434,6 @@ def trace_levels(context: Context, task: Task, fmt: Format, op: str) -> dict[str
         "level_kernel": kernel[1:count].tolist(),
         "level_found": np.bincount(level[level >= 0], minlength=count)[1:count].tolist(),
     }
-
-
-def failure_of(error: Exception, stage: str) -> Failure:
-    """The failure that a row reports for an exception."""
-    if isinstance(error, Wrong):
-        return Failure("wrong", str(error))
-    if isinstance(error, Skip):
-        return Failure("skipped", error.reason, error.needed_bytes or 0, error.limit_bytes or 0)
-    if isinstance(error, MemoryError | OutOfDeviceMemory):
-        return Failure("oom", f"out of memory while {stage}: {error}")
-    if isinstance(error, DeviceFault):
-        return Failure("error" if stage == COMPILING else "crashed", f"fault while {stage}: {error}")
-    if isinstance(error, SpmvbenchError):
-        return Failure("error", str(error))
-    frames = traceback.extract_tb(error.__traceback__)
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    # The innermost frame of this package or of a format's module is more useful than one deep inside NumPy.
-    own_folders = {here} | {os.path.dirname(sys.modules[cls.__module__].__file__ or "") for cls in REGISTRY.values()}
-    frame = next((f for f in reversed(frames) if f.filename.startswith(tuple(own_folders))), frames[-1])
-    where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
-    return Failure("error", f"{type(error).__name__} while {stage}: {error} ({where})")
 
 
 def by_part(launches: list[Launch | Call | Loop]) -> dict[str, list[Launch | Call | Loop]]:

@@ -14,10 +14,10 @@ counted.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from time import monotonic, perf_counter, sleep  # bound before a format can replace it
 from typing import Any
 
 import numpy as np
@@ -73,9 +73,9 @@ class Series:
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     """The result of `work`, and its wall time in seconds."""
-    began = time.perf_counter()
+    began = perf_counter()
     result = work()
-    return result, time.perf_counter() - began
+    return result, perf_counter() - began
 
 
 @cache
@@ -128,7 +128,7 @@ def prepare(program: Program, device: Device, mode: str, rule: Rule) -> Series:
     return Series(device.capture(program, repeats) if repeats > 1 else once, repeats, flush=False)
 
 
-def take_round(series: Series, device: Device, rule: Rule, clock: Callable[[], float] = time.perf_counter) -> None:
+def take_round(series: Series, device: Device, rule: Rule, clock: Callable[[], float] = perf_counter) -> None:
     """Add one round of samples to the series, after one uncounted sample that warms up caches and clocks.
 
     The warm-up begins with an empty L2. Lines of other work would survive many SpMVs whose loads are marked as read
@@ -158,9 +158,7 @@ def take_round(series: Series, device: Device, rule: Rule, clock: Callable[[], f
     series.sm_clock_mhz = device.sm_clock_mhz()
 
 
-def rest(
-    device: Device, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
-) -> None:
+def rest(device: Device, clock: Callable[[], float] = monotonic, sleep: Callable[[float], None] = sleep) -> None:
     """Give the device no work until it does not throttle. Raises Throttling if it does so for REST seconds."""
     until = clock() + REST
     while reason := device.throttle_reason():

@@ -40,10 +40,10 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from time import perf_counter  # bound before a format can replace it
 from typing import Any, cast
 
 import numpy as np
@@ -62,7 +62,7 @@ SPARSE_ENTRIES = 1 << 25  # in the rows that sparse checks compare
 BLOCK = 1 << 24  # entries processed at a time
 SPARSE_X_ENTRIES = 8  # products in the longest row with a sparse x
 GARBAGE = {"f": -1e30, "i": -7}  # by dtype.kind: never a correct result
-STARTS = ("nan", "stale", "garbage")
+STARTS = ("nan", "stale", "garbage", "zero")
 
 
 @dataclass(frozen=True)
@@ -413,15 +413,14 @@ def garbage(y: Array) -> float:
     return GARBAGE[y.dtype.kind]
 
 
-def _keep_wrong(y: Array, expected: Array, bound: Array, wrong: Array, kept: Array) -> None:
-    """Set `wrong` where y is outside its bound, keep that value in `kept`, and fill y with garbage."""
-    if array_module(y) is not np:
-        _on_cuda("keep_wrong")(expected, bound, y.dtype.type(garbage(y)), y, wrong, kept)
+def _keep_wrong(found: Array, expected: Array, bound: Array, wrong: Array, kept: Array) -> None:
+    """Set `wrong` where an array is outside its bound, and keep that value in `kept`."""
+    if array_module(found) is not np:
+        _on_cuda("keep_wrong")(found, expected, bound, wrong, kept)
         return
-    off = ~(np.abs(y - expected) <= bound)
-    np.copyto(kept, y, where=off)
+    off = ~(np.abs(found - expected) <= bound)
+    np.copyto(kept, found, where=off)
     np.logical_or(wrong, off, out=wrong)
-    y[...] = garbage(y)
 
 
 # CuPy compiles every kernel with -ftz=true, whatever options it is given: single precision subnormals become 0 in all
@@ -463,9 +462,9 @@ def _on_cuda(name: str) -> Any:
         ),
         "exact": ("T value", "float64 found", "found = exact(value);"),
         "keep_wrong": (
-            "float64 expected, float64 bound, T garbage",
-            "T y, bool wrong, T kept",
-            f"{error} if (!(error <= bound)) {{ wrong = true; kept = y; }} y = garbage;",
+            "T y, float64 expected, float64 bound",
+            "bool wrong, T kept",
+            f"{error} if (!(error <= bound)) {{ wrong = true; kept = y; }}",
         ),
     }
     return cupy.ElementwiseKernel(*kernels[name], f"spmvbench_{name}", preamble=EXACT)
@@ -519,13 +518,13 @@ def run_and_verify(
 
     program: the launches of `fmt`, bound to x and y. references: in the matrix's order; if the format takes another
     one, x is permuted before the run and y after it. starts: content of y before each run, in turn: NaN, the result for
-    the previous x, or garbage.
+    the previous x, garbage, or 0.
     """
     worst = Verdict(0.0, 0, math.nan, math.nan, 0.0)
     for reference, start in zip(references, itertools.cycle(starts)):
         placed = set_x(fmt, reference, x)
         if start != "stale":
-            y[...] = math.nan if start == "nan" and y.dtype.kind == "f" else garbage(y)
+            y[...] = 0 if start == "zero" else math.nan if start == "nan" and y.dtype.kind == "f" else garbage(y)
         device.synchronize()
         program.run()
         device.synchronize()
@@ -536,37 +535,77 @@ def run_and_verify(
     return worst
 
 
-def repeat_and_verify(
-    fmt: Format, program: Program, device: Device, x: Any, y: Any, reference: Reference, most: int, seconds: float
-) -> Verdict:
-    """Run the program many times, each time from garbage, and verify every y: for faults of one run among many.
+class _Repeated:
+    """Runs with one x, each checked on the device: the wrong elements of y, and of x, are kept until all runs are over.
 
-    As many runs as take `seconds`, at least three, at most `most`. A fault that occurs at random in one run of n
-    escapes r runs with probability (1 - 1/n)^r; one that occurs in every n-th run is found by n runs. reference: with
-    all rows and the whole x. Returns the verdict on a wrong y, or on the last.
+    The arrays are checked in the order that the format takes. reference: with all rows and the whole x.
     """
-    xp = array_module(y)
-    placed = set_x(fmt, reference, x)
-    _, y_order = orders(fmt)
-    expected, bound = in_order(reference.y, y_order), reference.bound
-    bound = in_order(bound, y_order) if len(bound) > 1 else bound
-    wrong, kept = xp.zeros(len(y), bool), xp.zeros_like(y)
 
-    def once() -> None:
+    def __init__(self, fmt: Format, x: Array | SparseVector, y: Array, reference: Reference):
+        xp, y_order = array_module(y), orders(fmt)[1]
+        self.x, self.y, self.y_order, self.reference = x, y, y_order, reference
+        self.placed = set_x(fmt, reference, x)
+        bound, exactly = reference.bound, xp.zeros(1)
+        checked = [(y, in_order(reference.y, y_order), in_order(bound, y_order) if len(bound) > 1 else bound)]
+        checked += [
+            (held, given.astype(np.float64), exactly) for held, given in zip(parts(x), parts(self.placed), strict=True)
+        ]
+        self.checked = [(*each, xp.zeros(len(each[0]), bool), xp.zeros_like(each[0])) for each in checked]
+
+    def run(self, program: Program, start: float) -> None:
+        """Set x, fill y, run once and check; nothing waits for the device."""
+        for held, given in zip(parts(self.x), parts(self.placed), strict=True):
+            held[...] = given
+        self.y[...] = start
         program.run()
-        _keep_wrong(y, expected, bound, wrong, kept)
+        for check in self.checked:
+            _keep_wrong(*check)
 
-    y[...] = garbage(y)
+    def wrong(self) -> Verdict | None:
+        """The verdict on an array that was wrong in one of the runs; None if none was."""
+        for held, expected, bound, wrong, kept in self.checked:
+            if bool(wrong.any()):
+                found = array_module(held).where(wrong, kept, expected.astype(held.dtype))
+                if held is self.y:
+                    return compare(restored(found, self.y_order), self.reference)
+                return compare(found, Reference(held, expected, bound), "x")
+        return None
+
+
+def repeat_and_verify(
+    fmt: Format,
+    program: Program,
+    device: Device,
+    x: Any,
+    y: Any,
+    references: Sequence[Reference],
+    most: int,
+    seconds: float,
+) -> Verdict:
+    """Run the program many times, and verify every y: for faults of one run among many.
+
+    Each run has another x than the one before it, the next of `references`, so that the result of the run before is
+    wrong. y is garbage before a run, or 0. As many runs as take `seconds`, at least three, at most `most`. A fault that
+    occurs at random in one run of n escapes r runs with probability (1 - 1/n)^r; one that occurs in every n-th run is
+    found by n runs. references: with all rows and the whole x. Returns the verdict on a wrong array, or on the last y.
+    """
+    repeated = [_Repeated(fmt, x, y, reference) for reference in references]
+    order = itertools.cycle(itertools.product((garbage(y), 0.0), repeated))
+
+    def once() -> _Repeated:
+        start, this = next(order)
+        this.run(program, start)
+        return this
+
     for _ in range(2):  # the first run may compile
         device.synchronize()
-        began = time.perf_counter()
+        began = perf_counter()
         once()
         device.synchronize()
-    runs = seconds / max(time.perf_counter() - began, 1e-9) - 3
+    runs = seconds / max(perf_counter() - began, 1e-9) - 3
     for _ in range(int(min(runs, most - 3))):
         once()
-    program.run()
+    last = once()
     device.synchronize()
-    if bool(wrong.any()):
-        xp.copyto(y, kept, where=wrong)
-    return verify_result(fmt, x, y, placed, reference)
+    wrong = next(filter(None, (each.wrong() for each in repeated)), None)
+    return wrong or verify_result(fmt, x, y, last.placed, last.reference)

@@ -23,12 +23,13 @@ from spmvbench.formats.precision import rounding_error
 from spmvbench.measure import operations, row, timing
 from spmvbench.measure.bounds import Fetched
 from spmvbench.measure.cases import Group, Settings, precision_of
+from spmvbench.measure.context import Context
 from spmvbench.measure.device_limits import compilation_lock, measure_limits
+from spmvbench.measure.failures import failure_of
 from spmvbench.measure.group import GroupRun
 from spmvbench.measure.protocol import Link, Stop
 from spmvbench.measure.reading import host_spmv, read
 from spmvbench.measure.references import References
-from spmvbench.measure.stages import Context, failure_of
 from spmvbench.rows.store import now
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h

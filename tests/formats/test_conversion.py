@@ -81,7 +81,7 @@ def test_fields_are_those_of_the_fastest(monkeypatch):
 
 def test_conversions_of_a_case_search_once(monkeypatch):
     now, tuning, searched = [0.0], Tuning(), []
-    monkeypatch.setattr(conversion.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(conversion, "perf_counter", lambda: now[0])
 
     def search(name, inner=None):
         searched.append(name)

@@ -24,9 +24,13 @@ from spmvbench.formats.conversion import Tuning, converting_for
 from spmvbench.matrices import sets, sources
 from spmvbench.measure import bounds, operations, protocol, row, stages, timing
 from spmvbench.measure.cases import DTYPES, Settings
+from spmvbench.measure.changing_x import time_with_changing_x
+from spmvbench.measure.context import Context, Task
 from spmvbench.measure.device_limits import measure_limits
+from spmvbench.measure.failures import Wrong
 from spmvbench.measure.reading import read
 from spmvbench.measure.references import References
+from spmvbench.measure.results import IntegerTest
 from spmvbench.runner import plan, precompile
 
 
@@ -75,18 +79,18 @@ def main(device_name: str, set_name: str, matrices: str, specs: str, dtypes: str
             shared = References.of(a, ops, device, 0, secrets.randbits(63))
             fetched = bounds.Fetched.by(shared.device_a, device.limits.multiprocessors)
             link = protocol.Link(Silent())  # type: ignore[arg-type]
-            context = stages.Context(link, device, settings, facts, rule, ops, shared, fetched, lambda s=shared: s)
+            context = Context(link, device, settings, facts, rule, ops, shared, fetched, lambda s=shared: s)
             for case in plan.cross([matrix], chosen, [dtype], ["hot"], device.name, 0, ["spmv"]):
                 if time.monotonic() > began + seconds:
                     left += 1
                     continue
-                task = stages.Task(0, (case,))
+                task = Task(0, (case,))
                 what = f"{name} {dtype} {case.label}"
                 try:
                     tuning = Tuning()
                     with converting_for(device.limits, tuning=tuning):
                         host = stages.convert_on_host(context, task)
-                        converted = stages.convert(context, task, host, stages.IntegerTest(True), tuning)
+                        converted = stages.convert(context, task, host, IntegerTest(True), tuning)
                     start = time.perf_counter()
                     stages.decode(context, task, converted.fmt)
                     spent["decoding"] += time.perf_counter() - start
@@ -97,17 +101,17 @@ def main(device_name: str, set_name: str, matrices: str, specs: str, dtypes: str
                 except Exception as error:
                     false.append(f"{what}: {type(error).__name__} {error}")
                     continue
-                known = row.bound_columns(context, "spmv", stages.IntegerTest(True), bound)
+                known = row.bound_columns(context, "spmv", IntegerTest(True), bound)
                 for _ in range(times):
                     series = stages.prepare_series(context, task, converted.fmt, bound, case)
                     start = time.perf_counter()
                     try:
                         stages.take_samples(context, task, converted.fmt, case, series)
                         middle = time.perf_counter()
-                        changed = stages.time_with_changing_x(context, task, converted.fmt, bound, case, series)
+                        changed = time_with_changing_x(context, task, converted.fmt, bound, case, series)
                         spent["sampling"] += middle - start
                         spent["changing x"] += time.perf_counter() - middle
-                    except stages.Wrong as wrong:
+                    except Wrong as wrong:
                         false.append(f"{what}: {wrong}")
                         continue
                     columns = known | row.timed_columns(context, case, series, known)

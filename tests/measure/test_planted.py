@@ -18,6 +18,7 @@ from spmvbench.formats.csr.csr import CsrScalar
 from spmvbench.matrices import sources
 from spmvbench.measure import protocol, reading, stages, timing, worker
 from spmvbench.measure.cases import Settings
+from spmvbench.measure.results import HostConversion
 from spmvbench.runner import plan
 from tests.measure.test_worker import Recorder
 
@@ -66,12 +67,15 @@ def rows_of(keys, device, dtype, monkeypatch, matrix=None):
     return {case.format: pipe.rows[case.case_id] for case in cases}
 
 
-def check(rows):
+def check(rows, caches_save=True):
     """Every fault is detected, and every format between the faulty ones is verified.
 
-    A fault that cannot occur in the matrix is skipped; one that writes to read-only memory is an error.
+    A fault that cannot occur in the matrix is skipped; one that writes to read-only memory is an error. A cached y is a
+    fault of the time: where rows are short, the cache saves none.
     """
     for key, row in rows.items():
+        if key == "planted-caches-y" and not caches_save:
+            continue
         right = not key.startswith("planted-") or key == "planted-none"
         expected = (
             ("ok",) if right else ("wrong", "skipped", "error") if key == "planted-poisons" else ("wrong", "skipped")
@@ -87,7 +91,7 @@ def test_every_planted_fault_is_detected_and_no_other_format_fails(planted, dtyp
     rows = rows_of(
         [key for pair in zip(planted, others * 10, strict=False) for key in pair], device, dtype, monkeypatch
     )
-    assert len(rows) == len(planted) + len(others) == 19
+    assert len(rows) == len(planted) + len(others) == 22
     check(rows)
     assert all(rows[key]["status"] == "wrong" for key in planted if key != "planted-none")
     reasons = {key.removeprefix("planted-"): row.get("reason") for key, row in rows.items()}
@@ -160,7 +164,7 @@ class Searching(CsrScalar):
 @pytest.mark.parametrize("first", [1, 2])
 def test_the_layout_that_is_timed_is_that_of_the_exact_integer_test(first, planted, monkeypatch):
     """A case searches once, and the row has what it found. The conversion on the device takes NumPy here."""
-    monkeypatch.setattr(stages, "convert_on_host", lambda context, task: stages.HostConversion())
+    monkeypatch.setattr(stages, "convert_on_host", lambda context, task: HostConversion())
     formats.register(type("Found", (Searching,), {"key": "searching", "first_found": first, "searches": []}))
     row = rows_of(["searching"], open_device("emulated"), "f64", monkeypatch)["searching"]
     assert formats.get("searching").searches == [first]
@@ -178,8 +182,8 @@ def test_every_planted_fault_is_detected_on_real_matrices(planted, name, mirror,
     monkeypatch.setenv("SPMVBENCH_MIRROR", str(mirror))
     for dtype in ("f32", "f64"):
         rows = rows_of([*planted, "csr-scalar"], open_device("emulated"), dtype, monkeypatch, sources.obtain(name))
-        check(rows)
-        assert sum(row["status"] == "wrong" for row in rows.values()) >= len(planted) - 3
+        check(rows, caches_save=False)
+        assert sum(row["status"] == "wrong" for row in rows.values()) >= len(planted) - 4
 
 
 @pytest.mark.gpu

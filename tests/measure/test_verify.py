@@ -338,8 +338,8 @@ def test_one_wrong_run_among_many_is_detected(cls):
 
     def verdict(most):
         runs.clear()
-        fmt, reference = cls.from_csr(a), references(a, 0)[0]
-        return verify.repeat_and_verify(fmt, Program(), HostDevice(), x, y, reference, most, 100.0)
+        fmt, chosen = cls.from_csr(a), references(a, 0)[:2]
+        return verify.repeat_and_verify(fmt, Program(), HostDevice(), x, y, chosen, most, 100.0)
 
     wrong = 50
     assert not verdict(60).passed

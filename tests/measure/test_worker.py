@@ -19,7 +19,7 @@ from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program, T
 from spmvbench.formats import Launch, in_part, register
 from spmvbench.formats.conversion import EMULATED
 from spmvbench.formats.csr.csr import CsrArrays
-from spmvbench.measure import device_limits, energy, matrix_cache, protocol, reading, stages, timing, worker
+from spmvbench.measure import changing_x, device_limits, energy, matrix_cache, protocol, reading, stages, timing, worker
 from spmvbench.measure.cases import Settings
 from spmvbench.runner import plan
 
@@ -224,7 +224,7 @@ def test_formats_are_interleaved_and_rows_follow_the_last_round(measure):
     assert [m[0] for m in pipe.sent[-4:]].count("row") == 2  # the last format's, after those of the first
     assert {row["status"] for row in rows.values()} == {"ok"}
     assert all(row["n_samples"] == 3 for row in rows.values())
-    changing = 2 * stages.X_CHANGED_PAIRS
+    changing = 2 * changing_x.X_CHANGED_PAIRS
     assert device.flushes == 2 * (3 * 2 + changing)  # two formats, three rounds of a warm-up and a sample
 
 
@@ -233,9 +233,9 @@ def test_formats_are_interleaved_and_rows_follow_the_last_round(measure):
 )
 def test_x_changes_before_each_of_some_spmvs_of_fewer_if_they_are_slow(seconds, repeats, changes):
     series = timing.Series(lambda: None, repeats, flush=False, seconds=[seconds] * 3)
-    assert stages._changes_of_x(series) == changes
+    assert changing_x._changes_of_x(series) == changes
     unknown = timing.Series(lambda: None, repeats, flush=False)  # every sample was discarded
-    assert stages._changes_of_x(unknown) == max(repeats // 2 * 2, 16)
+    assert changing_x._changes_of_x(unknown) == max(repeats // 2 * 2, 16)
 
 
 def test_a_row_has_all_separate_times(measure):

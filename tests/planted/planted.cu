@@ -13,16 +13,25 @@ enum Fault {
   ONE_RUN_IN_50,
   BEYOND_X,
   BEYOND_Y,
-  INTO_X
+  INTO_X,
+  PREVIOUS_Y,
+  WRONG_FROM_ZERO,
+  CACHES_Y
 };
 
 template <typename V, typename I>
 __global__ void planted(int fault, int rows, int cols, int longest, int step, const I* __restrict__ row_ptr,
                         const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ known,
-                        V* x, V* y, int* runs) {
+                        V* x, V* y, int* runs, V* kept) {
   const long long row = global_thread();
   if (row >= rows) return;
   if (fault == FINITE_RETURNS && y[row] - y[row] == 0) return;
+  // Unless x is the other sign of what it was, or another x, y is that of the launch before.
+  if (fault == CACHES_Y && kept[rows + row] == x[0]) {
+    y[row] = kept[row];
+    return;
+  }
+  const bool from_zero = y[row] == 0;
   V sum = 0;
   for (I k = row_ptr[row]; k < row_ptr[row + 1]; ++k) {
     const bool here = row == longest && k == row_ptr[row + 1] - 1;
@@ -34,6 +43,13 @@ __global__ void planted(int fault, int rows, int cols, int longest, int step, co
   if (fault == ADDS && y[row] - y[row] == 0) sum += y[row];
   if (fault == REMEMBERS) sum = known[row];
   if (fault == ONE_RUN_IN_50 && row == longest && ++*runs % 50 == 0) sum = 2 * sum + 1;
+  if (fault == WRONG_FROM_ZERO && from_zero) sum = 2 * sum + 1;
+  if (fault == PREVIOUS_Y) {
+    const V previous = kept[row];
+    kept[row] = sum;
+    if (++runs[row] % 7 == 0) sum = previous;
+  }
+  if (fault == CACHES_Y) kept[row] = sum, kept[rows + row] = x[0];
   y[row] = sum;
   if (row == rows - 1) {
     if (fault == BEYOND_X) x[cols] = 1;

@@ -18,7 +18,7 @@ from spmvbench.measure.verify import integer_matrix, references
 KERNEL = str(Path(__file__).with_name("planted.cu"))
 IN_KERNEL = (
     "none", "last-entry", "one-in-1000", "twice", "neighbour", "finite-returns", "adds", "remembers", "one-run-in-50",
-    "beyond-x", "beyond-y", "into-x",
+    "beyond-x", "beyond-y", "into-x", "previous-y", "wrong-from-zero", "caches-y",
 )  # fmt: skip
 IN_CONVERSION = ("narrow", "loses-small", "poisons", "retunes")
 
@@ -83,8 +83,9 @@ class Planted(CsrArrays):
         number = IN_KERNEL.index(self.fault) if self.fault in IN_KERNEL else 0
         kernel = f"planted<{ctype(self.values)}, {ctype(self.row_ptr)}>"
         sizes = (np.int32(n) for n in (number, rows, cols, longest, step))
-        arrays = (self.row_ptr, self.col_idx, values, self.xp.asarray(known), x, y, self.xp.zeros(1, np.int32))
-        found = [Launch(KERNEL, kernel, *per_thread(rows, 128), (*sizes, *arrays))]
+        arrays = (self.row_ptr, self.col_idx, values, self.xp.asarray(known), x, y)
+        kept = self.xp.zeros(rows, np.int32), self.xp.zeros(2 * rows, values.dtype)
+        found = [Launch(KERNEL, kernel, *per_thread(rows, 128), (*sizes, *arrays, *kept))]
         if self.fault == "into-x":
             found.append(Launch(KERNEL, f"spoil<{ctype(x)}>", 1, 1, (np.int32(cols), x)))
         return found

@@ -1,0 +1,63 @@
+"""Why a case has no time: what a check raises, and the failure that a row reports for any exception."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import traceback
+from dataclasses import dataclass
+
+from spmvbench.devices import DeviceFault, OutOfDeviceMemory
+from spmvbench.errors import SpmvbenchError
+from spmvbench.formats import Skip
+from spmvbench.formats.registry import REGISTRY
+from spmvbench.measure import verify
+
+COMPILING = "compiling"  # the stage in which a device fault is an error of the format's code
+
+
+class Wrong(Exception):
+    """A check failed. ratio: the error as a fraction of its bound; NaN if an array was overwritten."""
+
+    def __init__(self, reason: str, ratio: float = math.nan):
+        super().__init__(reason)
+        self.ratio = ratio
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a case has no time: the columns of its row. bytes_*: if a size was the reason."""
+
+    status: str
+    reason: str
+    bytes_needed: int = 0
+    bytes_limit: int = 0
+
+
+def failure_of(error: Exception, stage: str) -> Failure:
+    """The failure that a row reports for an exception."""
+    if isinstance(error, Wrong):
+        return Failure("wrong", str(error))
+    if isinstance(error, Skip):
+        return Failure("skipped", error.reason, error.needed_bytes or 0, error.limit_bytes or 0)
+    if isinstance(error, MemoryError | OutOfDeviceMemory):
+        return Failure("oom", f"out of memory while {stage}: {error}")
+    if isinstance(error, DeviceFault):
+        return Failure("error" if stage == COMPILING else "crashed", f"fault while {stage}: {error}")
+    if isinstance(error, SpmvbenchError):
+        return Failure("error", str(error))
+    frames = traceback.extract_tb(error.__traceback__)
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    # The innermost frame of this package or of a format's module is more useful than one deep inside NumPy.
+    own_folders = {here} | {os.path.dirname(sys.modules[cls.__module__].__file__ or "") for cls in REGISTRY.values()}
+    frame = next((f for f in reversed(frames) if f.filename.startswith(tuple(own_folders))), frames[-1])
+    where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+    return Failure("error", f"{type(error).__name__} while {stage}: {error} ({where})")
+
+
+def raise_if_wrong(verdict: verify.Verdict, when: str) -> float:
+    """The error as a fraction of its bound. Raises Wrong if the verdict is not passed."""
+    if not verdict.passed:
+        raise Wrong(f"{verdict} ({when})", verdict.ratio)
+    return verdict.ratio
