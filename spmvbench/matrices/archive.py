@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import os
 import tarfile
-import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
 
@@ -33,8 +33,21 @@ class BadArchive(SpmvbenchError):
     """Raised for a file that is not an archive of a matrix, or is malicious."""
 
 
+@contextmanager
+def _any_error(name: str) -> Iterator[None]:
+    """Raise BadArchive in place of what libraries raise for damaged bytes, each its own exceptions and others too."""
+    try:
+        yield
+    except SpmvbenchError:
+        raise
+    except EOFError:
+        raise BadArchive(f"{name} is cut short") from None
+    except Exception as error:
+        raise BadArchive(f"{name} is damaged or no archive: {error}") from None
+
+
 class _Bounded(io.RawIOBase):
-    """A stream that raises BadArchive after `limit` bytes."""
+    """A stream that raises BadArchive after `limit` bytes, and in place of whatever the decompression raises."""
 
     def __init__(self, stream: io.BufferedIOBase, limit: int, name: str):
         self.stream, self.limit, self.name = stream, limit, name
@@ -43,7 +56,8 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        count = self.stream.readinto(buffer)
+        with _any_error(self.name):
+            count = self.stream.readinto(buffer)
         self.limit -= count
         if self.limit < 0:
             raise BadArchive(f"{self.name} unpacks to over {MAX_RATIO} times its size: not a matrix, refused")
@@ -68,29 +82,32 @@ def unpacked(path: Path, name: str) -> Iterator[io.BufferedReader]:
     if not start.startswith(b"\x1f\x8b"):
         what = "an HTML page" if b"<html" in start.lower() or b"<!doctype" in start.lower() else "no gzip file"
         raise BadArchive(f"{name} is not an archive: it is {what if start else 'empty'}")
-    try:
-        opener: Callable[[Path, str], gzip.GzipFile] = igzip.IGzipFile
-        with opener(path, "rb") as stream:
-            yield io.BufferedReader(_Bounded(stream, unpacked_limit(path), name), CHUNK)
-    except EOFError:
-        raise BadArchive(f"{name} is cut short") from None
-    except (zlib.error, gzip.BadGzipFile) as error:
-        raise BadArchive(f"{name} is damaged or no archive: {error}") from None
+    opener: Callable[[Path, str], gzip.GzipFile] = igzip.IGzipFile
+    with opener(path, "rb") as stream:
+        yield io.BufferedReader(_Bounded(stream, unpacked_limit(path), name), CHUNK)
 
 
 @contextmanager
 def _opened(path: Path, name: str) -> Iterator[tuple[tarfile.TarFile, io.BufferedReader]]:
     """The archive as a forward-only tar, and the unpacked stream below it. All errors become BadArchive."""
-    try:
-        with unpacked(path, f"{name}.tar.gz") as stream, tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK) as tar:
+    file = f"{name}.tar.gz"
+    with unpacked(path, file) as stream, ExitStack() as stack:
+        with _any_error(file):
+            tar = stack.enter_context(tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK))
+        try:
             yield tar, stream
-    except tarfile.TarError as error:
-        raise BadArchive(f"{name}.tar.gz is damaged or no archive: {error}") from None
+        except tarfile.TarError as error:  # of a member that is read
+            raise BadArchive(f"{file} is damaged or no archive: {error}") from None
 
 
 def _members(tar: tarfile.TarFile, name: str) -> Iterator[tuple[str, tarfile.TarInfo]]:
     """The regular files of an archive with their plain paths; raises BadArchive at the first hostile member."""
-    for count, member in enumerate(tar):
+    members = iter(tar)
+    for count in itertools.count():
+        with _any_error(f"{name}.tar.gz"):
+            member = next(members, None)
+        if member is None:
+            return
         parts = PurePosixPath(member.name)
         if count >= MAX_MEMBERS:
             raise BadArchive(f"{name}.tar.gz holds over {MAX_MEMBERS:,} members: not a matrix, refused")

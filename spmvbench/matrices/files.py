@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,9 +12,7 @@ from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats.arrays import index_dtype
 from spmvbench.matrices import cache, values
 from spmvbench.matrices.cache import Content
-from spmvbench.matrices.readers import checked, harwell_boeing, matlab, matrix_market, npz
-
-_BOEING = re.compile(r"\.(rb|hb|[rcpiq][suhzr][ae])")
+from spmvbench.matrices.readers import checked, reader
 
 ComplexValues = Literal["refuse", "real"]
 
@@ -26,8 +23,7 @@ class Complex(SpmvbenchError):
 
 def is_matrix_file(name: str) -> bool:
     """Whether a file name has the suffix of a known matrix format."""
-    name = name.lower()
-    return name.endswith((".mtx", ".mtx.gz", ".tar.gz", ".mat", ".npz")) or bool(_BOEING.fullmatch(Path(name).suffix))
+    return reader(name) is not None
 
 
 def read(path: str | Path, *, seed: int = 0, complex_values: ComplexValues = "refuse") -> Any:
@@ -48,10 +44,7 @@ def read(path: str | Path, *, seed: int = 0, complex_values: ComplexValues = "re
         raise SpmvbenchError(f"there is no file {path}")
     content = cache.load(path)
     if content is None:
-        try:
-            content = _valued(_parse(path), seed)
-        except MemoryError:
-            raise SpmvbenchError(f"{path.name} holds or declares more than this machine's memory does") from None
+        content = _valued(_parse(path), seed)
         cache.save(path, content)
     if content.real_part and complex_values == "refuse":
         raise Complex(
@@ -73,32 +66,42 @@ def _valued(content: Content, seed: int) -> Content:
 
 
 def _parse(path: Path) -> Content:
-    """The content of a file, by the reader for its suffix."""
-    name = path.name.lower()
-    if name.endswith((".mtx", ".mtx.gz", ".tar.gz")):
-        return _content(*matrix_market.read(path), path.name)
-    if name.endswith(".mat"):
-        return _content(*matlab.read(path), path.name)
-    if name.endswith(".npz"):
-        return _content(*npz.read(path), path.name)
-    if _BOEING.fullmatch(path.suffix.lower()):
-        return _content(*harwell_boeing.read(path), path.name)
-    raise UsageError(
-        f"cannot tell what {path.name} is: known are .mtx, .mtx.gz, .tar.gz, .rb, .hb, .rua, .mat and .npz"
-    )
+    """The content of a file, by the reader for its suffix. Whatever that raises for its bytes is a SpmvbenchError."""
+    read_of = reader(path.name)
+    if read_of is None:
+        raise UsageError(
+            f"cannot tell what {path.name} is: known are .mtx, .mtx.gz, .tar.gz, .rb, .hb, .rua, .mat and .npz"
+        )
+    try:
+        return _content(*read_of(path), path.name)
+    except SpmvbenchError:
+        raise
+    except MemoryError:
+        raise SpmvbenchError(f"{path.name} holds or declares more than this machine's memory does") from None
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise SpmvbenchError(f"{path.name} cannot be read: {reason}") from error
 
 
 def _content(matrix: Any, pattern: bool, symmetry: str, name: str) -> Content:
-    """Canonical CSR of a reader's result: a SciPy sparse matrix, or a dense array (zeros are not stored)."""
+    """Canonical CSR of what a reader returns; see `Stored`."""
     import scipy.sparse as sp
 
     rows, cols = matrix.shape
     checked.size(rows, cols, matrix.size, name)
-    checked.exact(matrix if isinstance(matrix, np.ndarray) else matrix.data, name)
+    # The widest type of each kind: sums of duplicates must not overflow or be rounded to a narrower one.
+    widest = {"b": np.bool_, "i": np.int64, "u": np.int64, "c": np.complex128}
+    numbers = matrix if isinstance(matrix, np.ndarray) else matrix.data
+    checked.exact(numbers, name)
+    matrix = matrix.astype(widest.get(numbers.dtype.kind, np.float64), copy=False)
     if symmetry != "general":
         matrix = _expand(matrix, symmetry, name)
     a = sp.csr_array(matrix)
     a.sum_duplicates()  # sorts the columns too
+    if a.dtype.kind == "i" and a.nnz < matrix.size:
+        rounded = sp.csr_array(matrix.astype(np.float64))
+        rounded.sum_duplicates()
+        checked.exact(a.data, name, rounded.data)
     pattern = pattern or a.dtype == np.bool_
     is_complex = a.dtype.kind == "c"
     data = None if pattern else (a.data.real if is_complex else a.data).astype(np.float64)

@@ -143,8 +143,9 @@ def require_readable(matrices: Sequence[Matrix], seed: int = 0, complex_values: 
         raise wrong
 
 
-def obtain(name: str) -> Matrix:
+def obtain(name: str | os.PathLike[str]) -> Matrix:
     """One matrix by name, fetched if it is missing. Raises UsageError or SpmvbenchError."""
+    name = os.fspath(name)
     own = _own(name)
     if own is not None:
         return own

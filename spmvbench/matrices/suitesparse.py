@@ -30,7 +30,7 @@ from typing import Any
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.matrices import archive
 from spmvbench.matrices.conditions import ANY, Conditions
-from spmvbench.matrices.download import RETRY, Failed, Missing, Retry, Unreachable, adapter, transfer
+from spmvbench.matrices.download import RETRY, Failed, Missing, NoSpace, Retry, Unreachable, adapter, transfer
 from spmvbench.matrices.readers import matrix_market
 from spmvbench.paths import home
 
@@ -415,7 +415,7 @@ def fetch(
                 most=entry.most_bytes,
             )  # fmt: skip
 
-    results: dict[Entry, bool | Failed | archive.BadArchive] = {}
+    results: dict[Entry, bool | Exception] = {}
     pool = ThreadPoolExecutor(jobs)
     with nullcontext() if source.folder else source.session(retry, jobs) as session:
         try:
@@ -423,7 +423,9 @@ def fetch(
             for future in tqdm(as_completed(futures), "fetch", len(futures), unit="matrix", disable=hidden):
                 try:
                     results[futures[future]] = future.result()
-                except (Failed, archive.BadArchive) as failure:
+                except (Unreachable, NoSpace):
+                    raise
+                except Exception as failure:  # whatever one archive raises, the others are fetched
                     results[futures[future]] = failure
         finally:
             stop.set()
@@ -437,8 +439,8 @@ def fetch(
                 outcome.present.append(entry)
             case Missing():
                 outcome.missing.append(entry)
-            case Failed() | archive.BadArchive() as error:
-                outcome.failed.append((entry, str(error)))
+            case error:
+                outcome.failed.append((entry, str(error) or type(error).__name__))
     return outcome
 
 

@@ -3,9 +3,11 @@ import io
 import os
 import tarfile
 
+import numpy as np
 import pytest
 
-from spmvbench.matrices import archive
+from spmvbench.errors import SpmvbenchError
+from spmvbench.matrices import archive, files
 
 TEXT = b"%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1.5\n2 2 -3\n"
 
@@ -130,13 +132,38 @@ def test_every_truncation_is_refused(path):
             archive.check(path, "tiny")
 
 
-def test_a_flipped_bit_is_refused(path):
-    pack(path, member("tiny/tiny.mtx", TEXT + os.urandom(3000)))
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 4
-    path.write_bytes(data)
-    with pytest.raises(archive.BadArchive, match="damaged"):
-        archive.check(path, "tiny")
+def flipped(rng, data, most):
+    """Bytes with one to three bits flipped among the first `most`."""
+    found = bytearray(data)
+    for place in rng.integers(0, min(most, len(data)), rng.integers(1, 4)):
+        found[place] ^= 1 << rng.integers(8)
+    return bytes(found)
+
+
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_flipped_bits_are_refused_or_harmless(tmp_path, form):
+    """800 damaged files: bits of the compressed bytes, and bits of the tar and the text below a sound gzip."""
+    rng = np.random.default_rng(form)
+    info, text = member("tiny/tiny.mtx", TEXT + b"% more\n" * 100)
+    info.pax_headers = {"comment": "of a mirror"} if form == tarfile.PAX_FORMAT else {}
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=form) as tar:
+        tar.addfile(info, io.BytesIO(text))
+    refused = []
+    for name, plain in (("tiny.mtx.gz", text), ("tiny.tar.gz", file.getvalue())):
+        for k in range(200):
+            inner = k % 2 == 1
+            data = gzip.compress(flipped(rng, plain, 1600), 1) if inner else flipped(rng, gzip.compress(plain), 1 << 20)
+            path = tmp_path / name
+            path.write_bytes(data)
+            try:
+                if name.endswith(".tar.gz"):
+                    archive.check(path, "tiny")
+                files._parse(path)
+            except SpmvbenchError as error:
+                refused.append(str(error))
+    assert all(len(reason.splitlines()) == 1 and "tiny" in reason for reason in refused)
+    assert len(refused) > 200
 
 
 @pytest.mark.parametrize(

@@ -509,6 +509,20 @@ def test_what_is_no_sound_archive_is_refused_with_its_reason(server, home, data,
     assert len(server.log) == 1
 
 
+def test_whatever_one_archive_raises_the_others_are_fetched(server, home, monkeypatch):
+    entries = [ANT, *(Entry("G", f"m{i}") for i in range(3))]
+    server.files |= {url_path(entry): pack(entry.name) for entry in entries}
+
+    def check(path, name):
+        if name == "ant":
+            raise RuntimeError
+
+    monkeypatch.setattr(suitesparse.archive, "check", check)
+    outcome = fetch(entries, mirror=server.url, retry=QUICK, progress=False)
+    assert (outcome.fetched, outcome.failed) == (entries[1:], [(ANT, "RuntimeError")])
+    assert litter(home) == []
+
+
 def test_a_bomb_is_refused(server, home, monkeypatch):
     monkeypatch.setattr(suitesparse.archive, "MIN_LIMIT", 1 << 20)
     server.files[url_path(ANT)] = bomb()

@@ -41,7 +41,7 @@ def archive(tmp_path):
     return matrix, digest(Csr.of(matrix.read()).astype(np.float64))
 
 
-def test_an_archive_that_was_replaced_is_measured_again(archive, tmp_path):
+def test_an_archive_that_was_replaced_is_measured_again(archive, tmp_path, monkeypatch):
     matrix, sha256 = archive
     cases, folder = cross(matrix), tmp_path / "run"
     assert session.pending(folder, cases, SETTINGS) == cases
@@ -54,6 +54,9 @@ def test_an_archive_that_was_replaced_is_measured_again(archive, tmp_path):
     assert session.pending(folder, cases, SETTINGS) == cases[1:]
     matrix.path.write_text("nothing")
     assert session.pending(folder, cases, SETTINGS) == cases
+    with monkeypatch.context() as patch:
+        patch.setattr(Matrix, "read", None)  # whatever reading it raises
+        assert session.pending(folder, cases, SETTINGS) == cases
     matrix.path.unlink()  # it may exist on other hosts of a scheduler
     assert session.pending(folder, cases, SETTINGS) == []
 

@@ -1,5 +1,49 @@
-"""Readers of matrix files: each returns the stored matrix, whether it is a pattern, and the symmetry to expand.
+"""Readers of matrix files, registered by suffix: one module each, found by this import.
 
-Files are not trusted. Sizes and indices are checked (`checked`) before memory is allocated and before SciPy, whose
-compiled loops trust indices, uses the arrays. An unreadable file raises SpmvbenchError with one sentence.
+Files are not trusted. Sizes and indices are checked (`checked`) before compiled code, which trusts indices, computes
+with them. An unreadable file raises SpmvbenchError with one sentence.
 """
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Stored(NamedTuple):
+    """What a file holds.
+
+    matrix: a scipy.sparse matrix, or a dense array whose zeros are not stored. pattern: its values mean nothing.
+    symmetry: general, symmetric, skew-symmetric or hermitian; the others than general are expanded, from coo_array.
+    """
+
+    matrix: Any
+    pattern: bool = False
+    symmetry: str = "general"
+
+
+Reader = Callable[[Path], Stored]
+READERS: dict[str, Reader] = {}
+
+
+def reads(*suffixes: str) -> Callable[[Reader], Reader]:
+    """Register a reader for file names with these suffixes, in lower case."""
+
+    def register(reader: Reader) -> Reader:
+        READERS.update(dict.fromkeys(suffixes, reader))
+        return reader
+
+    return register
+
+
+def reader(name: str) -> Reader | None:
+    """The reader of the longest suffix that a file name has in any case, None if there is none."""
+    found = [suffix for suffix in READERS if name.lower().endswith(suffix)]
+    return READERS[max(found, key=len)] if found else None
+
+
+for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 
@@ -38,25 +39,35 @@ def size(rows: int, cols: int, entries: int, name: str, *, hypersparse: bool = F
     memory((max(rows, cols) + 1) * index + entries * (index + 8), name, what)
 
 
-def shape(found: np.ndarray, name: str) -> tuple[int, int]:
-    """The two integers of an array; `size` checks their values. Raises SpmvbenchError."""
-    if found.shape != (2,) or found.dtype.kind not in "iu":
-        raise SpmvbenchError(f"{name} has no shape of two integers")
-    rows, cols = found.tolist()
-    return rows, cols
+def matrix(a: Any, name: str) -> None:
+    """Raise SpmvbenchError unless the sizes, pointers, indices and values of a SciPy sparse matrix are sound."""
+    if a.ndim != 2:
+        raise SpmvbenchError(f"{name} has {a.ndim} dimensions and not two")
+    rows, cols = a.shape
+    size(rows, cols, a.data.size, name)
+    if a.data.dtype.kind not in "biufc":
+        raise SpmvbenchError(f"{name} has values of type {a.data.dtype}")
+    if a.format in ("csr", "csc", "bsr"):
+        down, across = a.data.shape[1:] or (1, 1)
+        major, minor = (cols, rows) if a.format == "csc" else (rows // down, cols // across)
+        compressed(major, minor, a.indptr, a.indices, len(a.data), name)
+    elif a.format == "coo":
+        row, col = a.coords
+        coordinates(rows, cols, row, col, len(a.data), name)
+    elif a.format == "dia":
+        diagonals(rows, cols, a.offsets, len(a.data), name)
+    else:
+        raise SpmvbenchError(f"{name} is of the layout {a.format}: save it as csr, csc, coo or bsr")
 
 
-def numbers(data: np.ndarray, dimensions: int, name: str) -> np.ndarray:
-    """The values in the widest type of their kind; truth values stay as they are."""
-    if data.ndim != dimensions or data.dtype.kind not in "biufc":
-        raise SpmvbenchError(f"{name} has values of type {data.dtype} in {data.ndim} dimensions")
-    exact(data, name)
-    return data.astype({"b": np.bool_, "c": np.complex128}.get(data.dtype.kind, np.float64), copy=False)
+def exact(data: np.ndarray, name: str, rounded: np.ndarray | None = None) -> None:
+    """Raise SpmvbenchError if integers are outside of the range that float64 represents exactly.
 
-
-def exact(data: np.ndarray, name: str) -> None:
-    """Raise SpmvbenchError if integers are outside of the range that float64 represents exactly."""
-    if data.dtype.kind in "iu" and data.size and (data.max() > EXACT or data.min() < -EXACT):
+    rounded: the same sums in float64, which show where those of int64 have overflown.
+    """
+    if data.dtype.kind not in "iu" or not data.size:
+        return
+    if data.max() > EXACT or data.min() < -EXACT or (rounded is not None and abs(rounded).max() > 2 * EXACT):
         raise SpmvbenchError(f"{name} holds integers beyond 2^53, which double precision would change")
 
 

@@ -1,14 +1,18 @@
-"""MATLAB's .mat files to version 7: the collection's `Problem`, or the only sparse variable.
+"""MATLAB's .mat files to version 7, by SciPy: the collection's `Problem`, or the only sparse variable.
 
-MathWorks, MAT-File Format, level 5: SciPy's reader of it is compiled and ends the process on some damaged files. Its
-reader of version 4 is Python alone and serves here.
+SciPy's reader is compiled, and some damaged files end the process that it runs in. So it runs in a process of its own,
+with a limit on its memory, and hands over arrays in files, which are checked.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
-from collections.abc import Iterator
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,151 +20,96 @@ import numpy as np
 
 from spmvbench.errors import SpmvbenchError
 from spmvbench.matrices import archive
-from spmvbench.matrices.readers import checked
+from spmvbench.matrices.readers import Stored, checked, reads
 
-_TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
-_MATRIX, _COMPRESSED = 14, 15
-_STRUCT, _SPARSE, _DENSE = 2, 5, range(6, 16)
-_COMPLEX, _LOGICAL = 1 << 11, 1 << 9
+OWN_MEMORY = 4 << 30  # bytes of address space for the libraries of the process
 
 
-def read(path: Path) -> tuple[Any, bool, str]:
-    """`Problem.A` with the stored zeros of `Problem.Zeros`, or the only sparse variable; see `readers`."""
+@reads(".mat")
+def read(path: Path) -> Stored:
+    """`Problem.A` with the stored zeros of `Problem.Zeros`, or the only sparse variable."""
     import scipy.sparse as sp
 
-    data = path.read_bytes()
-    try:
-        variables = dict(_variables(data, path) if 0 not in data[:4] else _version_4(path))
-        problem = variables.get("Problem")
-        if isinstance(problem, dict) and "A" in problem:
-            a, zeros = problem["A"], problem.get("Zeros")
-            if a is None:
-                raise ValueError("the A of its Problem is no matrix")
-            if zeros is not None and sp.issparse(zeros) and zeros.nnz and zeros.shape == a.shape:
-                # MATLAB stores no zeros, so the collection keeps their places in a matrix of their own.
-                a, zeros = sp.coo_array(a), sp.coo_array(zeros)
-                parts = zip(a.coords, zeros.coords, strict=True)
-                values = np.concatenate((a.data, np.zeros(zeros.nnz, dtype=a.dtype)))
-                a = sp.coo_array((values, tuple(np.concatenate(part) for part in parts)), shape=a.shape)
-            return a, False, "general"
-    except (ValueError, struct.error, zlib.error) as error:
-        raise SpmvbenchError(f"{path.name} cannot be read as a MATLAB file: {error}") from None
-    sparse = {name: value for name, value in variables.items() if sp.issparse(value)}
-    if len(sparse) != 1:
-        found = ", ".join(sparse) or "none"
-        raise SpmvbenchError(f"{path.name} must hold one sparse matrix or the struct Problem; sparse in it: {found}")
-    return next(iter(sparse.values())), False, "general"
+    with open(path, "rb") as file:
+        if file.read(128)[124:126] in (b"\x00\x02", b"\x02\x00"):
+            raise SpmvbenchError(f"{path.name} is a MATLAB 7.3 file (HDF5): save it with -v7 or as .mtx")
+    found = _exported(path)
+    a, zeros = found.get("Problem.A"), found.get("Problem.Zeros")
+    if a is None:
+        if len(found) != 1:
+            names = ", ".join(found) or "none"
+            raise SpmvbenchError(
+                f"{path.name} must hold one sparse matrix or the struct Problem with its A; sparse in it: {names}"
+            )
+        (a,) = found.values()
+    elif zeros is not None and sp.issparse(zeros) and zeros.nnz and zeros.shape == a.shape:
+        # MATLAB stores no zeros, so the collection keeps their places in a matrix of their own.
+        a, zeros = sp.coo_array(a), sp.coo_array(zeros)
+        places = tuple(np.concatenate(pair) for pair in zip(a.coords, zeros.coords, strict=True))
+        a = sp.coo_array((np.concatenate((a.data, np.zeros(zeros.nnz, a.dtype))), places), shape=a.shape)
+    return Stored(a)
 
 
-def _variables(data: bytes, path: Path) -> Iterator[tuple[str, Any]]:
-    """Name and value of each variable that may be wanted: a matrix, or a struct as a dict of such."""
-    order = {b"IM": "<", b"MI": ">"}.get(data[126:128])
-    if order is None:
-        raise ValueError("it has no header")
-    if struct.unpack(f"{order}H", data[124:126])[0] == 0x0200:
-        raise SpmvbenchError(f"{path.name} is a MATLAB 7.3 file (HDF5): save it with -v7 or as .mtx")
-    limit = archive.unpacked_limit(path)
-    for kind, part in _elements(memoryview(data)[128:], order):
-        if kind == _COMPRESSED:
-            stream = zlib.decompressobj()
-            unpacked = stream.decompress(part, limit)
-            if not stream.eof:
-                raise ValueError("a variable is cut short, or unpacks to too much")
-            kind, part = next(_elements(memoryview(unpacked), order), (0, part))
-        if kind == _MATRIX:
-            name, value = _variable(part, order, path.name)
-            if value is not None:
-                yield name, value
-
-
-def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
-    """Type and content of each data element."""
-    while len(data) >= 8:
-        kind, count = struct.unpack(f"{order}II", data[:8])
-        start, step = 8, 8 + count + (-count % 8 if kind != _COMPRESSED else 0)
-        if kind >> 16:  # a small element: both in the first four bytes, and the content in the next
-            kind, count, start, step = kind & 0xFFFF, kind >> 16, 4, 8
-        if start + count > len(data) or (start == 4 and count > 4):
-            raise ValueError("it is cut short")
-        yield kind, data[start : start + count]
-        data = data[step:]
-
-
-def _numbers(element: tuple[int, memoryview], order: str) -> np.ndarray:
-    kind, data = element
-    if kind not in _TYPES:
-        raise ValueError(f"it holds type {kind} where numbers should be")
-    return np.frombuffer(data, dtype=order + _TYPES[kind])
-
-
-def _variable(data: memoryview, order: str, file: str, inner: bool = False) -> tuple[str, Any]:
-    """Name of a matrix element and its value: a matrix, a dict for a struct of the outermost level, else None."""
-    elements = _elements(data, order)
-
-    def following() -> tuple[int, memoryview]:
-        found = next(elements, None)
-        if found is None:
-            raise ValueError("a variable lacks a part")
-        return found
-
-    flags = _numbers(following(), order)
-    shape = _numbers(following(), order)
-    name = bytes(following()[1]).decode("latin-1")
-    if len(flags) != 2 or shape.dtype.kind != "i":
-        raise ValueError("a variable has no flags or no shape")
-    kind, parts = int(flags[0]) & 0xFF, 2 if int(flags[0]) & _COMPLEX else 1
-
-    def values() -> np.ndarray:
-        found = [_numbers(following(), order) for _ in range(parts)]
-        if parts == 2:
-            return found[0] + 1j * found[1]
-        return found[0].astype(bool if int(flags[0]) & _LOGICAL else np.float64)
-
-    if kind == _STRUCT and not inner and shape.tolist() == [1, 1]:
-        length, names = _numbers(following(), order), bytes(following()[1])
-        if len(length) != 1 or length[0] < 1:
-            raise ValueError("a struct has no names")
-        fields = [names[i : i + int(length[0])].split(b"\0")[0] for i in range(0, len(names), int(length[0]))]
-        found = {field.decode("latin-1"): following() for field in fields}
-        return name, {
-            field: _variable(part, order, file, inner=True)[1]
-            for field, (kind, part) in found.items()
-            if field in ("A", "Zeros") and kind == _MATRIX
-        }
-    if kind == _SPARSE and len(shape) == 2:
-        rows, cols = shape.tolist()
-        indices, pointers = (_numbers(following(), order) for _ in range(2))
-        stored = int(pointers[-1]) if len(pointers) else 0  # more may be reserved than are used
-        return name, _columns(rows, cols, pointers, indices[:stored], values()[:stored], file)
-    if kind in _DENSE and len(shape) == 2 and inner:
-        return name, values().reshape(shape.tolist(), order="F")
-    return name, None
-
-
-def _columns(rows: int, cols: int, pointers: np.ndarray, indices: np.ndarray, data: np.ndarray, name: str) -> Any:
+def _exported(path: Path) -> dict[str, Any]:
+    """The matrices of a file by the names of their variables, of a struct Problem its A and Zeros."""
     import scipy.sparse as sp
 
-    checked.size(rows, cols, len(data), name)
-    checked.compressed(cols, rows, pointers, indices, len(data), name)
-    return sp.csc_array((data, indices.astype(np.int32), pointers.astype(np.int32)), shape=(rows, cols))
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        limit = OWN_MEMORY + 4 * archive.unpacked_limit(path)
+        program = f"from {__name__} import export; export()"
+        command = [sys.executable, "-P", "-c", program, str(path), folder, str(limit)]
+        searched = os.pathsep.join(filter(None, sys.path))
+        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": searched}
+        done = subprocess.run(command, capture_output=True, env=environment, check=False)
+        if done.returncode:
+            reason = "it is damaged" if done.returncode < 0 else done.stderr.decode("utf-8", "replace")
+            reason = " ".join(reason.strip().rpartition("\n")[2].split())[:200]
+            raise SpmvbenchError(f"{path.name} cannot be read as a MATLAB file: {reason}")
+        for place, name in enumerate(json.loads(done.stdout)):
+            dense = Path(folder, f"{place}.npy")
+            found[name] = np.load(dense) if dense.exists() else sp.load_npz(dense.with_suffix(".npz"))
+            if sp.issparse(found[name]):
+                checked.matrix(found[name], path.name)
+    return found
 
 
-def _version_4(path: Path) -> dict[str, Any]:
-    import scipy.io
-    import scipy.sparse as sp
+def export() -> None:
+    """Write the matrices that `_exported` reads to files of a folder, and their names to standard output.
 
-    try:
-        found = scipy.io.loadmat(path)
-    except MemoryError:
-        raise
-    except Exception as error:  # whatever SciPy's reader says of bytes that nobody vouches for
-        raise ValueError(str(error)) from None
-    sparse = {}
-    for name, a in found.items():
-        if sp.issparse(a):
-            a = sp.coo_array(a)
-            (rows, cols), (row, col) = a.shape, a.coords
-            checked.size(rows, cols, len(a.data), path.name)
-            checked.coordinates(rows, cols, row, col, len(a.data), path.name)
-            sparse[name] = a
-    return sparse
+    The arguments are the file, the folder, and the most bytes of memory. A variable that cannot be read is left out,
+    because it may stand beside the matrix.
+    """
+    from scipy import io, sparse
+
+    path, folder, limit = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    for kind, most in ((resource.RLIMIT_AS, limit), (resource.RLIMIT_CORE, 0)):
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (most if hard < 0 else min(most, hard), hard))
+    warnings.simplefilter("ignore")
+    found, unread = dict[str, Any](), list[str]()
+    with open(path, "rb") as file:
+        version = io.matlab.matfile_version(file)[0]
+        variables = io.matlab.varmats_from_mat(file) if version else [("", file)]
+        for variable, part in variables:
+            try:
+                values = io.loadmat(part, mat_dtype=True)
+            except Exception as error:
+                unread.append(f"{variable}: {error}")
+                continue
+            for name, value in values.items():
+                if sparse.issparse(value):
+                    ((_, _, kind),) = (of for of in io.whosmat(part) if of[0] == name)
+                    found[name] = value.astype(bool) if kind == "logical" else value
+                elif name == "Problem" and getattr(value, "shape", ()) == (1, 1) and value.dtype.names:
+                    inner = {field: value[field][0, 0] for field in ("A", "Zeros") if field in value.dtype.names}
+                    found |= {f"{name}.{field}": a for field, a in inner.items()}
+    found = {name: a for name, a in found.items() if sparse.issparse(a) or getattr(a, "dtype", np.dtype("O")) != "O"}
+    if unread and not found:
+        sys.exit(unread[0])
+    for place, a in enumerate(found.values()):
+        if sparse.issparse(a):
+            sparse.save_npz(folder / f"{place}.npz", a, compressed=False)
+        else:
+            np.save(folder / f"{place}.npy", a, allow_pickle=False)
+    print(json.dumps(list(found)))

@@ -7,18 +7,19 @@ of nothing but numbers, as many as the header says, and a header whose sizes wer
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
 from spmvbench.errors import SpmvbenchError
 from spmvbench.matrices import archive
-from spmvbench.matrices.readers import checked
+from spmvbench.matrices.readers import Stored, checked, reads
 
 CHUNK = 1 << 17
 LINE = 1 << 12  # bytes of the longest line that is no comment
@@ -36,6 +37,7 @@ _BLANK, _END, _MARK, _LETTER = (
     1 << 6,
 )  # blanks and line ends, those alone, points and exponents
 _D_TO_E = bytes.maketrans(b"dD", b"ee")
+_PLUS = re.compile(rb"(?<![eE])\+")  # before a number, where SciPy's parser knows none
 _WHOLE = rb"[+-]?\d+"
 _NUMBER = rb"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|(?i:nan|inf|infinity))"
 
@@ -53,7 +55,11 @@ _WHOLE_TABLES, _NUMBER_TABLES = _tables(4), _tables(7)
 
 @dataclass(frozen=True)
 class Header:
-    """What the text declares. entries: those that the text holds, without what symmetry adds in coordinates."""
+    """What the text declares.
+
+    entries: those that the text holds, without what symmetry adds in coordinates. line: the number of the last line
+    before them.
+    """
 
     layout: str
     field: str
@@ -61,6 +67,7 @@ class Header:
     rows: int
     cols: int
     entries: int
+    line: int
 
     def holds(self, rows: int, cols: int, least: int, most: int) -> bool:
         """Whether this may be a matrix of this shape with `least` to `most` entries, both triangles counted."""
@@ -69,8 +76,9 @@ class Header:
         return (self.rows, self.cols) == (rows, cols) and fewest <= most and least <= full
 
 
-def read(path: Path) -> tuple[Any, bool, str]:
-    """The stored entries as a scipy.sparse.coo_array, or the whole of a dense array; see `readers`."""
+@reads(".mtx", ".mtx.gz", ".tar.gz")
+def read(path: Path) -> Stored:
+    """The stored entries as a scipy.sparse.coo_array, or the whole of a dense array."""
     import scipy.io
     import scipy.sparse as sp
 
@@ -85,12 +93,18 @@ def read(path: Path) -> tuple[Any, bool, str]:
             head = f"%%MatrixMarket matrix {' '.join(words)}\n{' '.join(map(str, sizes))}\n"
             per_line = _FIELDS[found.field] + (0 if dense else 2)
             whole = found.field in ("integer", "unsigned-integer", "pattern")
-            matrix = scipy.io.mmread(_Numbers(head, text, per_line, whole), spmatrix=False)
+            matrix = scipy.io.mmread(_Numbers(head, text, found.line, per_line, whole), spmatrix=False)
     except (ValueError, OverflowError) as error:
-        raise SpmvbenchError(f"{path.name} cannot be read as Matrix Market: {error}") from None
+        reason = str(error)
+        if of_line := re.fullmatch(r"Line (\d+): (.*)", reason):  # SciPy counts from the two lines of the header
+            number = found.line + int(of_line[1]) - 2
+            with _opened(path) as (text, _):
+                line = next(itertools.islice(text, number - 1, None), b"")
+            reason = f"{_named(number, line)}: {of_line[2]}"
+        raise SpmvbenchError(f"{path.name} cannot be read as Matrix Market: {reason}") from None
     if pattern:
         matrix = sp.coo_array((np.ones(matrix.nnz, dtype=np.int8), matrix.coords), shape=matrix.shape)
-    return matrix, pattern, "general" if dense else found.symmetry
+    return Stored(matrix, pattern, "general" if dense else found.symmetry)
 
 
 @contextmanager
@@ -118,11 +132,11 @@ def header(text: IO[bytes]) -> Header:
     sizes = {"coordinate": 3, "array": 2}.get(layout)
     if sizes is None or field not in _FIELDS or symmetry not in _SYMMETRIES or (field, sizes) == ("pattern", 2):
         raise ValueError(f"there is no kind {' '.join(words[2:])[:80]!r}")
-    line = _after_comments(text)
+    number, line = _after_comments(text)
     if not re.fullmatch(rb"\s*\d{1,18}" + rb"[ \t]+\d{1,18}" * (sizes - 1) + rb"\s*", line):
-        raise ValueError(f"{_quoted(line)} is not its {sizes} sizes")
+        raise ValueError(f"{_named(number, line)}, is not its {sizes} sizes")
     rows, cols, *rest = (int(size) for size in line.split())
-    return Header(layout, field, symmetry, rows, cols, *(rest or [rows * cols]))
+    return Header(layout, field, symmetry, rows, cols, rest[0] if rest else rows * cols, number)
 
 
 def _check(found: Header, name: str, most: int) -> None:
@@ -137,26 +151,32 @@ def _check(found: Header, name: str, most: int) -> None:
         raise ValueError(f"it declares {found.entries:,} entries, more than its bytes can hold")
 
 
-def _after_comments(text: IO[bytes]) -> bytes:
-    """The first line that is neither a comment nor blank; comments of any length take no memory."""
+def _after_comments(text: IO[bytes]) -> tuple[int, bytes]:
+    """Number and text of the first line after the banner that is neither a comment nor blank, or the end.
+
+    Comments of any length take no memory.
+    """
+    number = 2
     while line := text.readline(LINE):
         if line.startswith(b"%"):
             while line and not line.endswith(b"\n"):
                 line = text.readline(LINE)
         elif line.strip():
-            return line
-    return b""
+            break
+        number += 1
+    return number, line
 
 
 class _Numbers:
     """What SciPy's parser reads: a header, and then a text's lines, each of so many numbers and nothing else.
 
-    whole: no number has a point or an exponent. An exponent that Fortran wrote with D is handed on with e. `read`
-    raises ValueError at the first line that is wrong.
+    line: number of the last line of the text that was read. whole: no number has a point or an exponent. An exponent
+    that Fortran wrote with D is handed on with e, a number without its plus. `read` raises ValueError at the first line
+    that is wrong.
     """
 
-    def __init__(self, head: str, text: IO[bytes], per_line: int, whole: bool):
-        self.ready, self.text, self.per_line = memoryview(head.encode()), text, per_line
+    def __init__(self, head: str, text: IO[bytes], line: int, per_line: int, whole: bool):
+        self.ready, self.text, self.line, self.per_line = memoryview(head.encode()), text, line, per_line
         self.kind, self.follow = _WHOLE_TABLES if whole else _NUMBER_TABLES
         number = _WHOLE if whole else _NUMBER
         self.form = re.compile(rb"[ \t\r]*" + rb"[ \t\r]+".join([number] * per_line) + rb"[ \t\r]*")
@@ -176,15 +196,18 @@ class _Numbers:
             end = data.rfind(b"\n") + 1
             lines, self.rest = data[:end], data[end:]
             if len(self.rest) > LINE:
-                raise ValueError(f"{_quoted(self.rest)} begins a line of over {LINE} characters")
+                number = self.line + lines.count(b"\n") + 1
+                raise ValueError(f"{_named(number, self.rest)}, begins a line of over {LINE} characters")
         if not lines and self.rest:
             lines, self.rest = self.rest + b"\n", b""
         if lines and not self._plain(lines):
+            for number, line in enumerate(lines.split(b"\n"), self.line + 1):
+                if line.strip() and not self.form.fullmatch(line.translate(_D_TO_E)):
+                    numbers = f"{self.per_line} numbers of the kind that it declares"
+                    raise ValueError(f"{_named(number, line)}, is not {numbers}")
             lines = lines.translate(_D_TO_E)
-            for line in lines.split(b"\n"):
-                if line.strip() and not self.form.fullmatch(line):
-                    raise ValueError(f"{_quoted(line)} is not {self.per_line} numbers of the kind that it declares")
-        return lines
+        self.line += lines.count(b"\n")
+        return _PLUS.sub(b"", lines) if b"+" in lines else lines
 
     def _plain(self, lines: bytes) -> bool:
         """Whether these are lines of numbers, by rules that cost little; where not, they may still be."""
@@ -203,6 +226,7 @@ class _Numbers:
         return bool((kind[marks[again]] < kind[marks[again + 1]]).all())
 
 
-def _quoted(line: bytes) -> str:
+def _named(number: int, line: bytes) -> str:
+    """A line of the file in messages: its number, and its text as it stands there."""
     text = line.decode("latin-1").strip()
-    return repr(text[:40] + "..." * (len(text) > 40))
+    return f"line {number}, {text[:40] + '...' * (len(text) > 40)!r}"
