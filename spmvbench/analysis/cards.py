@@ -1,4 +1,4 @@
-"""Times of one card over those of another: by matrix and format, and what carries over from card to card."""
+"""Rows of another run: added if it is of the same card; else times of one card over those of the other."""
 
 from __future__ import annotations
 
@@ -9,8 +9,44 @@ import pandas as pd
 
 from spmvbench.analysis.cases import named_order, verified
 from spmvbench.analysis.older import changed
+from spmvbench.errors import UsageError
 
 CASE = ["setting", "matrix", "label"]
+
+
+def beside(rows: pd.DataFrame, others: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The rows, and those of another run of the same matrices, types, modes and operations; their labels name the run.
+
+    others: rows of a run, as `store.load`. A label ``csr5`` of it becomes ``csr5 (name)``. Rows of both must be of one
+    model of GPU. Raises UsageError if they are not, and if no case fits.
+    """
+    case = ["matrix_sha256", "dtype", "mode", "op"]
+    wanted = pd.MultiIndex.from_frame(rows.loc[rows["matrix_sha256"] != "", case]).unique()
+    found = others[pd.MultiIndex.from_frame(others[case]).isin(wanted)]
+    if found.empty:
+        raise UsageError(f"{name} has no row of these matrices, types and modes")
+    mine, theirs = (set(part["device_name"]) for part in (rows, found))
+    if not theirs <= mine:
+        raise UsageError(
+            f"{name} was measured on {', '.join(sorted(theirs))}, these rows on {', '.join(sorted(mine))}: times of "
+            "different GPUs are not compared"
+        )
+    suffix = f" ({name})"
+    about = rows.drop_duplicates("matrix_sha256").set_index("matrix_sha256")
+    renamed = {column: found["matrix_sha256"].map(about[column]) for column in ("group", "name", "file_sha256")}
+    # Its programs are not those of these rows: the same kernel in two runs is two results.
+    return pd.concat(
+        [
+            rows,
+            found.assign(
+                **renamed,
+                label=found["label"] + suffix,
+                alias_of=found["alias_of"].where(found["alias_of"] == "", found["alias_of"] + suffix),
+                program=found["program"].where(found["program"] == "", found["program"] + suffix),
+            ),
+        ],
+        ignore_index=True,
+    )
 
 
 def ratios(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:

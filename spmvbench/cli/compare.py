@@ -1,4 +1,4 @@
-"""`spmvbench compare`: compares two runs case by case; each is faster, slower, the same or undecided."""
+"""`spmvbench compare`: compares two runs case by case, or two formats of a run matrix by matrix."""
 
 from __future__ import annotations
 
@@ -89,8 +89,13 @@ def _echo_others(table: pd.DataFrame, every: bool) -> None:
 
 @click.command(name="compare")
 @click.argument("before", shell_complete=completion.runs)
-@click.argument("after", shell_complete=completion.runs)
-@click.option("--format", "formats", metavar="A,B", help="Only these formats: keys, labels of tables, globs.")
+@click.argument("after", required=False, shell_complete=completion.runs)
+@click.option(
+    "--format",
+    "formats",
+    metavar="A,B",
+    help="Only these formats: keys, labels, globs. Of one run: the two to compare.",
+)
 @click.option(
     "--threshold",
     type=option_types.Percent(),
@@ -99,8 +104,22 @@ def _echo_others(table: pd.DataFrame, every: bool) -> None:
     "one program, measured twice, differ by less), 0.5 % within one. 0: the samples alone decide.",
 )
 @click.option("--all", "every", is_flag=True, help="List every case, including those that are the same.")
+@click.option(
+    "--beside",
+    metavar="RUN",
+    shell_complete=completion.runs,
+    help="Of one run: add the rows of another for the same matrices, with its name in their labels.",
+)
 @option_types.results
-def command(before: str, after: str, formats: str | None, threshold: float | None, every: bool, results: str) -> int:
+def command(
+    before: str,
+    after: str | None,
+    formats: str | None,
+    threshold: float | None,
+    every: bool,
+    beside: str | None,
+    results: str,
+) -> int:
     """Compare two runs case by case: matrix, format, type, mode, operation and kind of device.
 
     BEFORE and AFTER are names under results/ or results/published, or folders. The ratio of the medians, after
@@ -109,6 +128,9 @@ def command(before: str, after: str, formats: str | None, threshold: float | Non
     else undecided. Among many cases of identical builds a few exceed the threshold by chance: measure those again, or
     use the summary.
 
+    One run and --format A,B compare two of its formats: matrices on which A is faster (wins), as fast within 0.5 % or
+    the threshold (ties) and slower (losses), and the geometric mean of A's speed-up with its 95 % interval.
+
     \b
     Exit code:  0  no case is slower; it may be faster, the same or undecided
                 3  a case is slower
@@ -116,6 +138,85 @@ def command(before: str, after: str, formats: str | None, threshold: float | Non
                    failed there, or is skipped there and was verified before
                 2  the command is wrong, 1 a run cannot be read
     """  # noqa: D301 - click wants the bare control character
+    if after is None:
+        return _two_formats(before, formats, threshold, every, beside, results)
+    if beside is not None:
+        raise UsageError("--beside adds rows to one run: name one, and two formats with --format")
+    return _two_runs(before, after, formats, threshold, every, results)
+
+
+def _two_formats(
+    run: str, formats: str | None, threshold: float | None, every: bool, beside: str | None, results: str
+) -> int:
+    """Compare two formats of a run, with the rows of another one if there is `beside`."""
+    from spmvbench.analysis import cards
+    from spmvbench.analysis.cases import emulated, latest_cases
+    from spmvbench.analysis.ranking import TIE
+    from spmvbench.analysis.speedup import against, against_summary
+    from spmvbench.cli.report import folder_of, rows_of
+
+    if formats is None:
+        raise UsageError("name a second run, or two formats of this one with --format A,B")
+    folder = folder_of(run, results)
+    rows = rows_of(folder)
+    if beside is not None:
+        other = folder_of(beside, results)
+        rows = cards.beside(rows, rows_of(other), other.name)
+    label, over = _pair(rows, formats)
+    rows = latest_cases(rows)
+    of_gpu = rows[~emulated(rows)]
+    rows = of_gpu if len(of_gpu) else rows
+    table = against(rows, label, over, TIE if threshold is None else 1 + threshold)
+    if table.empty:
+        raise UsageError(f"no matrix has a verified time of both {label} and {over}")
+    click.echo(f"{folder}, {_held(rows)}")
+    if not len(of_gpu):
+        click.secho("EMULATED: times are no measure of performance", fg="yellow")
+    for setting, part in table.groupby("setting", observed=True):
+        click.secho(f"\n{setting}: time of {over} divided by that of {label}", bold=True)
+        shown = part if every else part[:LISTED]
+        echo_table(shown, _of_pair(label, over), ("matrix", "outcome"), red=shown["outcome"] == "loss")
+        if len(shown) < len(part):
+            click.echo(f"and {len(part) - len(shown)} more; --all lists every matrix")
+    click.echo()
+    for row in against_summary(table).itertuples():
+        interval = "" if row.low != row.low else f" (95 %: {row.low:.3f} to {row.high:.3f})"
+        click.echo(
+            f"{label} against {over}, {row.setting}: {row.wins} wins, {row.ties} ties, {row.losses} losses on "
+            f"{row.matrices} matrices; geometric mean of the speed-up {row.geomean:.3f}{interval}"
+        )
+    return 0
+
+
+def _of_pair(label: str, over: str) -> Columns:
+    """The columns of the table of two formats."""
+    return {
+        "matrix": lambda row: row.matrix,
+        label: lambda row: _time(row.t_median),
+        over: lambda row: _time(row.t_base),
+        "speed-up": lambda row: number(row.speedup, ".3f"),
+        "outcome": lambda row: row.outcome,
+    }
+
+
+def _pair(rows: pd.DataFrame, text: str) -> tuple[str, str]:
+    """The two labels of --format. A key means its label with default parameters, if it was measured."""
+    from spmvbench.analysis import choice
+
+    named = choice.words(text)
+    if len(named) != 2:
+        raise UsageError("--format takes two formats of one run, such as mine,csr5")
+    labels = [(word, choice.labels_of(rows, word, "--format")) for word in named]
+    one, other = (
+        word if word in found else min(found, key=lambda label: (len(label), label)) for word, found in labels
+    )
+    if one == other:
+        raise UsageError(f"--format takes two formats: both words mean {one}")
+    return one, other
+
+
+def _two_runs(before: str, after: str, formats: str | None, threshold: float | None, every: bool, results: str) -> int:
+    """Compare two runs case by case."""
     from spmvbench.analysis import compare as analysis
     from spmvbench.cli.report import folder_of, rows_of
     from spmvbench.measure.timing import median_interval

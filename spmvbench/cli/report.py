@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
@@ -123,6 +124,11 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
     return completion.in_list(incomplete, published.names())
 
 
+def _renamed(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise UsageError(f"two formats are compared by spmvbench compare RUN --format {shlex.quote(value)}")
+
+
 @click.command(name="report")
 @click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
 @click.option("--out", metavar="DIR", help="Output folder. Default: report/ in the run's folder.")
@@ -145,11 +151,7 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
     help="For a paper: figures 3.5 or 7.16 inches wide with text of 8 points, their captions and tables in LaTeX, and "
     "formats.bib with the papers of the formats.",
 )
-@click.option(
-    "--duel",
-    metavar="A,B",
-    help="Compare format A with B matrix by matrix: wins, ties, geometric mean of the speed-up and its 95 % interval.",
-)
+@click.option("--duel", hidden=True, expose_value=False, callback=_renamed)
 @click.option(
     "--beside",
     metavar="RUN",
@@ -206,8 +208,8 @@ def command(
         raise UsageError("--all reports every run in --results and writes there: give no RUN, --out or --site with it")
     if site is not None and out is not None:
         raise UsageError("--site writes the page into the run's folder: give no --out with it")
-    if (every or site is not None) and (asked["paper"] or asked["duel"]):
-        raise UsageError("--paper and --duel write files beside the page, which --site and --all do not: use --out")
+    if (every or site is not None) and asked["paper"]:
+        raise UsageError("--paper writes files beside the page, which --site and --all do not: use --out")
     folders = _folders(runs, results, every=every)
     if len(folders) > 1 and out is None and not every:
         raise UsageError("a report of several runs needs --out DIR")
@@ -252,7 +254,6 @@ def _write(
     published: str | None,
     image: str | None,
     paper: str | None,
-    duel: str | None,
     beside: str | None,
     baseline: str | None,
     formats: str | None,
@@ -267,9 +268,9 @@ def _write(
     """Write one report of these runs with the command's options, print what was written, return the page."""
     from tqdm import tqdm
 
+    from spmvbench.analysis import cards as analysis
     from spmvbench.analysis.cases import latest_cases
     from spmvbench.analysis.choice import labels_of
-    from spmvbench.reports import duel as duels
     from spmvbench.reports import figures as known
     from spmvbench.reports import page, style
     from spmvbench.reports import published as papers
@@ -300,9 +301,8 @@ def _write(
                 raise UsageError("--beside a run of another card writes files beside the page: use --out, not --site")
             second_card = second
         else:
-            rows = duels.beside(rows, second, other.name)
+            rows = analysis.beside(rows, second, other.name)
     rows = _narrowed(rows, formats, matrix, group, min_nnz)
-    pair = None if duel is None else _pair(rows, duel)
     shared, home = ("", "") if site is None else writing.shared(site, out)
     with (
         style.paper(paper) if paper else nullcontext(),
@@ -331,8 +331,8 @@ def _write(
             jobs=(os.cpu_count() or 1) if len(rows) >= MANY_ROWS and not paper else 1,
             watch=watch,
         )
-        more = [] if pair is None else duels.write(rows, *pair, out, images)
-        carried = None
+        carried: pd.DataFrame | None = None
+        more: list[Path] = []
         if second_card is not None and other is not None:
             ratio = cards.bandwidth_ratio(environment, store.environment(other))
             carried, files = cards.write(rows, second_card, ratio, out, images)
@@ -350,8 +350,6 @@ def _write(
         more += papers_of.write(out, rows, report.drawn, paper, references)
     for path in more:
         click.echo(f"  {path.name}")
-    if pair is not None:
-        _echo_duel(rows, *pair)
     if carried is not None and second_card is not None:
         _echo_cards(carried, cards.names(rows)[0], cards.names(second_card)[0], ratio)
     click.echo(f"Report: {report.page}")
@@ -382,33 +380,4 @@ def _echo_cards(over: pd.DataFrame, here: str, there: str, bandwidths: float) ->
         click.echo(
             f"  {row.matrix}, {row.setting}: {row.formats} formats, {row.low:.2f} to {row.high:.2f}, median "
             f"{row.middle:.2f}{ranks}; {row.best} loses {100 * row.lost:.1f} %"
-        )
-
-
-def _pair(rows: pd.DataFrame, text: str) -> tuple[str, str]:
-    """The two labels of --duel. A key means its label with default parameters, if it was measured."""
-    from spmvbench.analysis import choice
-
-    named = choice.words(text)
-    if len(named) != 2:
-        raise UsageError("--duel takes two formats, such as mine,csr5")
-    labels = [(word, choice.labels_of(rows, word, "--duel")) for word in named]
-    one, other = (
-        word if word in found else min(found, key=lambda label: (len(label), label)) for word, found in labels
-    )
-    if one == other:
-        raise UsageError(f"--duel takes two formats: both words mean {one}")
-    return one, other
-
-
-def _echo_duel(rows: pd.DataFrame, label: str, over: str) -> None:
-    """Print the summary of --duel, a line for each setting."""
-    from spmvbench.analysis.duel import duel, duel_summary
-    from spmvbench.reports.duel import measured
-
-    for row in duel_summary(duel(measured(rows), label, over)).itertuples():
-        interval = "" if row.low != row.low else f" (95 %: {row.low:.3f} to {row.high:.3f})"
-        click.echo(
-            f"{label} against {over}, {row.setting}: {row.wins} wins, {row.ties} ties, {row.losses} losses on "
-            f"{row.matrices} matrices; geometric mean of the speed-up {row.geomean:.3f}{interval}"
         )

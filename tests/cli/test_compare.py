@@ -125,7 +125,12 @@ def test_emulated_runs_are_compared_by_their_answers(compare, write):
         (["old", "new", "--format", ","], 2, "name something with --format"),
         (["old", "new", "--threshold", "much"], 2, "is not a percentage"),
         (["old", "new", "--threshold", "-1"], 2, "is not a percentage"),
-        (["old"], 2, "Missing argument 'AFTER'"),
+        (["old"], 2, "name a second run, or two formats of this one"),
+        (["old", "--format", "ell"], 2, "takes two formats"),
+        (["old", "--format", "ell,ell*"], 2, "both words mean ell"),
+        (["old", "--format", "ell,csr5"], 2, "holds no format 'csr5'"),
+        (["old", "new", "--beside", "other"], 2, "--beside adds rows to one run"),
+        (["old", "--format", "ell,sell*", "--beside", "other"], 2, "other has no row of these matrices"),
     ],
 )
 def test_wrong_input_is_said(compare, write, tmp_path, args, code, said):
@@ -135,6 +140,11 @@ def test_wrong_input_is_said(compare, write, tmp_path, args, code, said):
     (tmp_path / "empty" / "parts").mkdir(parents=True)
     result = compare(*args)
     assert result.code == code and said in result.err and result.out == ""
+
+
+def test_the_old_words_name_the_new_ones(command):
+    refused = command("report", "mine", "--duel", "sell[height=4],csr5")
+    assert refused.code == 2 and "spmvbench compare RUN --format 'sell[height=4],csr5'" in refused.err
 
 
 def test_a_report_of_both_names_compare(command, write, tmp_path):

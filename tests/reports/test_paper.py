@@ -1,4 +1,4 @@
-"""Reports for papers: widths, fonts, LaTeX, BibTeX, duels, rows of another run beside, and sweeps of a parameter."""
+"""Reports for papers: widths, fonts, LaTeX, BibTeX, pairs of formats, rows of another run, sweeps of a parameter."""
 
 import json
 import math
@@ -13,13 +13,13 @@ import scipy  # whose stats take a second to import: those who use them do
 from matplotlib.text import Text
 
 from spmvbench import formats
+from spmvbench.analysis.cards import beside
 from spmvbench.analysis.cases import latest_cases
-from spmvbench.analysis.duel import duel, duel_summary, interval, logarithms, opponents
+from spmvbench.analysis.speedup import against, against_summary, interval, logarithms, opponents
 from spmvbench.analysis.sweeps import sweeps
 from spmvbench.errors import UsageError
 from spmvbench.formats import survey
 from spmvbench.reports import bibliography, figures, style
-from spmvbench.reports import duel as duels
 from spmvbench.rows import store
 from tests.reports.conftest import generated_rows
 
@@ -130,7 +130,7 @@ class TestBibliography:
         assert text.count("{") == text.count("}")
 
 
-class TestDuel:
+class TestAgainst:
     def rows(self, times):
         """Rows of one matrix each with the times of two labels."""
         template = generated_rows(1, {"csr5": FORMATS["csr5"]}).iloc[0].to_dict() | {"status": "ok", "mode": "hot"}
@@ -145,10 +145,10 @@ class TestDuel:
 
     def test_wins_ties_and_mean(self):
         times = [(1.0, 2.0), (1.0, 4.0), (1.0, 1.004), (2.0, 1.0), (1.0, None)]
-        table = duel(self.rows(times), "mine", "csr5")
+        table = against(self.rows(times), "mine", "csr5")
         assert table["outcome"].tolist() == ["win", "win", "tie", "loss"]
         assert table["speedup"].tolist() == pytest.approx([4, 2, 1.004, 0.5])
-        (row,) = duel_summary(table).to_dict("records")
+        (row,) = against_summary(table).to_dict("records")
         assert (row["matrices"], row["wins"], row["ties"], row["losses"]) == (4, 2, 1, 1)
         logs = np.log([4, 2, 1.004, 0.5])
         low, high = scipy.stats.t.interval(0.95, 3, logs.mean(), scipy.stats.sem(logs))
@@ -171,34 +171,34 @@ class TestDuel:
         rows = latest_cases(few)
         logs = logarithms(rows.assign(setting=rows["setting"].astype(str)), ["setting", "matrix"])
         for row in opponents(logs, "csr-vector").itertuples():
-            counts = duel(rows, "csr-vector", row.label)["outcome"].value_counts()
+            counts = against(rows, "csr-vector", row.label)["outcome"].value_counts()
             assert (row.faster, row.slower) == (counts.get("win", 0), counts.get("loss", 0))
             assert row.speedup == pytest.approx(
-                1 / np.exp(np.log(duel(rows, "csr-vector", row.label)["speedup"]).mean())
+                1 / np.exp(np.log(against(rows, "csr-vector", row.label)["speedup"]).mean())
             )
 
     def test_command(self, command, results, few):
-        result = command("report", "mine", "--results", results, "--duel", "csr5,ell", "--figures", "bytes")
+        result = command("compare", "mine", "--results", results, "--format", "csr5,ell")
         assert result.code == 0, result.err
         rows = latest_cases(store.load(results / "mine"))
-        (row,) = duel_summary(duel(rows, "csr5", "ell")).to_dict("records")
+        table = against(rows, "csr5", "ell")
+        (row,) = against_summary(table).to_dict("records")
         assert (
             f"csr5 against ell, f64 hot: {row['wins']} wins, {row['ties']} ties, {row['losses']} losses" in result.out
         )
         assert f"speed-up {row['geomean']:.3f} (95 %: {row['low']:.3f} to {row['high']:.3f})" in result.out
-        table = pd.read_csv(results / "mine" / "report" / "duel.csv")
-        assert len(table) == row["matrices"] and set(table["label"]) == {"csr5"}
-        assert (results / "mine" / "report" / "duel.svg").is_file()
-        for words, said in (("csr5", "takes two formats"), ("csr5,csr5", "takes two"), ("csr5,nn", "holds no format")):
-            result = command("report", "mine", "--results", results, "--duel", words, "--figures", "bytes")
-            assert result.code == 2 and said in result.err
+        assert [line.split()[-2:] for line in result.out.splitlines() if "/matrix" in line] == [
+            [f"{speedup:.3f}", outcome] for speedup, outcome in zip(table["speedup"], table["outcome"], strict=True)
+        ]
+        wide = command("compare", "mine", "--results", results, "--format", "csr5,ell", "--threshold", "99%")
+        assert f"0 wins, {row['matrices']} ties, 0 losses" in wide.out
 
 
 class TestBeside:
     def test_rows_of_the_same_cases_join_under_the_run_s_name(self, few):
         mine = few[few["name"].isin(["matrix0000", "matrix0001"]) & (few["dtype"] == "f64") & (few["mode"] == "hot")]
         mine = mine[mine["label"] == "csr5"].assign(group="file", name="other name")
-        rows = duels.beside(mine, few.assign(run_id="h200-headline"), "h200-headline")
+        rows = beside(mine, few.assign(run_id="h200-headline"), "h200-headline")
         added = rows[rows["label"].str.endswith(" (h200-headline)")]
         assert set(added["label"]) == {"csr-vector (h200-headline)", "csr5 (h200-headline)", "ell (h200-headline)"}
         assert set(added["dtype"]) == {"f64"} and set(added["mode"]) == {"hot"}
@@ -206,18 +206,18 @@ class TestBeside:
 
     def test_another_gpu_is_refused(self, few):
         with pytest.raises(UsageError, match="different GPUs"):
-            duels.beside(few, few.assign(device_name="another"), "x")
+            beside(few, few.assign(device_name="another"), "x")
         with pytest.raises(UsageError, match="no row of these"):
-            duels.beside(few, few.assign(matrix_sha256="0" * 64), "x")
+            beside(few, few.assign(matrix_sha256="0" * 64), "x")
 
     def test_command(self, command, results):
         shutil.copytree(results / "mine", results / "theirs")
-        result = command(
-            "report", "mine", "--results", results, "--beside", "theirs", "--duel", "csr5,csr5 (theirs)",
-            "--figures", "speedup",
-        )  # fmt: skip
+        words = ("mine", "--results", results, "--beside", "theirs")
+        result = command("compare", *words, "--format", "csr5,csr5 (theirs)")
         assert result.code == 0, result.err
         assert "0 wins, 9 ties, 0 losses on 9 matrices" in result.out or "0 wins, 8 ties, 0 losses" in result.out
+        result = command("report", *words, "--figures", "speedup")
+        assert result.code == 0, result.err
         assert "csr5 (theirs)" in (results / "mine" / "report" / "figures" / "speedup.csv").read_text()
 
 

@@ -25,7 +25,7 @@ performance = True
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, matrix, label, nnz, speedup."""
-    return speedups(rows, options.required_baseline)
+    return speedups(rows, options.required_baseline).drop(columns=["t_base", "t_median"])
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:

@@ -12,8 +12,8 @@ import pandas as pd
 from spmvbench import formats
 from spmvbench.analysis.cases import emulated
 from spmvbench.analysis.coverage import coverage, geometric_mean
-from spmvbench.analysis.duel import logarithms, opponents
 from spmvbench.analysis.ranking import TIE, ranked
+from spmvbench.analysis.speedup import logarithms, opponents
 from spmvbench.formats.descriptions import describe
 from spmvbench.reports import links, tables
 from spmvbench.reports.site import pictures
@@ -50,7 +50,7 @@ class Known:
     """What the pages of all formats are made from: computed once.
 
     rows: of all runs by key, with the columns run, revision and changed. history: of each run and setting, as
-    `coverage`. slowdowns: by label; see `_newest`. logs: as `duel.logarithms`, by run, device, setting and matrix.
+    `coverage`. slowdowns: by label; see `_newest`. logs: as `speedup.logarithms`, by run, device, setting and matrix.
     """
 
     rows: Mapping[str, pd.DataFrame]
