@@ -117,38 +117,25 @@ def show(run: str, results: str) -> None:
 
 
 @command.command()
-@click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=completion.runs)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--now", is_flag=True, help="Delete at once, not via the trash.")
-@click.option("--empty-trash", is_flag=True, help="Delete the runs in the trash of --results.")
 @_ALSO_RESULTS
-def rm(runs: tuple[str, ...], yes: bool, now: bool, empty_trash: bool, results: str) -> None:
-    """Remove runs: their folders with rows, metadata and reports. Asks first.
+def rm(runs: tuple[str, ...], yes: bool, results: str) -> None:
+    """Delete runs: their folders with rows, metadata and reports. Asks first.
 
-    A run is moved to the folder .trash next to it, from where it can be moved back and renamed. A folder is removed
-    only if its run.json shows that it is a run; if that file is damaged, only if the folder holds nothing but rows.
+    A folder is deleted only if its run.json shows that it is a run; if that file is damaged, only if the folder holds
+    nothing but rows.
     """
     from spmvbench.formats.admission import byte_text
     from spmvbench.rows import store
 
-    if bool(runs) == empty_trash or (now and empty_trash):
-        raise UsageError("name the runs to remove, or give --empty-trash alone")
-    if empty_trash:
-        found = store.removed(results)
-        for folder in found:
-            click.echo(f"{folder}: {byte_text(store.size(folder))}")
-        if not found:
-            click.echo(f"No removed run is in {results}")
-        elif yes or click.confirm(f"Delete {'this run' if len(found) == 1 else f'these {len(found)} runs'} for good?"):
-            store.empty_trash(found)
-        return
     for folder in {folder.resolve(): folder for folder in [store.removable(run, results) for run in runs]}.values():
         text = f"{folder}: {_cases(folder)}, {byte_text(store.size(folder))}"
         if not yes and not click.confirm(f"Remove {text}?"):
             click.echo(f"Kept: {folder}")
             continue
-        kept = store.remove(folder, now=now)
-        click.echo(f"Removed {text}{f'; it is in {kept}' if kept else ''}")
+        store.remove(folder)
+        click.echo(f"Removed {text}")
 
 
 def _cases(folder: Path) -> str:

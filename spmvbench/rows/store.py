@@ -6,7 +6,6 @@
                   matrices/*.parquet  the same, not yet merged
                   run.json            metadata of each invocation, under ``sessions``
                   worker.log          output of the measuring process
-    results/.trash/<run>-<time>/      a removed run
 
 If a case is in two files (killed while compacting, measured again), the row in parts/ counts, because it is newer.
 """
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
 
 ROWS, PARTS, ENVIRONMENT, LOG, LOCK = "rows.parquet", "parts", "run.json", "worker.log", ".lock"
 MATRICES, MATRIX_PARTS = "matrices.parquet", "matrices"
-TRASH = ".trash"
 # Names of files in a run's folder and next to runs in a folder of reports: no run may have them.
 _HELD = {ROWS, PARTS, ENVIRONMENT, LOG, LOCK, MATRICES, MATRIX_PARTS, "report", "pairs.csv", "pairs.json", "README.md"}
 _TAKEN = _HELD | {"index.html", "shared", "formats", "papers.html"}
@@ -469,47 +467,15 @@ def _is_regular(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def remove(run_folder: Path, *, now: bool = False) -> Path | None:
-    """Move a run's folder to the folder `.trash` next to it and return the new path; now: delete it, return None.
+def remove(run_folder: Path) -> None:
+    """Delete a run's folder, from `removable`. Symbolic links in it are not followed.
 
-    run_folder: from `removable`. Raises SpmvbenchError if a process works on it, OSError if it cannot be moved.
+    Raises SpmvbenchError if a process works on it, OSError if it cannot be deleted.
     """
-    trash = run_folder.parent / TRASH
-    trash.mkdir(exist_ok=True)
-    if trash.is_symlink():
-        raise SpmvbenchError(f"{trash} is a symbolic link, and no run is moved to where it leads: remove it")
     if not _is_regular(run_folder / LOCK):
         (run_folder / LOCK).unlink(missing_ok=True)  # no process holds such a lock
-    target = trash / f"{run_folder.name}-{_stamp()}"
-    try:
-        with _locked(run_folder):
-            run_folder.rename(target)
-        if not now:
-            return target
-        shutil.rmtree(target)
-        return None
-    finally:
-        if not any(trash.iterdir()):
-            trash.rmdir()
-
-
-def removed(results: Path | str = "results") -> list[Path]:
-    """The folders in the trash of `results`, the oldest first."""
-    trash = Path(results) / TRASH
-    if trash.is_symlink() or not trash.is_dir():
-        return []
-    named = re.compile(r".+-(\d{8}-\d{6}-\d{6})")
-    found = [(match[1], path) for path in trash.iterdir() if (match := named.fullmatch(path.name))]
-    return [path for _, path in sorted(found) if path.is_dir() and not path.is_symlink()]
-
-
-def empty_trash(removed_runs: Sequence[Path]) -> None:
-    """Delete folders from `removed`, and the trash if it is empty then."""
-    for path in removed_runs:
-        shutil.rmtree(path)
-    for trash in {path.parent for path in removed_runs}:
-        if not any(trash.iterdir()):
-            trash.rmdir()
+    with _locked(run_folder):
+        shutil.rmtree(run_folder)
 
 
 def size(run_folder: Path) -> int:

@@ -51,28 +51,8 @@ def test_remove_asks(runs, tmp_path, monkeypatch):
         monkeypatch.setattr("click.termui.visible_prompt_func", lambda *_, answer=answer: answer)
         assert runs("rm", "old").code == 0
         assert (tmp_path / "old").exists() == kept
-    assert runs("rm", "new", "--yes", "--now").out.startswith(f"Removed {tmp_path / 'new'}: 2 cases")
-    (trash,) = tmp_path.iterdir()
-    (kept,) = trash.iterdir()
-    assert trash.name == ".trash" and kept.name.startswith("old-") and len(store.load(kept)) == 2
-
-
-def test_removed_runs_are_no_runs_can_come_back_and_are_deleted_when_asked(runs, command, tmp_path, monkeypatch):
-    out = runs("rm", "old", "--yes").out
-    kept = next((tmp_path / ".trash").iterdir())
-    assert out.endswith(f"; it is in {kept}\n") and "2 cases" in out
-    assert [line.split()[0] for line in runs().out.splitlines()] == ["run", "new"]
-    kept.rename(tmp_path / "old")
-    assert runs("show", "old").code == 0
-    runs("rm", "old", "new", "--yes")
-    (tmp_path / ".trash" / "mine").mkdir()
-    (tmp_path / ".trash" / "link-20260101-100000-000000").symlink_to(tmp_path)
-    monkeypatch.setattr("click.termui.visible_prompt_func", lambda *_: "n")
-    listed = runs("rm", "--empty-trash")
-    assert listed.code == 0 and listed.out.count("kB") == 2 and len(list((tmp_path / ".trash").iterdir())) == 4
-    assert runs("rm", "--empty-trash", "--yes").code == 0
-    assert sorted(path.name for path in (tmp_path / ".trash").iterdir()) == ["link-20260101-100000-000000", "mine"]
-    assert runs("rm", "--empty-trash").out == f"No removed run is in {tmp_path}\n"
+    assert runs("rm", "new", "--yes").out.startswith(f"Removed {tmp_path / 'new'}: 2 cases")
+    assert list(tmp_path.iterdir()) == []
 
 
 def everything(folder):
@@ -114,9 +94,8 @@ def test_what_is_no_run_is_not_removed(runs, tmp_path, run, said, monkeypatch):
     (tmp_path / "json-link" / "run.json").symlink_to(tmp_path / "old" / "run.json")
     (tmp_path / "json-link" / "parts" / "x.parquet").write_text("a user's")
     before = everything(tmp_path)
-    for how in ([], ["--now"]):
-        result = runs("rm", "new", run, "--yes", *how)  # one that is none stops all
-        assert result.code == 2 and said in result.err and len(result.err.splitlines()) == 1
+    result = runs("rm", "new", run, "--yes")  # one that is none stops all
+    assert result.code == 2 and said in result.err and len(result.err.splitlines()) == 1
     assert everything(tmp_path) == before
 
 
@@ -127,20 +106,10 @@ def test_a_damaged_run_is_removed_by_name_or_path_and_links_in_it_are_not_follow
     (tmp_path / "old" / ".lock").symlink_to(tmp_path / "precious")
     (tmp_path / "new" / "rows.parquet").write_text("no table")
     (tmp_path / "new" / "matrices" / "link").symlink_to(tmp_path)
-    out = runs("rm", "old", tmp_path / "new", f"{tmp_path}/./new", "--yes", "--now").out.splitlines()
+    out = runs("rm", "old", tmp_path / "new", f"{tmp_path}/./new", "--yes").out.splitlines()
     assert [line.partition(": ")[2].rpartition(",")[0] for line in out] == ["2 cases", "damaged, cases unknown"]
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
     assert (tmp_path / "precious").read_text() == "a user's"
-
-
-def test_a_trash_that_leads_elsewhere_is_not_used(runs, tmp_path):
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / ".trash").symlink_to("elsewhere")
-    for how in ([], ["--now"]):
-        result = runs("rm", "old", "--yes", *how)
-        assert result.code == 1 and ".trash is a symbolic link" in result.err
-    assert len(store.load(tmp_path / "old")) == 2 and not list((tmp_path / "elsewhere").iterdir())
-    assert runs("rm", "--empty-trash", "--yes").out.startswith("No removed run")
 
 
 def test_remove_leaves_a_run_in_progress(runs, tmp_path):
@@ -176,8 +145,7 @@ def test_merge_refuses_two_rows_of_one_case(runs, tmp_path):
         (["merge", "old", "new", "--into", "a/b"], 2, "no name for a run"),
         (["merge", "old", "nwe", "--into", "all"], 2, "did you mean new"),
         (["rm", "odl", "--yes"], 2, "did you mean old"),
-        (["rm"], 2, "name the runs to remove"),
-        (["rm", "old", "--empty-trash"], 2, "--empty-trash alone"),
+        (["rm"], 2, "Missing argument 'RUN...'"),
         (["merge", "old", "new", "--into", "parts"], 2, "no name for a run"),
         (["merge", "old", "new", "--into", ""], 2, "no name for a run"),
         (["show", ""], 2, "no name for a run"),

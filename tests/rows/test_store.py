@@ -456,6 +456,6 @@ def test_a_name_is_looked_for_under_results_and_anything_else_is_a_path(folder, 
             store.folder(run, results / "inside")
     assert store.folder(f"../{folder.name}", results / "inside").samefile(folder)
     assert store.name_of("ünï-2.a+b_c") == "ünï-2.a+b_c"
-    (results / ".trash").mkdir()
-    (results / ".trash" / "run.json").touch()
+    (results / ".hidden").mkdir()
+    (results / ".hidden" / "run.json").touch()
     assert store.runs(results) == []
