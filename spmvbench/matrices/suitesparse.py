@@ -22,15 +22,13 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
-from threading import Event
-from typing import Any
 
 from spmvbench.errors import UsageError, did_you_mean
-from spmvbench.matrices import archive
+from spmvbench.matrices import archive, download
 from spmvbench.matrices.conditions import ANY, Conditions
-from spmvbench.matrices.download import RETRY, Failed, Missing, NoSpace, Retry, Unreachable, adapter, transfer
+from spmvbench.matrices.download import LIMITS, Downloads, Failed, Limits, Missing, NoSpace, Unreachable
 from spmvbench.matrices.readers import matrix_market
 from spmvbench.paths import home
 
@@ -157,18 +155,9 @@ class _Source:
 
         return self.place / path if isinstance(self.place, Path) else f"{self.place}/{quote(path)}"
 
-    def session(self, retry: Retry, connections: int = 1) -> Any:
-        """A requests.Session for this source."""
-        import requests
-
-        from spmvbench import __version__
-
-        session = requests.Session()
-        session.headers["User-Agent"] = f"spmvbench/{__version__}"
-        session.auth = self.login
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, adapter(connections, retry.patience))
-        return session
+    def downloads(self, limits: Limits, connections: int = 1) -> Downloads:
+        session = None if self.folder else download.session(self.login, connections, limits)
+        return Downloads(session, limits)
 
 
 def without_login(mirror: str) -> str:
@@ -208,7 +197,7 @@ def _held(folder: Path) -> list[tuple[str, str]]:
 # --- the index
 
 
-def index(mirror: str | None = None, *, network: bool = True, retry: Retry = RETRY) -> list[Entry]:
+def index(mirror: str | None = None, *, network: bool = True, limits: Limits = LIMITS) -> list[Entry]:
     """The whole collection in the order of the index, then other matrices in the mirror's folder or the cache.
 
     The index comes from the mirror's folder or from a copy in the cache, which is renewed from the mirror's address or
@@ -216,14 +205,14 @@ def index(mirror: str | None = None, *, network: bool = True, retry: Retry = RET
     raises Unreachable. network=False: never use the network; empty without a copy.
     """
     source = _Source.of(mirror)
-    path = _index_file(source, network, retry)
+    path = _index_file(source, network, limits)
     known = _parsed(path, path.stat().st_mtime_ns) if path else []
     names = {(entry.group, entry.name) for entry in known}
     held = {*cached_names(), *(_held(source.folder) if source.folder else ())}
     return [*known, *(Entry(group, name) for group, name in sorted(held - names))]
 
 
-def _index_file(source: _Source, network: bool, retry: Retry) -> Path | None:
+def _index_file(source: _Source, network: bool, limits: Limits) -> Path | None:
     """The local copy of the index of `source`, renewed if needed; else the newest copy of another source."""
     kept = home() / "files"
     place = str(source.place)
@@ -237,13 +226,9 @@ def _index_file(source: _Source, network: bool, retry: Retry) -> Path | None:
     if fresh:
         return copies[0] if copies else None
     if copies:  # with a copy at hand, do not wait long for a dead network
-        retry = replace(retry, tries=1, connect=min(3, retry.connect))
+        limits = replace(limits, tries=1, connect=min(3, limits.connect))
     try:
-        with source.session(retry) as session:
-            transfer(
-                source.file(INDEX), copy, accept=_check_index, session=session, retry=retry, replace=True,
-                most=INDEX_MOST,
-            )  # fmt: skip
+        source.downloads(limits).transfer(source.file(INDEX), copy, _check_index, most=INDEX_MOST, replace=True)
     except (Unreachable, Failed):
         if not copies:
             raise
@@ -366,82 +351,88 @@ def fetch(
     jobs: int = 4,
     verify: bool = True,
     progress: bool = True,
-    retry: Retry = RETRY,
+    limits: Limits = LIMITS,
 ) -> Outcome:
     """Fetch the archives of the entries into the cache, `jobs` at a time. Cached ones are not fetched again.
 
     verify: compare with the site's SHA-256 of 2020. An archive that differs is moved to `quarantine` and counted as
     failed if it comes from the site. It is kept and listed in `differing` if it comes from a mirror, which may have
-    packed it again. Every archive must pass `archive.check`. progress: show bars on a terminal. retry: limits.
+    packed it again. Every archive must pass `archive.check`. progress: show bars on a terminal. limits: of a download.
 
     Raises Unreachable and NoSpace, which end the whole call; archives fetched until then are kept.
     """
-    from contextlib import nullcontext
-
     from tqdm import tqdm
 
     entries = list(dict.fromkeys(entries))
     source = _Source.of(mirror)
-    stop = Event()
-    differing: set[Entry] = set()
     hidden = None if progress else True  # None: hidden unless stderr is a terminal
-
-    def bring(entry: Entry) -> bool:
-        target = location(entry.group, entry.name)
-        if target.is_file():
-            return False
-        path = source.file(f"MM/{entry.group}/{entry.name}.tar.gz")
-        with tqdm(desc=entry.id, unit="B", unit_scale=True, leave=False, delay=0.5, disable=hidden) as bar:
-
-            def show(done: int, total: int | None) -> None:
-                bar.total = total
-                bar.update(done - bar.n)
-
-            def accept(part: Path) -> None:
-                known = _sha256().get(entry.id) if verify else None
-                if known:
-                    with open(part, "rb") as file:
-                        if hashlib.file_digest(file, "sha256").hexdigest() == known:
-                            return  # the bytes of the site need no further check
-                archive.check(part, entry.name)
-                if known and source.place == SITE:
-                    _quarantine(entry, part)
-                _check_header(entry, part)
-                if known:
-                    differing.add(entry)
-
-            return transfer(
-                path, target, accept=accept, session=session, retry=retry, progress=show, stop=stop,
-                most=entry.most_bytes,
-            )  # fmt: skip
-
+    archives = _Archives(source, source.downloads(limits, jobs), verify, hidden)
     results: dict[Entry, bool | Exception] = {}
     pool = ThreadPoolExecutor(jobs)
-    with nullcontext() if source.folder else source.session(retry, jobs) as session:
-        try:
-            futures = {pool.submit(bring, entry): entry for entry in entries}
-            for future in tqdm(as_completed(futures), "fetch", len(futures), unit="matrix", disable=hidden):
-                try:
-                    results[futures[future]] = future.result()
-                except (Unreachable, NoSpace):
-                    raise
-                except Exception as failure:  # whatever one archive raises, the others are fetched
-                    results[futures[future]] = failure
-        finally:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-    outcome = Outcome(differing=[entry for entry in entries if entry in differing])
+    try:
+        futures = {pool.submit(archives.bring, entry): entry for entry in entries}
+        for future in tqdm(as_completed(futures), "fetch", len(futures), unit="matrix", disable=hidden):
+            try:
+                results[futures[future]] = future.result()
+            except (Unreachable, NoSpace):
+                raise
+            except Exception as failure:  # whatever one archive raises, the others are fetched
+                results[futures[future]] = failure
+    finally:
+        archives.downloads.close()
+        pool.shutdown(cancel_futures=True)
+    outcome = Outcome(differing=[entry for entry in entries if entry in archives.differing])
     for entry in entries:
         match results[entry]:
-            case True:
-                outcome.fetched.append(entry)
-            case False:
-                outcome.present.append(entry)
+            case bool(new):
+                (outcome.fetched if new else outcome.present).append(entry)
             case Missing():
                 outcome.missing.append(entry)
             case error:
                 outcome.failed.append((entry, str(error) or type(error).__name__))
     return outcome
+
+
+@dataclass
+class _Archives:
+    """Archives on their way into the cache. differing: those whose hash is not the site's."""
+
+    source: _Source
+    downloads: Downloads
+    verify: bool
+    hidden: bool | None
+    differing: set[Entry] = field(default_factory=set)
+
+    def bring(self, entry: Entry) -> bool:
+        """Fetch an archive. Returns False if it was there."""
+        from tqdm import tqdm
+
+        target = location(entry.group, entry.name)
+        if target.is_file():
+            return False
+        path = self.source.file(f"MM/{entry.group}/{entry.name}.tar.gz")
+        with tqdm(desc=entry.id, unit="B", unit_scale=True, leave=False, delay=0.5, disable=self.hidden) as bar:
+
+            def show(done: int, total: int | None) -> None:
+                bar.total = total
+                bar.update(done - bar.n)
+
+            accept = partial(self._accept, entry)
+            return self.downloads.transfer(path, target, accept, show, most=entry.most_bytes)
+
+    def _accept(self, entry: Entry, part: Path) -> None:
+        """Raise for a file that is not the archive of this matrix."""
+        known = _sha256().get(entry.id) if self.verify else None
+        if known:
+            with open(part, "rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() == known:
+                    return  # the bytes of the site need no further check
+        archive.check(part, entry.name)
+        if known and self.source.place == SITE:
+            _quarantine(entry, part)
+        _check_header(entry, part)
+        if known:
+            self.differing.add(entry)
 
 
 def _check_header(entry: Entry, part: Path) -> None:

@@ -152,7 +152,7 @@ def test_a_wrong_command_is_one_clear_sentence_and_code_2(fetch, args, message):
 def test_no_network_names_the_address_and_the_ways_on(fetch, monkeypatch):
     monkeypatch.delenv("SPMVBENCH_MIRROR")
     monkeypatch.setattr(suitesparse, "SITE", "http://127.0.0.1:9")
-    monkeypatch.setitem(suitesparse.index.__kwdefaults__, "retry", suitesparse.Retry(tries=2, backoff=0.01))
+    monkeypatch.setitem(suitesparse.index.__kwdefaults__, "limits", suitesparse.Limits(tries=2, backoff=0.01))
     code, out, err = fetch("HB/ant")
     assert (code, out) == (1, "")
     assert err.startswith("Error: cannot reach http://127.0.0.1:9/files/ssstats.csv (")
