@@ -214,7 +214,7 @@ def test_run_again_measures_nothing_again(rows):
         ("pde:8", {"formats": []}, "names no format"),
         ("pde:8", {"op": "bsf"}, "there is no operation 'bsf'"),
         ("pde:8", {"convert": "device"}, "needs a GPU"),
-        ("pde:8", {"min_nnz": -1}, "min_nnz takes a whole number from 0 on"),
+        ("pde:8", {"min_nnz": -1}, "min_nnz takes an integer from 0 on"),
         ("csr-vector", {}, "no matrix but a word of --formats"),
         ("pde:8", {"convert": "host"}, "'host' is none of both, device"),
         ("none.mtx", {}, "there is no file none.mtx"),

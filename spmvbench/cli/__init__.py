@@ -96,36 +96,32 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _main(argv: list[str] | None) -> None:
-    args = sys.argv[1:] if argv is None else argv
-    debug = "--debug" in args
+    args = list(sys.argv[1:] if argv is None else argv)
+    if args[:1] == ["help"]:
+        args = [*args[1:], "--help"]
     try:
         code = cli.main(args=args, prog_name="spmvbench", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         click.echo("Stopped.", err=True)
         sys.exit(130)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        click.echo("Stopped.", err=True)
-        sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except SpmvbenchError as error:
-        if debug:
-            raise
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(error.exit_code)
-    except OSError as error:
-        if debug:
-            raise
-        where = f" ({error.filename})" if error.filename else ""
-        click.echo(f"Error: {error.strerror or error}{where}", err=True)
-        sys.exit(1)
     except Exception as error:
-        if debug:
+        if "--debug" in args:
             raise
-        click.echo(f"Error: {type(error).__name__}: {error} (a defect: --debug shows where)", err=True)
-        sys.exit(1)
+        click.echo(f"Error: {_sentence(error)}", err=True)
+        sys.exit(error.exit_code if isinstance(error, SpmvbenchError) else 1)
+
+
+def _sentence(error: Exception) -> str:
+    """What a user reads about an error."""
+    if isinstance(error, SpmvbenchError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}"
+    return f"{type(error).__name__}: {error} (a defect: --debug shows where)"

@@ -15,7 +15,7 @@ from spmvbench.cli import completion, option_types
 @click.option("--out", type=option_types.OUTPUT, help="The file, or -. Default: RUN.spmvbench.zip here.")
 @click.option("--identify", is_flag=True, help="Keep the host's name and paths.")
 def command(run: str, results: str, out: str | None, identify: bool) -> None:
-    """Pack RUN, a name under --results or a folder, into one file that `spmvbench check` verifies.
+    """Pack RUN, a run's name or folder, into one file that `spmvbench check` verifies.
 
     The file holds the rows with their samples, the descriptions of the matrices, the metadata without host names and
     paths, and the sources of the formats in SPMVBENCH_FORMATS. It holds no matrix.

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
+from spmvbench.cli import completion, option_types
 from spmvbench.cli.option_types import Number
 
 UNVERIFIED = 4  # exit code: nothing is wrong, something is not verified; 1 and 2 are errors, as for all commands
 
 
 @click.command()
-@click.argument("bundle", type=click.Path(exists=True, path_type=Path))
+@click.argument("bundle", shell_complete=completion.runs)
+@option_types.results
 @click.option("--seconds", type=Number(0), default=240.0, show_default=True, help="Time for regenerating matrices.")
 @click.option(
     "--programs",
@@ -28,8 +31,8 @@ UNVERIFIED = 4  # exit code: nothing is wrong, something is not verified; 1 and 
     help="Run the sources in the bundle, a stranger's program, in a container (podman or docker). Asks first.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def command(bundle: Path, seconds: float, programs: float, run_sources: bool, yes: bool) -> int:
-    """Verify BUNDLE, a file of `spmvbench bundle` or a run's folder, without a GPU.
+def command(bundle: str, results: str, seconds: float, programs: float, run_sources: bool, yes: bool) -> int:
+    """Verify BUNDLE, a file of `spmvbench bundle` or a run's name or folder, without a GPU.
 
     \b
     Exit code 0: everything was verified.
@@ -40,11 +43,13 @@ def command(bundle: Path, seconds: float, programs: float, run_sources: bool, ye
 
     from spmvbench import paths
     from spmvbench.bundles import check
+    from spmvbench.rows import store
 
+    place = Path(bundle) if os.path.isfile(bundle) else store.folder(bundle, results)
     colours = {check.PASSED: "green", check.FAILED: "red", check.OPEN: "yellow", check.NOTE: None}
     verdicts = set()
     with (
-        check.opened(bundle, paths.home() / "bundles") as content,
+        check.opened(place, paths.home() / "bundles") as content,
         tqdm(disable=None, leave=False, bar_format="{desc}") as bar,
     ):
         run_sources = run_sources and _allowed(check.included_modules(content), yes)

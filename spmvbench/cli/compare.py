@@ -153,14 +153,15 @@ def _two_formats(
     from spmvbench.analysis.cases import emulated, latest_cases
     from spmvbench.analysis.ranking import TIE
     from spmvbench.analysis.speedup import against, against_summary
-    from spmvbench.cli.report import folder_of, rows_of
+    from spmvbench.cli.report import rows_of
+    from spmvbench.rows import store
 
     if formats is None:
         raise UsageError("name a second run, or two formats of this one with --format A,B")
-    folder = folder_of(run, results)
+    folder = store.folder(run, results)
     rows = rows_of(folder)
     if beside is not None:
-        other = folder_of(beside, results)
+        other = store.folder(beside, results)
         rows = cards.beside(rows, rows_of(other), other.name)
     label, over = _pair(rows, formats)
     rows = latest_cases(rows)
@@ -218,11 +219,11 @@ def _pair(rows: pd.DataFrame, text: str) -> tuple[str, str]:
 def _two_runs(before: str, after: str, formats: str | None, threshold: float | None, every: bool, results: str) -> int:
     """Compare two runs case by case."""
     from spmvbench.analysis import compare as analysis
-    from spmvbench.cli.report import folder_of, rows_of
+    from spmvbench.cli.report import rows_of
     from spmvbench.measure.timing import median_interval
     from spmvbench.rows import store
 
-    folders = [folder_of(run, results) for run in (before, after)]
+    folders = [store.folder(run, results) for run in (before, after)]
     if folders[0].samefile(folders[1]):
         raise UsageError(f"{before} and {after} are the same run: name two")
     invocations = [store.environment(folder)["sessions"] for folder in folders]

@@ -15,12 +15,13 @@ def in_list(incomplete: str, known: Iterable[str]) -> list[str]:
 
 
 def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The runs under --results, the newest first; if none matches, folders."""
+    """The runs under --results, the newest first; if none matches, the published ones; if none of those, folders."""
     from spmvbench.rows import store
 
     given = [context.params["results"] for context in (ctx, ctx.parent) if context and context.params.get("results")]
-    here = [path.name for path in store.runs(next(iter(given), "results"))]
-    return [name for name in here if name.startswith(incomplete)] or _folders(incomplete)
+    places = (next(iter(given), "results"), store.PUBLISHED)
+    found = ([path.name for path in store.runs(place) if path.name.startswith(incomplete)] for place in places)
+    return next(filter(None, found), []) or _folders(incomplete)
 
 
 def _folders(incomplete: str) -> list[str]:

@@ -28,8 +28,8 @@ TABLES = ("cases", "formats", "matrices", "products", "programs", "reasons", "ri
 def command(run: str, to: str, table: str | None, samples: bool, out: str | None, results: str) -> None:
     """Write the rows or tables of a run for other programs.
 
-    RUN is a name under results/ or a folder. Times are in seconds, sizes in bytes. ginkgo is the JSON of Ginkgo's spmv
-    benchmark, one object per matrix, which its performance explorer and PETSc's bench_spmv read.
+    RUN is a name under results/ or results/published, or a folder. Times are in seconds, sizes in bytes. ginkgo is the
+    JSON of Ginkgo's spmv benchmark, one object per matrix, which its performance explorer and PETSc's bench_spmv read.
 
     \b
     spmvbench export h200 --to latex --table matrices

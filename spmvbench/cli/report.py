@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from spmvbench.cli import completion, option_types
 from spmvbench.cli.results import echo_unread
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 IMAGES = ("svg", "png", "pdf")
 PAPER = ("one-column", "two-column")  # as reports.style.PAPER
-PUBLISHED = "results/published"
 MANY_ROWS = 500  # from here on figures are drawn by one process per core; each takes 2 s to start
 
 
@@ -37,6 +37,12 @@ def _images(text: str) -> list[str]:
             hint = did_you_mean(image, list(IMAGES)) or f"; choose from {', '.join(IMAGES)}"
             raise UsageError(f"there is no image type {image!r}{hint}")
     return chosen
+
+
+def _results(results: str, site: str | None) -> str:
+    """The folder of the runs: that of --site, unless --results was given."""
+    given = click.get_current_context().get_parameter_source("results") is not ParameterSource.DEFAULT
+    return results if site is None or given else site
 
 
 def _folders(runs: tuple[str, ...], results: str, *, every: bool) -> list[Path]:
@@ -195,8 +201,9 @@ def command(
 ) -> int:
     """Draw the figures of a run and write one HTML page with all of them.
 
-    RUN is a name under results/ or a folder; default: the newest run. Several runs become one report, which needs
-    --out; no case may be in two of them (use spmvbench compare for that).
+    RUN is a name under results/ or results/published, or a folder; default: the newest run, with --site that of the
+    site. Several runs become one report, which needs --out; no case may be in two of them (use spmvbench compare for
+    that).
     """
     from pathlib import Path
 
@@ -210,7 +217,7 @@ def command(
         raise UsageError("--site writes the page into the run's folder: give no --out with it")
     if (every or site is not None) and asked["paper"]:
         raise UsageError("--paper writes files beside the page, which --site and --all do not: use --out")
-    folders = _folders(runs, results, every=every)
+    folders = _folders(runs, _results(results, site), every=every)
     if len(folders) > 1 and out is None and not every:
         raise UsageError("a report of several runs needs --out DIR")
     place = Path(results) if every else None if site is None else Path(site)
@@ -290,7 +297,7 @@ def _write(
             if rows.empty:
                 raise UsageError(f"no row has {column} {' or '.join(chosen)}: there is {', '.join(present)}")
     rows = _once(rows)
-    other = None if beside is None else folder_of(beside, folders[0].parent)
+    other = None if beside is None else store.folder(beside, folders[0].parent)
     second_card = None
     if other is not None:
         from spmvbench.reports import cards
@@ -354,21 +361,6 @@ def _write(
         _echo_cards(carried, cards.names(rows)[0], cards.names(second_card)[0], ratio)
     click.echo(f"Report: {report.page}")
     return report.page
-
-
-def folder_of(run: str, results: Path | str) -> Path:
-    """The folder of a run to compare with, by its folder, or its name in `results` or among the published runs.
-
-    Raises UsageError if there is none.
-    """
-    from spmvbench.rows import store
-
-    try:
-        return store.folder(run, results)
-    except UsageError:
-        with suppress(UsageError):
-            return store.folder(run, PUBLISHED)
-        raise
 
 
 def _echo_cards(over: pd.DataFrame, here: str, there: str, bandwidths: float) -> None:

@@ -73,8 +73,18 @@ def command(ctx: click.Context, results: str) -> int:
     Without a subcommand: one line per run. Times are UTC. For a run that cannot be read the line has the reason, and
     the exit code is 1.
     """
-    if ctx.invoked_subcommand is not None:
-        return 0
+    return 0 if ctx.invoked_subcommand is not None else _list(results)
+
+
+@command.command("list")
+@_ALSO_RESULTS
+def listed(results: str) -> int:
+    """List the runs, as without a subcommand."""
+    return _list(results)
+
+
+def _list(results: str) -> int:
+    """Print a line for each run, and why others cannot be read. Returns the exit code."""
     import pandas as pd
 
     from spmvbench.rows import store

@@ -32,7 +32,7 @@ class Condition:
                 raise UsageError(f"{name} takes {', '.join(self.values)}, not {value!r}")
         elif self.values is int:
             if isinstance(value, bool) or not hasattr(value, "__index__") or value < 0:
-                raise UsageError(f"{name} takes a whole number from 0 on, not {value!r}")
+                raise UsageError(f"{name} takes an integer from 0 on, not {value!r}")
         elif not isinstance(value, self.values):
             raise UsageError(f"{name} takes {'a text' if self.values is str else 'True or False'}, not {value!r}")
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 ROWS, PARTS, ENVIRONMENT, LOG, LOCK = "rows.parquet", "parts", "run.json", "worker.log", ".lock"
 MATRICES, MATRIX_PARTS = "matrices.parquet", "matrices"
+PUBLISHED = "results/published"  # folder of the runs that a checkout holds
 # Names of files in a run's folder and next to runs in a folder of reports: no run may have them.
 _HELD = {ROWS, PARTS, ENVIRONMENT, LOG, LOCK, MATRICES, MATRIX_PARTS, "report", "pairs.csv", "pairs.json", "README.md"}
 _TAKEN = _HELD | {"index.html", "shared", "formats", "papers.html"}
@@ -133,14 +134,18 @@ def runs(results: Path | str = "results") -> list[Path]:
 
 
 def folder(run: Path | str, results: Path | str = "results") -> Path:
-    """The folder of a run, given by its path or by its name under `results`. Raises UsageError if there is none."""
+    """The folder of a run, given by its name under `results`, its path, or its name among the published runs.
+
+    Every command and function that reads a run finds it so. Raises UsageError if there is none.
+    """
     if not str(run):
         name_of(str(run))  # as a path it would be the current folder
-    for path in ([Path(results) / run] if _is_name(str(run)) else []) + [Path(run)]:
+    here, published = ([Path(place) / run] if _is_name(str(run)) else [] for place in (results, PUBLISHED))
+    for path in (*here, Path(run), *published):
         if (path / ROWS).is_file() or (path / PARTS).is_dir():
             return path
-    known = [path.name for path in runs(results)]
-    hint = did_you_mean(str(run), known) or "; start one with spmvbench run --set demo"
+    known = dict.fromkeys(path.name for place in (results, PUBLISHED) for path in runs(place))
+    hint = did_you_mean(str(run), list(known)) or "; start one with spmvbench run --set demo"
     raise UsageError(f"there is no run {str(run)!r} in {results}{hint}")
 
 

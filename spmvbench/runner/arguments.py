@@ -74,10 +74,10 @@ def number(name: str, given: Any, low: float = -math.inf, high: float = math.inf
 
 
 def count(name: str, given: Any) -> int:
-    """A whole number from 0 to 2^31 - 1, of the option or argument that is called `name`."""
+    """An integer from 0 to 2^31 - 1, of the option or argument that is called `name`."""
     found = number(name, given, 0, MAX_COUNT)
     if found != int(found):
-        raise UsageError(f"{name} is a whole number, not {given!r}")
+        raise UsageError(f"{name} is an integer, not {given!r}")
     return int(found)
 
 
@@ -104,5 +104,5 @@ def size(given: Any) -> int:
 def seed(given: Any) -> int:
     """An integer from 0 to 2^63 - 1."""
     if not hasattr(given, "__index__") or not 0 <= given <= MAX_SEED:
-        raise UsageError(f"{given!r} is no seed: give a whole number from 0 to 2^63 - 1")
+        raise UsageError(f"{given!r} is no seed: give an integer from 0 to 2^63 - 1")
     return int(given)

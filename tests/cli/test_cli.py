@@ -72,6 +72,11 @@ def test_every_number_is_finite():
     assert {"seconds", "programs", "spmvs", "budget", "energy", "timeout", "threshold"} <= set(taken)
 
 
+def test_help_is_also_a_word(command):
+    assert command("help").out == command("--help").out
+    assert command("help", "run").out == command("run", "--help").out
+
+
 def test_version(command):
     assert command("--version").out.split()[-1] == __version__
 

@@ -156,7 +156,7 @@ def test_a_family_among_the_formats_is_told_in_one_line(run):
     result = run("pde:4", "--dry-run", "--formats", "jad,DIA,ell", "--mode", "hot")
     assert (result.code, len(result.err.splitlines())) == (0, 1)
     assert result.err.startswith("DIA means the family DIA, ") and result.err.endswith("; plain DIA is dia\n")
-    assert run("pde:4", "--dry-run", "--formats", "csr-scalar,dia").err == ""
+    assert run("pde:4", "--dry-run", "-f", "csr-scalar,dia").err == ""
 
 
 def test_a_dry_run_counts_and_writes_nothing(run, tmp_path, tmp_path_factory, monkeypatch):

@@ -7,6 +7,7 @@ import sys
 import pytest
 from click.shell_completion import ShellComplete
 
+import spmvbench
 from spmvbench.cli import cli
 from spmvbench.rows import store
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
@@ -34,6 +35,7 @@ def runs(command, tmp_path):
 
 
 def test_a_line_a_run_the_last_first(runs):
+    assert runs("list").out == runs().out
     lines = [line.split() for line in runs().out.splitlines()]
     assert [line[0] for line in lines] == ["run", "new", "old"]
     assert lines[1][:5] == ["new", "2", "2", "2", "1"] and "2026-02-01" in lines[1]
@@ -44,6 +46,37 @@ def test_show_tells_the_commands_and_the_table(runs, command, tmp_path):
     assert "invocation  2026-01-01 10:00, h: spmvbench run pde:8" in out and "cases       2" in out
     assert "cuda:0, f64 hot" in out and "2/2" in out
     assert command("runs", "show", "old", "--results", tmp_path).out == out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "old", "--figures", "bytes", "--out", "out"],
+        ["report", "old", "--figures", "bytes", "--site", "results/published", "--no-index"],
+        ["export", "old", "--to", "csv"],
+        ["bundle", "old"],
+        ["check", "old", "--seconds", "0"],
+        ["compare", "old", "new"],
+        ["runs", "show", "old"],
+    ],
+    ids=" ".join,
+)
+def test_every_command_finds_a_run_by_its_name_also_among_the_published(command, tmp_path, monkeypatch, words):
+    for name, cases in (("old", "ab"), ("new", "ab")):
+        write_run(tmp_path / "results" / "published" / name, cases, "2026-01-01T10:00:00")
+    monkeypatch.chdir(tmp_path)
+    assert "there is no run" not in command(*words).err
+    assert len(spmvbench.load_run("old")) == 2
+    none = command(*[word.replace("old", "odl") for word in words])
+    assert none.code == 2 and "there is no run 'odl' in results; did you mean old" in none.err.replace(
+        "results/published", "results"
+    )
+
+
+def test_a_published_run_is_not_removed_by_its_name(command, tmp_path, monkeypatch):
+    write_run(tmp_path / "results" / "published" / "old", "ab", "2026-01-01T10:00:00")
+    monkeypatch.chdir(tmp_path)
+    assert command("runs", "rm", "old", "--yes").code == 2 and len(spmvbench.load_run("old")) == 2
 
 
 def test_remove_asks(runs, tmp_path, monkeypatch):

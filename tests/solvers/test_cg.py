@@ -198,7 +198,7 @@ def test_columns_and_kinds():
         ({"rtol": float("inf")}, UsageError, "rtol is a finite number"),
         ({"rtol": "small"}, UsageError, "rtol is a finite number of at least 0, not 'small'"),
         ({"maxiter": -1}, UsageError, "maxiter is a finite number from 0 to 2147483647, not -1"),
-        ({"maxiter": 2.5}, UsageError, "maxiter is a whole number, not 2.5"),
+        ({"maxiter": 2.5}, UsageError, "maxiter is an integer, not 2.5"),
         ({"maxiter": float("nan")}, UsageError, "maxiter is a finite number"),
         ({"maxiter": float("inf")}, UsageError, "maxiter is a finite number"),
         ({"preconditioner": "ilu"}, UsageError, "preconditioner is \"jacobi\" or None, not 'ilu'"),

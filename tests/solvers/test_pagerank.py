@@ -106,7 +106,7 @@ def test_kernels_have_no_races():
         (sparse.csr_array(np.full((3, 3), 1e308)), {}, ValueError, "add up to what has no inverse in float64"),
         (sparse.eye_array(3), {"damping": 1.5}, UsageError, "damping is a finite number from 0 to 1, not 1.5"),
         (sparse.eye_array(3), {"tol": -1}, UsageError, "tol is a finite number of at least 0"),
-        (sparse.eye_array(3), {"maxiter": 0.5}, UsageError, "maxiter is a whole number, not 0.5"),
+        (sparse.eye_array(3), {"maxiter": 0.5}, UsageError, "maxiter is an integer, not 0.5"),
     ],
 )
 def test_bad_questions(a, options, error, words):

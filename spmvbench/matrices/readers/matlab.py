@@ -78,7 +78,7 @@ def export() -> None:
     """Write the matrices that `_exported` reads to files of a folder, and their names to standard output.
 
     The arguments are the file, the folder, and the most bytes of memory. A variable that cannot be read is left out,
-    because it may stand beside the matrix.
+    because a file may have others beside the matrix.
     """
     from scipy import io, sparse
 

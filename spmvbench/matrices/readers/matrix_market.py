@@ -227,6 +227,6 @@ class _Numbers:
 
 
 def _named(number: int, line: bytes) -> str:
-    """A line of the file in messages: its number, and its text as it stands there."""
+    """A line of the file in messages: its number, and its text as it is there."""
     text = line.decode("latin-1").strip()
     return f"line {number}, {text[:40] + '...' * (len(text) > 40)!r}"
