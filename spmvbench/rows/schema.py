@@ -174,9 +174,9 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "bytes_workspace": ("int", "bytes of further arrays of the launches (carries, buffers)"),
     "bytes_arrays": ("str", "bytes by array, JSON"),
     "bytes_peak": ("int", "peak device memory during conversion, including its input; 0 if not measured"),
-    "bytes_needed": ("int", "if skipped for its size: bytes that the format would need"),
+    "bytes_needed": ("float", "if skipped for its size: bytes that the format would need, which may be any number"),
     "bytes_limit": (
-        "int",
+        "float",
         "if skipped for its size: the limit that it exceeds; the case runs again if the limit is raised",
     ),
     "t_convert_host": ("float", "conversion from canonical CSR on the host (NumPy), seconds; NaN if not measured"),
@@ -292,7 +292,7 @@ def storable(row: Mapping[str, Any]) -> dict[str, Any]:
 def fitted(
     row: Mapping[str, Any], columns: Mapping[str, tuple[str, str]] = COLUMNS
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values in the types of their columns, and in words those that do not fit.
+    """The values in the types of their columns, and in words those that do not fit, or that no reader would take.
 
     Values that do not fit become the column's empty value, texts that are not Unicode their printable part.
     """
@@ -301,6 +301,9 @@ def fitted(
         kind = columns[name][0]
         try:
             plain[name] = _PLAIN[kind](value)
+            if any(wrong for wrong, _ in _VALUE_FAULTS[kind](name, plain[name])):
+                plain[name] = _EMPTY[kind]
+                refused.append(f"{name} {_shown(value)}")
         except Exception:  # a format's own type may raise anything here
             text = isinstance(value, str) and kind == "str"
             plain[name] = value.encode(errors="backslashreplace").decode() if text else _EMPTY[kind]
@@ -390,7 +393,6 @@ def current_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 # Limits of values in rows that are read; rows may come from untrusted files.
 MOST_TEXT, MOST_JSON = 1_000, 1_000_000  # characters of a text, and of one that is JSON
 MOST_REASON = 20_000  # characters of a reason, which may hold a compiler's log; longer ones are cut, not refused
-LARGEST = 2**53  # largest number: figures compute with float64
 _JSON = ("params", "t_kernels", "bytes_arrays", "detail")
 _WORDS = {
     "status": re.compile("|".join(STATUSES)),
@@ -409,9 +411,9 @@ def invalid_rows(table: pa.Table, columns: Mapping[str, tuple[str, str]] = COLUM
     """The rows that violate the schema: the reason, by index in the table.
 
     table: these columns in the types of `arrow_schema`, without nulls. Checked are words (status, mode, type,
-    operation, device), lengths of texts, syntax and shape of JSON, numbers that are infinite, negative or beyond
-    `LARGEST`, times of rows with status ok, and numbers of cells of grids. Whether values are plausible is checked by
-    `spmvbench check`.
+    operation, device), lengths of texts, syntax and shape of JSON, numbers that are infinite or negative, times of
+    rows with status ok, and numbers of cells of grids. Sizes may be any number. Whether values are plausible is checked
+    by `spmvbench check`.
     """
     found: dict[int, str] = {}
     for name, (kind, _) in columns.items():
@@ -434,10 +436,15 @@ def invalid_rows(table: pa.Table, columns: Mapping[str, tuple[str, str]] = COLUM
     return found
 
 
+def _longest(name: str) -> int:
+    """Characters that a text may have."""
+    return {"reason": MOST_REASON}.get(name, MOST_JSON if name in _JSON else MOST_TEXT)
+
+
 def _text_faults(name: str, table: pa.Table) -> Iterator[tuple[Any, str]]:
     import pyarrow.compute as pc
 
-    most = {"reason": MOST_REASON}.get(name, MOST_JSON if name in _JSON else MOST_TEXT)
+    most = _longest(name)
     lengths = pc.utf8_length(table[name]).to_numpy()
     yield lengths > most, f"has more than {most:,} characters"
     if name in _WORDS or name in _JSON:
@@ -484,16 +491,10 @@ def _numbers(values: list[Any]) -> bool:
     return all(type(value) in (int, float) and 0 <= value < math.inf for value in values)
 
 
-def _whole_faults(name: str, table: pa.Table) -> Iterator[tuple[Any, str]]:
-    values = table[name].to_numpy()
-    yield (values < 0) | (values > (2**63 - 1 if name == "x_seed" else LARGEST)), "is out of range"
-
-
-def _number_faults(name: str, table: pa.Table) -> Iterator[tuple[Any, str]]:
-    values = table[name].to_numpy()
+def _number_faults(name: str, values: Any) -> Iterator[tuple[Any, str]]:
+    """Of one number, or of an array of them."""
     if name != "error_ratio":  # errors may be infinite
-        yield np.isinf(values), "is infinite"
-        yield values > LARGEST, "is out of range"
+        yield abs(values) == math.inf, "is infinite"
     if name.startswith("t_"):
         yield (values > 0) & (values < _SHORTEST), "is out of range"
     yield values < 0, "is negative"
@@ -511,11 +512,33 @@ def _list_faults(name: str, table: pa.Table) -> Iterator[tuple[Any, str]]:
 
 _FAULTS: dict[str, Callable[[str, Any], Iterator[tuple[Any, str]]]] = {
     "str": _text_faults,
-    "int": _whole_faults,
-    "float": _number_faults,
+    "int": lambda name, table: _number_faults(name, table[name].to_numpy()),
+    "float": lambda name, table: _number_faults(name, table[name].to_numpy()),
     "bool": lambda name, table: iter(()),
     "ints": _list_faults,
     "floats": _list_faults,
+}
+
+
+def _value_of_text_faults(name: str, text: str) -> Iterator[tuple[bool, str]]:
+    if name != "reason":  # which is cut where it is read
+        yield len(text) > _longest(name), "is too long"
+    if text and (name in _WORDS or name in _JSON):
+        yield bool(_word_fault(name, text)), "is another word"
+
+
+def _value_of_list_faults(name: str, values: list[Any]) -> Iterator[tuple[bool, str]]:
+    yield not all(0 <= value < math.inf for value in values), "holds a value that is NaN, negative or infinite"
+
+
+# The same for the value of one row. An empty text is one that is not known yet.
+_VALUE_FAULTS: dict[str, Callable[[str, Any], Iterator[tuple[Any, str]]]] = {
+    "str": _value_of_text_faults,
+    "int": _number_faults,
+    "float": _number_faults,
+    "bool": lambda name, value: iter(()),
+    "ints": _value_of_list_faults,
+    "floats": _value_of_list_faults,
 }
 
 

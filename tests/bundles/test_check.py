@@ -407,7 +407,7 @@ def test_the_case_that_timed_a_program_may_be_measured_again(measured, altered, 
     assert verdict in found and (verdict == check.FAILED or check.FAILED not in found)
 
 
-@pytest.mark.parametrize("seconds", [0, math.inf])
+@pytest.mark.parametrize("seconds", [0, 1e6])
 def test_twice_the_entries_and_the_rate_never_pass(measured, altered, command, seconds):
     def double(rows):
         rows["nnz"] *= 2
