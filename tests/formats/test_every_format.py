@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -16,6 +17,7 @@ from spmvbench import formats, testing
 from spmvbench.devices import multiply, open_device
 from spmvbench.formats import Csr, Format, Launch, Skip, byte_text, single_steps
 from spmvbench.formats.conversion import converting_for
+from spmvbench.publishing import in_page, padding
 from tests.formats.representatives import EMULATED, FEW, HARD, KEYS, REPRESENTATIVES, TALL, TELLING, launched
 from tests.formats.together import together
 
@@ -143,6 +145,48 @@ def test_decoding_gives_single_precision_back(key):
 @pytest.mark.parametrize("spec", representatives_first(VARIANTS))
 def test_products_are_right_in_double_precision(spec, emulated):
     over(spec, telling(names(spec)), lambda a: testing.check_product(spec, a, emulated))
+
+
+def spoils(fmt: Format, a: Csr, device) -> bool:
+    """Whether an infinite element of x makes an element of y infinite or NaN whose row has no entry there."""
+    rng = np.random.default_rng(0)
+    pattern = sparse.csr_array((np.ones(a.nnz), a.col_idx, a.row_ptr), shape=a.shape)
+    for infinite in ([0], [a.cols - 1], slice(0, None, 2), slice(1, None, 2), rng.random(a.cols) < 0.2):
+        x, marked = np.ones(a.cols), np.zeros(a.cols)
+        x[infinite], marked[infinite] = np.inf, 1
+        y = np.asarray(multiply(fmt, x, device))
+        if (~np.isfinite(y) & (pattern @ marked == 0)).any():
+            return True
+    return False
+
+
+def check_padding(key: str, device) -> None:
+    """The flag is what products show."""
+    cls, found = formats.get(key), False
+    for name in ("Nx1", "power law", "3x3 blocks"):
+        with suppress(Skip):
+            a = testing.suited(cls, HARD[name])
+            found |= spoils(cls.from_csr(a.on(device.xp)), a, device)
+    assert cls.multiplies_padding == found
+
+
+@pytest.mark.parametrize("key", representatives_first([key for key in EMULATED if formats.get(key).op == "spmv"]))
+def test_infinite_values_spread_where_a_format_says_so(key, emulated):
+    check_padding(key, emulated)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("key", [key for key in KEYS if formats.get(key).op == "spmv"])
+def test_infinite_values_spread_on_a_gpu_where_a_format_says_so(key):
+    check_padding(key, open_device("cuda:0"))
+
+
+def test_the_page_lists_the_formats_that_multiply_padding():
+    page = Path(formats.__file__).parents[2] / "docs" / "operator.md"
+    if not page.is_file():
+        pytest.skip("needs a checkout (git clone)")
+    text = page.read_text(encoding="utf-8")
+    assert in_page.updated(text, padding.markdown(), padding.MODULE) == text
 
 
 @pytest.mark.slow

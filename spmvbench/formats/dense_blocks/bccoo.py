@@ -133,6 +133,7 @@ class Bccoo(Format):
 
     family = "COO"
     keeps_zeros = False
+    multiplies_padding = True
 
     h = Parameter(0, "rows of a block; 0 takes the number with the fewest bytes to read", choices=(0, *HEIGHTS))
     w = Parameter(0, "columns of a block; 0 takes the number with the fewest bytes", choices=(0, *WIDTHS))

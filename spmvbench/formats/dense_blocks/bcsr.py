@@ -53,6 +53,7 @@ class Bcsr(Sliced):
     """
 
     family = "BCSR"
+    multiplies_padding = True
 
     def stream(self, x: Array, y: Array, lanes: int, workers: int, block: int) -> Launch:
         """The launch of y = A x by `workers` groups of `lanes` threads per block row, in blocks of so many threads."""
@@ -266,6 +267,7 @@ class BcsrBuatois(Tiled):
     survey_name = "BCSR optimization [16]"
     shared_implementation = "block CSR: squares, one thread per block row"
     reference = "Buatois, Caumon & Lévy, Concurrent Number Cruncher, 2009"
+    multiplies_padding = True
 
     block = Parameter(2, "rows and columns of a tile", choices=(2, 4))
 

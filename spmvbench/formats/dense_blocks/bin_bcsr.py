@@ -33,6 +33,7 @@ class BinBcsr(Adding, Sliced):
     survey_name = "BIN-BCSR"
     reference = "Weber et al., Computer Graphics Forum 2013, as Filippone et al. 2017 describe it"
     shared_implementation = "blocked sliced ELLPACK: tiles of one row, C=32, each row with all tiles of its block row"
+    multiplies_padding = True
 
     block = Parameter(0, "rows and columns of a block; 0 takes 2, 3 or 4", choices=(0, *SMALL, 6))
 

@@ -51,6 +51,7 @@ class BlockSell(Adding, Sliced):
 
     family = "ELLPACK"
     wide_offsets = True
+    multiplies_padding = True
     sort: ClassVar[bool]
 
     r = Parameter(0, "rows of a tile, 1 to 8; 0 takes the number with the fewest bytes", low=0, high=8)

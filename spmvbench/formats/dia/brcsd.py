@@ -123,6 +123,7 @@ class Brcsd(Split):
     key = "brcsd"
     family = "DIA"
     reference = "Gao, Xia, Yin & He, Adaptive diagonal SpMV on GPU, JPDC 157, 2021"
+    multiplies_padding = True
     formats = (Dia, RowBlocks)
 
     storage = Parameter("auto", "auto: by their bytes", choices=("auto", "dia", "brcsd-1", "brcsd-2"))

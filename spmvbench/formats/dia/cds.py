@@ -47,6 +47,7 @@ class Cds(Adding):
     survey_name = "CDS"
     reference = "Godwin, Holewinski & Sadayappan, GPGPU-5 2012 (PETSc SGGPU)"
     keeps_zeros = False
+    multiplies_padding = True
 
     unknowns = Parameter(0, "unknowns per node; 0: the number with the fewest bytes", low=0, high=MOST)
 

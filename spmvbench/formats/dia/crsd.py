@@ -137,6 +137,7 @@ class Crsd(Split):
     family = "DIA"
     survey_name = "CRSD"
     reference = "Sun, Zhang, Wang, Zhang, Yuan & Rao, ICPP 2011"
+    multiplies_padding = True
     formats = (PatternDiagonals, EllRows, CsrRows)
 
     kernel, codes = KERNEL, CODES

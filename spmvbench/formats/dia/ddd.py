@@ -197,6 +197,7 @@ class Ddd(Split):
     """Dense diagonals in a storage of their own, the other entries in CSR of the rows that have any."""
 
     dense: ClassVar[type[Format]]
+    multiplies_padding = True
 
     fill = Parameter(0.0, "fill from which a diagonal is stored dense; 0: if that saves bytes", low=0, high=1)
 

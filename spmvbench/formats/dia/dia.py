@@ -145,6 +145,7 @@ class Diagonals(Adding):
 
     family = "DIA"
     keeps_zeros = False
+    multiplies_padding = True
 
     offset: Array  # (diagonals of all hacks,), int32: col - row, ascending in a hack
     values: Array  # (diagonals of all hacks, rows of a hack): the entry of each row on each diagonal, 0 if none is

@@ -51,6 +51,8 @@ class BesideDiagonals(Split):
     A stored zero cannot be distinguished from padding, so decoding leaves it out.
     """
 
+    multiplies_padding = True
+
     @classmethod
     def kept(cls, a: Csr, *_: Any, **params: Any) -> Array:
         """The offsets of the diagonals that are dense arrays, ascending, int32."""

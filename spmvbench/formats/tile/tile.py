@@ -275,6 +275,7 @@ class Tile(Tiled):
 
     key = "tile"
     keeps_zeros = False
+    multiplies_padding = True
 
     preset = Parameter(
         "paper", "source of the thresholds: the paper, or a version of the authors' code", choices=(*PRESETS,)

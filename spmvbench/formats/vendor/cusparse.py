@@ -359,6 +359,7 @@ class CusparseBsr(Vendor):
     """
 
     key = "cusparse-bsr"
+    multiplies_padding = True
     family = "BCSR"
     algorithm = BSR_ALG1
     keeps_zeros = False
