@@ -22,7 +22,7 @@ help:
 	@echo "make gpu     install into $(VENV), run the tests that need a GPU"
 	@echo "make measure CARD=h200  install into $(VENV), measure all published runs on this machine's H200, for SECONDS=540; again: go on"
 	@echo "make docs    rewrite the pages of formats in docs/formats, and build the documentation into site/"
-	@echo "make site    the same, and the reports of the runs in results/published, into site/results"
+	@echo "make site    the same, and the reports of the runs in results/published, into site/runs"
 	@echo "make tables  write the tables and pictures of README.md and docs/ anew from the rows in results/published"
 	@echo "make clean   remove $(VENV) and the demo's results"
 	@echo "PYTHON=python3.12 chooses the interpreter, VENV=DIR the environment, PYTEST_ARGS='-k nvrtc' the tests, DEMO_FORMATS=all all formats."
@@ -85,12 +85,12 @@ docs: $(VENV)/.dev
 
 # Every published run's page by the command that its README gives; the last one also writes the index and the pages of
 # matrices and formats. REPOSITORY=URL: an address that the index links to.
-site: export REPORTS = results
+site: export REPORTS = runs
 site: docs
-	rm -rf site/results
-	cp -R results/published site/results
-	sed -n 's|^spmvbench report.*|$(BIN)/&|p' site/results/*/README.md \
-	  | sed 's|results/published|site/results|g; $$!s|$$| --no-index|; $$s|$$|$(if $(REPOSITORY), --repository $(REPOSITORY))|' \
+	rm -rf site/runs
+	cp -R results/published site/runs
+	sed -n 's|^spmvbench report.*|$(BIN)/&|p' site/runs/*/README.md \
+	  | sed 's|results/published|site/runs|g; $$!s|$$| --no-index|; $$s|$$|$(if $(REPOSITORY), --repository $(REPOSITORY))|' \
 	  | sh -e
 
 # Each page has the command of its table; README.md has the tables of others. What a page shows of rows is in no other place.
@@ -99,7 +99,7 @@ tables: $(VENV)/.dev
 	$(BIN)/python -m spmvbench.publishing.speed $(PUBLISHED)/h200-headline $(PUBLISHED)/h200-long-rows $(PUBLISHED)/h200-rivals \
 	  $(PUBLISHED)/h200-irregular --page README.md
 	$(BIN)/python -m spmvbench.publishing.time_to_n $(PUBLISHED)/h200-applications --page README.md
-	sed -nE 's,^python -m spmvbench[.]publishing[.].* --page docs/.*,$(BIN)/&,p' docs/*.md | sh -ex
+	sed -nE 's,^python -m spmvbench[.]publishing[.].* --page docs/.*,$(BIN)/&,p' docs/results/*.md | sh -ex
 	$(BIN)/spmvbench report $(PUBLISHED)/h200-headline --dtype f64 --mode hot --figures ratios,bounds --out $(VENV)/pictures
 	cp $(VENV)/pictures/figures/ratios.svg docs/figures/h200-ratios.svg
 	cp $(VENV)/pictures/figures/bounds.svg docs/figures/h200-bounds.svg

@@ -1,4 +1,4 @@
-"""The worked example of CONTRIBUTING.md runs, and the page shows the files that run."""
+"""The worked example of docs/new-format.md runs, and the page shows the files that run."""
 
 import os
 import re
@@ -15,12 +15,12 @@ EXAMPLE = ROOT / "docs" / "example"
 pytestmark = pytest.mark.skipif(not EXAMPLE.is_dir(), reason="needs a checkout (git clone)")
 
 
-def test_contributing_shows_the_example_word_for_word():
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+def test_the_page_shows_the_example_word_for_word():
+    page = (ROOT / "docs" / "new-format.md").read_text(encoding="utf-8")
     shown = re.findall(r"```(?:python|cuda)\n(.*?)```", page, re.DOTALL)
     for file in sorted(EXAMPLE.iterdir()):
         if file.is_file():
-            assert file.read_text(encoding="utf-8") in shown, f"CONTRIBUTING.md does not show {file.name} as it is"
+            assert file.read_text(encoding="utf-8") in shown, f"docs/new-format.md does not show {file.name} as it is"
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Imports point one way: downwards in the table of CONTRIBUTING.md, which is drawn from them."""
+"""Imports point one way: downwards in the table of docs/architecture.md, which is drawn from them."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ import pytest
 import spmvbench
 
 PACKAGE = Path(spmvbench.__file__).parent
-CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
+PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 EVERYWHERE = {"errors", "paths", "untrusted"}
 # spmvbench, `python -m spmvbench` and spmvbench.solve pass on what the rooms have.
 FACADES = {"", "__main__", "solve"}
@@ -70,7 +70,7 @@ def graph():
 
 
 def drawn(imports):
-    """The last column of CONTRIBUTING.md's table: the other rooms that each room imports."""
+    """The last column of the page's table: the other rooms that each room imports."""
     rooms = {}
     for name, targets in imports.items():
         rooms.setdefault(room_of(name), set()).update(map(room_of, targets))
@@ -78,10 +78,8 @@ def drawn(imports):
 
 
 def table():
-    """The rooms of CONTRIBUTING.md's table with its last column, from top to bottom."""
-    rows = re.findall(
-        r"^\| `spmvbench/(\w+)(?:/|\.py)` \|.*\|(.*)\|$", CONTRIBUTING.read_text(encoding="utf-8"), re.MULTILINE
-    )
+    """The rooms of the page's table with its last column, from top to bottom."""
+    rows = re.findall(r"^\| `spmvbench/(\w+)(?:/|\.py)` \|.*\|(.*)\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     return {room: set(re.findall(r"`(\w+)`", cells)) for room, cells in rows}
 
 

@@ -131,18 +131,6 @@ def test_every_environment_variable_is_explained():
     assert set(re.findall(r"^\| `([A-Z_]+)` \|", read("docs/matrices.md"), re.MULTILINE)) == read_by_code
 
 
-def test_formats_of_narrower_values_are_counted():
-    """tests/formats/test_precision.py finds which formats refuse them."""
-    text = " ".join(read("docs/values.md").split())
-    every, some, names = re.search(
-        r"Of the (\d+) formats .*?, (\d+) multiply narrower .*? all but (.*?)\. ", text
-    ).groups()
-    classes = [formats.get(key) for key in formats.shipped()]
-    assert int(every) == sum(cls.op == "spmv" and "emulated" in cls.devices for cls in classes)
-    refusing = re.findall(r"`([\w-]+)`", names)
-    assert set(refusing) <= set(formats.shipped()) and int(some) == int(every) - len(refusing)
-
-
 def test_every_generator_is_named():
     text = read("docs/matrices.md")
     assert [kind for kind in synthetic.KINDS if f"`{synthetic.form(kind)}`" not in text] == []
@@ -182,8 +170,3 @@ class TestGlossary:
         # The survey's entry is a citation.
         assert text.endswith(".") and (term == "survey" or not re.search(r"[.?!] [A-Z]", text))
         assert len(text.split()) <= 25
-
-    @pytest.mark.parametrize("page", ["README.md", "docs/results.md", "docs/measuring.md", "docs/operations.md"])
-    def test_pages_link_terms_and_each_once(self, page):
-        linked = re.findall(r"glossary\.md#([\w-]+)", read(page))
-        assert linked and len(linked) == len(set(linked))

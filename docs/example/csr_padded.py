@@ -22,7 +22,7 @@ class CsrPadded(Format):
 
     key = "csr-padded"
     family = "CSR"
-    reference = "worked example of CONTRIBUTING.md"
+    reference = "worked example of docs/new-format.md"
 
     step = Parameter(4, "entries that a thread loads before it adds", choices=(1, 2, 4, 8))
 

@@ -20,7 +20,7 @@ class CsrSearch(CsrArrays):
 
     key = "csr-search"
     op = "spmspv"
-    reference = "worked example of CONTRIBUTING.md"
+    reference = "worked example of docs/new-format.md"
 
     def launches(self, x: SparseVector, y: Array) -> list[Launch]:
         rows = self.shape[0]

@@ -1,7 +1,7 @@
-"""The table of docs/cards.md: ranks and ratios of times on two cards, by setting and matrix.
+"""The table of docs/results/cards.md: ranks and ratios of times on two cards, by setting and matrix.
 
-``python -m spmvbench.publishing.cards RUN OTHER --page docs/cards.md`` makes it from a run of each card and writes it
-into the page, between two comments.
+``python -m spmvbench.publishing.cards RUN OTHER --page docs/results/cards.md`` makes it from a run of each card and
+writes it into the page, between two comments.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The table of claims in docs/reproduce.md: what papers print, and what the published runs measured of it.
+"""The table of claims in docs/results/papers.md: what papers print, and what the published runs measured of it.
 
-``python -m spmvbench.publishing.claims results/published --card H200 --page docs/reproduce.md`` makes it
-from the rows of all runs in a folder, those of one model of GPU, and writes it into the page, between two comments.
+``python -m spmvbench.publishing.claims results/published --card H200 --page docs/results/papers.md`` makes it from
+the rows of all runs in a folder, those of one model of GPU, and writes it into the page, between two comments.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def table(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def markdown(found: pd.DataFrame, link: str) -> str:
     """The table for the page. found: as `table`. link: path from the page to the folder of the runs."""
-    lines = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
+    lines = []
     for _, claim in found.groupby(CLAIM, sort=False):
         first = claim.iloc[0]
         printed = _printed(first)
@@ -81,12 +81,12 @@ def markdown(found: pd.DataFrame, link: str) -> str:
         replaced = f", {first['stand_ins']:.0f} by stand-ins" if first["stand_ins"] else ""
         run = f"[{first['run']}]({link}/{first['run']})"
         lines.append(_line(first, printed, own, theirs, f"{first['compared']:.0f}{replaced}", run))
-    return "\n".join(lines)
+    return in_page.markdown(HEAD, lines)
 
 
-def _line(claim: Any, *cells: str) -> str:
+def _line(claim: Any, *cells: str) -> list[str]:
     shown = claim["dtype"] or (claim["type"] if claim["run"] and claim["type"] != "pattern" else "")
-    return f"| {' | '.join((claim['paper'], claim['over'], shown, *cells, claim['lacks']))} |"
+    return [claim["paper"], claim["over"], shown, *cells, claim["lacks"]]
 
 
 def _printed(claim: Any) -> str:

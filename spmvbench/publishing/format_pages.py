@@ -52,7 +52,7 @@ HEAD = """# Formats
 {built} of them run here: {shares}. `spmvbench formats --survey` prints every name with the formats that run it.
 Of {recent} exact storages and kernels for GPUs in the lists and papers since, {recent_built} run here;
 `spmvbench formats --recent` prints them, and why the others do not. [Formats beside their authors'
-programs](../rivals.md) has their times, and says what they are good for.
+programs](../results/rivals.md) has their times, and says what they are good for.
 [Grades](grades.md) says what each paper adds, and what of it is our reading.
 
 | Family | Formats | Keys |
@@ -77,7 +77,7 @@ spmvbench formats --search 'segmented scan'
 ```
 
 In the tables, "Survey" is the survey's name for the format, with the number of the reference if several formats share a
-name. "Parameters" gives the defaults. [CONTRIBUTING.md](../../CONTRIBUTING.md) shows how to add a format.
+name. "Parameters" gives the defaults. [A new format](../new-format.md) shows how to add a format.
 """
 
 GRADES = """# The names of the survey and their papers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -27,6 +27,12 @@ def updated(page: str, table: str, module: str) -> str:
     if not first or not end:
         raise UsageError(f"the page has no place for the table: write {begin(module)} and {END}")
     return f"{before}{first}\n\n{table}\n\n{END}{after}"
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[str] = ()) -> str:
+    """A table in Markdown. numbers: the heads whose columns are aligned to the right."""
+    rules = ["---:" if name in numbers else "---" for name in head]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rules, *rows))
 
 
 def put(page: Path | None, table: str, module: str) -> None:

@@ -1,7 +1,7 @@
-"""The two tables of docs/irregular.md that compare `irregular` with other formats.
+"""The two tables of docs/results/irregular.md that compare `irregular` with other formats.
 
-``python -m spmvbench.publishing.irregular results/published --page docs/irregular.md`` makes them from the rows of
-h200-irregular, h200-headline and REAL and writes them into the page, between comments.
+``python -m spmvbench.publishing.irregular results/published --page docs/results/irregular.md`` makes them from the
+rows of h200-irregular, h200-headline and REAL and writes them into the page, between comments.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ def gflops(rows: pd.DataFrame) -> pd.DataFrame:
 def comparison(rows: pd.DataFrame) -> str:
     """One row for each matrix, one column for each of FORMATS: GFLOPS in double and in single precision."""
     found = gflops(rows)
-    lines = [f"| GFLOPS, f64 / f32 | {' | '.join(FORMATS)} |", "| --- " * (1 + len(FORMATS)) + "|"]
+    lines = []
     for matrix in dict.fromkeys(found.index.get_level_values("matrix")):
         cells = (f"{found[label][matrix, 'f64']:.0f} / {found[label][matrix, 'f32']:.0f}" for label in FORMATS)
-        lines.append(f"| {matrix.removeprefix(GENERATED)} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append([matrix.removeprefix(GENERATED), *cells])
+    return in_page.markdown(("GFLOPS, f64 / f32", *FORMATS), lines)
 
 
 def rule(rows: pd.DataFrame) -> str:
@@ -75,7 +75,7 @@ def rule(rows: pd.DataFrame) -> str:
     If that is the chosen format, `irregular` has the same program and the same time: the chosen format is named.
     """
     head = "GFLOPS", "entries", "chosen", "irregular", VENDOR, "best of all", ""
-    lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
+    lines = []
     chosen = rows[rows["label"] == "irregular"].set_index(["matrix", "dtype"])
     found = gflops(rows)
     for case, values in found.iterrows():
@@ -84,8 +84,8 @@ def rule(rows: pd.DataFrame) -> str:
         cells = f"{chosen['nnz'][case] / 1e6:.3g} M", choice
         numbers = (f"{values[label]:.0f}" for label in ("irregular", VENDOR, best))
         name = ", ".join(case).removeprefix(GENERATED)
-        lines.append(f"| {name} | {' | '.join((*cells, *numbers))} | {best} |")
-    return "\n".join(lines)
+        lines.append([name, *cells, *numbers, best])
+    return in_page.markdown(head, lines)
 
 
 def main(given: Sequence[str] | None = None) -> None:

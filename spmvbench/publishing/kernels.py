@@ -1,7 +1,7 @@
-"""The table of both kernels in docs/reproduce.md: the time of `kernel=paper` over that of the default.
+"""The table of both kernels in docs/results/papers.md: the time of `kernel=paper` over that of the default.
 
-``python -m spmvbench.publishing.kernels RUN... --page docs/reproduce.md`` makes it from the rows of runs and writes it
-into the page, between two comments.
+``python -m spmvbench.publishing.kernels RUN... --page docs/results/papers.md`` makes it from the rows of runs and
+writes it into the page, between two comments.
 """
 
 from __future__ import annotations

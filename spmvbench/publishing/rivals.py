@@ -1,7 +1,7 @@
-"""The tables of docs/rivals.md: formats beside their authors' programs, and formats published since the survey.
+"""The tables of docs/results/rivals.md: formats beside their authors' programs, and formats published since the survey.
 
-``python -m spmvbench.publishing.rivals RUN... --page docs/rivals.md`` makes them from the rows of runs and writes them
-into the page, between two comments.
+``python -m spmvbench.publishing.rivals RUN... --page docs/results/rivals.md`` makes them from the rows of runs and
+writes them into the page, between two comments.
 """
 
 from __future__ import annotations

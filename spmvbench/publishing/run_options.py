@@ -1,8 +1,8 @@
-"""What the options of `run` tell: tables of docs/orders.md, docs/values.md, docs/operations.md and docs/measuring.md.
+"""What the options of `run` tell: the tables of docs/results/options.md.
 
-``python -m spmvbench.publishing.run_options order RUN --page docs/orders.md`` makes the table of an option, ``order``,
-``values``, ``op`` or ``energy``, from the rows of a run and writes it into the page, between two comments. Matrices
-that the run has in part, for an order or an operation of some format, are left out.
+``python -m spmvbench.publishing.run_options order RUN --page docs/results/options.md`` makes the table of an option,
+``order``, ``values``, ``op`` or ``energy``, from the rows of a run and writes it into the page, between two comments.
+Matrices that the run has in part, for an order or an operation of some format, are left out.
 """
 
 from __future__ import annotations
@@ -124,12 +124,12 @@ COMPARED: dict[str, tuple[str, tuple[str, ...]]] = {
 
 def markdown(found: pd.DataFrame) -> str:
     """A table, numbers with two decimals."""
-    lines = [f"| {found.index.name} | " + " | ".join(map(str, found.columns)) + " |"]
-    lines.append("| --- |" + " ---: |" * len(found.columns))
-    for name, row in found.iterrows():
-        cells = ("" if pd.isna(cell) else cell if isinstance(cell, str) else f"{cell:.2f}" for cell in row)
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    head = [str(found.index.name), *map(str, found.columns)]
+    rows = [
+        [str(name), *("" if pd.isna(cell) else cell if isinstance(cell, str) else f"{cell:.2f}" for cell in row)]
+        for name, row in found.iterrows()
+    ]
+    return in_page.markdown(head, rows, head[1:])
 
 
 def of_run(option: str, run: str) -> pd.DataFrame:
@@ -163,7 +163,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("option", choices=TABLES, help="the option of `run` that the table is about")
     in_page.add_run(parser)
     options = parser.parse_args(given)
-    in_page.put(options.page, markdown(of_run(options.option, options.run)), MODULE)
+    in_page.put(options.page, markdown(of_run(options.option, options.run)), f"{MODULE} {options.option}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The table of small matrices in docs/speed.md: the best times beside the launch overhead, by the longest row.
+"""The table of small matrices in docs/results/speed.md: the best times beside the launch overhead, by the longest row.
 
-``python -m spmvbench.publishing.small RUN --page docs/speed.md`` makes it from the rows of a run and writes it into the
-page, between two comments.
+``python -m spmvbench.publishing.small RUN --page docs/results/speed.md`` makes it from the rows of a run and writes
+it into the page, between two comments.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The table of docs/speed.md: the best public program, the best format, a target and a bound for each matrix and type.
+"""The table of docs/results/speed.md: the best public program and the best format for each matrix and type.
 
-``python -m spmvbench.publishing.speed RUN... --page docs/speed.md`` makes it from the rows of runs and writes it into
-the page, between two comments.
+``python -m spmvbench.publishing.speed RUN... --page docs/results/speed.md`` makes it from the rows of runs and writes
+it into the page, between two comments.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _fastest(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
 
 def markdown(found: pd.DataFrame) -> str:
     """The table for the page; rates, ratios and shares that reach their aim are bold."""
-    lines = [f"| {' | '.join(HEAD)} |", f"| {' | '.join('---:' if name in NUMBERS else '---' for name in HEAD)} |"]
+    lines = []
     for row in found.to_dict("records"):
         cells = [
             row["matrix"].partition(":1048576:24")[0],
@@ -100,8 +100,8 @@ def markdown(found: pd.DataFrame) -> str:
             _aimed(row["share"], BOUND_SHARE),
             _number(row["compressed"]),
         ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return in_page.markdown(HEAD, lines, NUMBERS)
 
 
 def _number(value: float, digits: int = 0) -> str:

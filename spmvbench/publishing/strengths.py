@@ -1,7 +1,7 @@
-"""What formats published since the survey are best at on the matrices of a run: sentences of docs/rivals.md.
+"""What formats published since the survey are best at on the matrices of a run: sentences of docs/results/rivals.md.
 
-``python -m spmvbench.publishing.strengths RUN... --page docs/rivals.md`` makes them from the rows of runs and writes
-them into the page, between two comments.
+``python -m spmvbench.publishing.strengths RUN... --page docs/results/rivals.md`` makes them from the rows of runs and
+writes them into the page, between two comments.
 """
 
 from __future__ import annotations

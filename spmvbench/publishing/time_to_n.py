@@ -1,7 +1,7 @@
-"""The table "time to N products" of README.md and docs/advice.md: conversion and N SpMVs beside cuSPARSE's CSR.
+"""The table "time to N products" of README.md and docs/results/advice.md: conversion and N SpMVs beside cuSPARSE's CSR.
 
-``python -m spmvbench.publishing.time_to_n RUN --page README.md`` makes it from the rows of a run and writes it into the
-page, between two comments.
+``python -m spmvbench.publishing.time_to_n RUN --page README.md`` makes it from the rows of a run and writes it into
+the page, between two comments.
 """
 
 from __future__ import annotations
@@ -32,12 +32,11 @@ def markdown(found: pd.DataFrame) -> str:
     """
     shown = SHOWN if ADVISED in set(found["chooser"]) else (ORACLE, *SHOWN)
     found = found[found["chooser"].isin(shown) & found["spmvs"].isin(NUMBERS)]
-    lines = ["| Choice | For every N | " + " | ".join(f"{n:,}" for n in NUMBERS) + " |"]
-    lines += ["| --- " * (2 + len(NUMBERS)) + "|"]
+    lines = []
     for chooser, part in found.groupby("chooser", sort=False):
         cells = (f"{100 * x.within:.0f} %, {x.speedup:.2f}" for x in part.itertuples())
-        lines.append(f"| {chooser} | {100 * part['always'].iloc[0]:.0f} % | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append([chooser, f"{100 * part['always'].iloc[0]:.0f} %", *cells])
+    return in_page.markdown(("Choice", "For every N", *(f"{n:,}" for n in NUMBERS)), lines)
 
 
 def rows_of(run: Path | str) -> pd.DataFrame:

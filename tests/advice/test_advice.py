@@ -552,7 +552,7 @@ def test_a_model_that_ships_is_of_published_rows(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", model.trained())
 def test_the_page_is_of_the_model_that_ships(name):
-    page = model.folder().parents[1] / "docs" / "advice.md"
+    page = model.folder().parents[1] / "docs" / "results" / "advice.md"
     if not page.is_file():
         pytest.skip("needs a checkout (git clone)")
     assert page.read_text(encoding="utf-8") == publishing.page(name)
