@@ -31,7 +31,7 @@ def built(tmp_path_factory):
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
         cwd=ROOT,
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1", "REPORTS": "results"},
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1", "REPORTS": "runs"},
         capture_output=True,
         text=True,
     )
@@ -47,7 +47,7 @@ def site(built):
 
 def test_every_page_is_in_the_navigation_and_linked_from_the_first():
     """Once in the navigation; those of docs/ that are no format's also in README.md, the first page."""
-    listed = re.findall(r"([\w/]+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    listed = re.findall(r"([\w/-]+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(listed) == len(set(listed)), "no page twice"
     files = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     files = {name for name in files if not name.startswith("example/")}
@@ -60,7 +60,7 @@ def test_every_page_is_in_the_navigation_and_linked_from_the_first():
 
 @pytest.mark.slow  # they wait for the site
 def test_every_page_is_there_and_leads_to_all_others(site):
-    pages = re.findall(r"([\w/]+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    pages = re.findall(r"([\w/-]+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(pages) > 10 and {f"{name}.html" for name in pages} == site.keys() - {"404.html"}
     for name in pages:
         assert f'href="{name}.html"' in site["404.html"] or f'href="/{name}.html"' in site["404.html"]
@@ -103,7 +103,7 @@ def test_every_link_leads_to_a_file(site, built):
     checked = 0
     for name, text in site.items():
         for link in re.findall(r'<a [^>]*href="([^"#]+)', text):
-            if name != "404.html" and "://" not in link and not re.match(r"mailto:|(\.\./)?results/", link):
+            if name != "404.html" and "://" not in link and not re.match(r"mailto:|(\.\./)?runs/", link):
                 assert (built / name).parent.joinpath(link).is_file(), (name, link)
                 checked += 1
     assert checked > 1000
@@ -111,10 +111,11 @@ def test_every_link_leads_to_a_file(site, built):
 
 @pytest.mark.slow  # they wait for the site
 def test_published_runs_are_links_to_their_reports(site):
-    assert '<a href="results/h200-headline/report/index.html">h200-headline</a>' in site["results.html"]
-    assert '<a href="results/index.html">results/published</a>' in site["index.html"]
-    assert '<a href="results/h200-survey/report/index.html">' in site["reproduce.html"]
-    linked = {run for text in site.values() for run in re.findall(r'href="(?:\.\./)?results/([\w-]+)/report', text)}
+    listed = site["results/index.html"]
+    assert '<a href="../runs/h200-headline/report/index.html">h200-headline</a>' in listed
+    assert '<a href="runs/index.html">results/published</a>' in site["index.html"]
+    assert '<a href="runs/h200-survey/report/index.html">' in site["reproduce.html"]
+    linked = {run for text in site.values() for run in re.findall(r'href="(?:\.\./)?runs/([\w-]+)/report', text)}
     assert len(linked) > 5
     assert all((ROOT / "results" / "published" / run / "README.md").is_file() for run in linked)
 
@@ -137,6 +138,40 @@ def test_the_search_works(built, browser, place):
         found = page.run("return [...document.querySelectorAll('.md-search-result__item a')].map((a) => a.href);")
         page.close()
     assert any("glossary.html" in link for link in found)
+
+
+# Words not used in pages, docstrings and comments (case ignored), with the glossary's words to use instead.
+WORDS = {
+    r"behind (the )?best|price of being wrong": "mean slowdown, regret",
+    r"\bdeal out\b|\bby turns\b": "schedule, round",
+    r"\btrespass\w*|\bforetell\w*|\bdeeds?\b": "exceed the guard, predict, writes",
+    r"\bhand(ed|ing)? in\b": "submit",
+    r"\bout of reach\b|--beyond\b": "excluded as too slow",
+    r"\bcharged (with|to|for)\b|\bblam(e|ed|ing)\b|\binnocent\w*": "is marked failed",
+    r"\blaunch[ -]floors?\b|\b(near the|a) floor\b": "launch overhead",
+    r"\b(below|under) the roof\b": "bound, roofline efficiency",
+    r"\btraits?\b|\btwins?\b": "feature, integers",
+    r"\bwhere the time goes\b|\bsafe (choice|format)\b": "kernel breakdown, fallback",
+    r"\bright (answers?|results?|rows?|cases?)\b": "verified",
+    r"\bprepared matri\w+|\bthe house\b": "matrix cache, rooms",
+}
+
+
+def test_words_that_are_not_used():
+    files = [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("spmvbench/**/*.py"),
+        *ROOT.glob("kernels/**/*.cu*"),
+    ]
+    hits = [
+        f"{path.relative_to(ROOT)}: {match[0]!r}: use {instead}"
+        for path in files
+        for text in [" ".join(path.read_text(encoding="utf-8").split())]
+        for word, instead in WORDS.items()
+        for match in re.finditer(word, text, re.IGNORECASE)
+    ]
+    assert len(files) > 500 and hits == []
 
 
 def run_notebook(name):
