@@ -12,13 +12,13 @@ CPP_FILES = find kernels spmvbench tests docs/example -name '*.cu' -o -name '*.c
 # Python compiles what it imports, when it does; compiling all that was installed takes half of the installation's time.
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help demo test test-all audit gpu measure docs site tables clean
+.PHONY: help demo test check test-all audit gpu measure docs site tables clean
 
 help:
 	@echo "make demo    install into $(VENV), run a small set of matrices, write tables and figures to results/demo"
-	@echo "make test    install into $(VENV), check style and types, run the tests that need no GPU"
+	@echo "make test    install into $(VENV), check style and types, run the tests that tell that it works"
+	@echo "make test-all  the same with every test that needs no GPU, once what they can use is installed: Chromium, Clang, LLVM, Poppler (apt-get)"
 	@echo "make audit   look up known vulnerabilities of what is installed in $(VENV), with pip-audit and a service of the network"
-	@echo "make test-all  the same, once what its tests can do with is installed: Chromium, Clang, LLVM, Poppler (apt-get)"
 	@echo "make gpu     install into $(VENV), run the tests that need a GPU"
 	@echo "make measure CARD=h200  install into $(VENV), measure all published runs on this machine's H200, for SECONDS=540; again: go on"
 	@echo "make docs    rewrite the pages of formats in docs/formats, and build the documentation into site/"
@@ -32,15 +32,19 @@ demo: $(VENV)/.demo
 	$(BIN)/spmvbench run --set demo --formats '$(DEMO_FORMATS)' --run demo
 	$(BIN)/spmvbench report demo --figures '$(DEMO_FIGURES)' --emulated
 
+# What tells that it works. MARKS='not gpu' chooses everything; pyproject.toml leaves out what is slow.
+MARKS ?=
+test: check
+	$(BIN)/python -m pytest $(if $(MARKS),-m '$(MARKS)') $(PYTEST_ARGS)
+
 # What tests import is compiled by one process beside mypy; the tests' processes would each compile all of it.
-test: $(VENV)/.dev
+check: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(CPP_FILES) | xargs $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/mypy spmvbench docs/example/csr_*.py & types=$$!; \
 	[ -e $(VENV)/.compiled ] || { $(BIN)/python -m pytest -m 'not gpu' -n 0 --collect-only -q >/dev/null && touch $(VENV)/.compiled; }; \
 	wait $$types
-	$(BIN)/python -m pytest -m 'not gpu' $(PYTEST_ARGS)
 
 # pip-audit has an environment of its own: what it needs is not audited as if it were needed here.
 audit: $(VENV)/.dev
@@ -56,10 +60,10 @@ test-all:
 	command -v clang++ >/dev/null || missing="$$missing clang"; \
 	command -v llvm-objdump >/dev/null || missing="$$missing llvm"; \
 	command -v pdffonts >/dev/null || missing="$$missing poppler-utils"; \
-	[ -z "$$missing" ] || { apt-get update -qq && \
+	[ -z "$$missing" ] || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends $$missing >/dev/null; } || \
 	  echo "Not installed:$$missing" >&2
-	$(MAKE) test
+	$(MAKE) test MARKS='not gpu'
 
 # Many at a time: most of a test's time is a compiler's. What times kernels does so by itself, once the rest is done.
 GPU_TESTS ?= 8

@@ -2,6 +2,7 @@
 
 import faulthandler
 import gc
+import json
 import os
 import sys
 import time
@@ -21,6 +22,9 @@ from tests.reports import chromium
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+SPENT = {}  # CPU seconds by folder: of the tests that are not slow, and of all
+_LAST = pytest.StashKey[float]()  # CPU seconds at the last report
+
 KEPT_SECONDS = 14 * 24 * 3600  # of a compiled kernel
 
 # How long a draw or an example takes says something of the machine, which may be busy, and nothing of the code.
@@ -37,6 +41,33 @@ def pytest_xdist_auto_num_workers(config):
     return 0 if "gpu" in chosen and "not gpu" not in chosen else min(len(os.sched_getaffinity(0)) + 1, MOST_WORKERS)
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--cpu-seconds", metavar="FILE", help="write CPU seconds by folder as JSON: of what is not slow, of all"
+    )
+
+
+def cpu_seconds():
+    """User and system time of this process and of the processes that it has waited for."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item):
+    """What came since the last report belongs to this test, with the fixtures that it is the first to ask for."""
+    now = cpu_seconds()
+    item.user_properties[:] = [("cpu", now - item.config.stash.get(_LAST, now))]
+    item.config.stash[_LAST] = now
+
+
+def pytest_runtest_logreport(report):
+    parts = report.nodeid.partition("::")[0].split("/")
+    spent = SPENT.setdefault("/".join(parts[:2]) if len(parts) > 2 else "tests/test_*.py", [0.0, 0.0])
+    seconds = dict(report.user_properties).get("cpu", 0.0)
+    spent[0] += 0.0 if "slow" in report.keywords else seconds
+    spent[1] += seconds
+
+
 def pytest_collection():
     """Thousands of tests are made, none goes: the garbage collector would look through them again and again."""
     gc.disable()
@@ -47,10 +78,11 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.get_closest_marker("waits") is None)
 
 
-def pytest_collection_finish():
+def pytest_collection_finish(session):
     """What was collected stays until the end, so that the garbage collector leaves it alone from now on too."""
     gc.enable()
     gc.freeze()
+    session.config.stash[_LAST] = cpu_seconds()
 
 
 def pytest_runtest_setup(item):
@@ -87,6 +119,8 @@ def pytest_sessionstart(session):
 
 def pytest_terminal_summary(terminalreporter):
     """What this machine lacks in one line: how many tests for which reason, which says what to install or to set."""
+    if path := terminalreporter.config.getoption("cpu_seconds"):
+        Path(path).write_text(json.dumps(SPENT), encoding="utf-8")
     reasons = Counter(
         str(report.longrepr[2]).removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", [])
     )

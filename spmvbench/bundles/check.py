@@ -65,20 +65,8 @@ def _unpacked(path: Path, folder: Path) -> dict[str, Any]:
     """Unpack a bundle, verify it against its manifest, and return that."""
     try:
         with zipfile.ZipFile(path) as archive:
-            sizes = {info.filename: info.file_size for info in archive.infolist()}
-            if sum(sizes.values()) > MAX_BYTES:
-                raise SpmvbenchError(f"{path} unpacks to more than {MAX_BYTES >> 30} GiB")
-            if any(info.flag_bits & ENCRYPTED for info in archive.infolist()):
-                raise SpmvbenchError(f"{path} is encrypted: a bundle is not")
-            manifest: dict[str, Any] = untrusted.tree(json.loads(archive.read(pack.MANIFEST)))
-            if not _is_manifest(manifest):
-                raise SpmvbenchError(f"{path} is damaged: its {pack.MANIFEST} is not one that spmvbench bundle writes")
-            if manifest["bundle"] > pack.VERSION:
-                raise SpmvbenchError(f"{path} was written by a newer spmvbench: update spmvbench")
-            files = manifest["files"]
-            if set(files) != set(sizes) - {pack.MANIFEST} or len(sizes) != len(archive.infolist()):
-                raise SpmvbenchError(f"{path} is damaged: it does not hold the files that its {pack.MANIFEST} names")
-            for name, digest in files.items():
+            manifest = _manifest(path, archive)
+            for name, digest in manifest["files"].items():
                 content = archive.read(name)
                 if hashlib.sha256(content).hexdigest() != digest:
                     raise SpmvbenchError(f"{path} is damaged: {name} is not what {pack.MANIFEST} says")
@@ -93,6 +81,24 @@ def _unpacked(path: Path, folder: Path) -> dict[str, Any]:
         raise SpmvbenchError(f"{path} is damaged: its {pack.MANIFEST} is nested too deep") from None
     except (NotImplementedError, zlib.error, lzma.LZMAError, EOFError) as error:
         raise SpmvbenchError(f"{path} cannot be unpacked: {error}") from None
+    return manifest
+
+
+def _manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
+    """The manifest of a bundle, which names all its files. Raises SpmvbenchError for another or a large one."""
+    members = archive.infolist()
+    sizes = {info.filename: info.file_size for info in members}
+    if sum(sizes.values()) > MAX_BYTES:
+        raise SpmvbenchError(f"{path} unpacks to more than {MAX_BYTES >> 30} GiB")
+    if any(info.flag_bits & ENCRYPTED for info in members):
+        raise SpmvbenchError(f"{path} is encrypted: a bundle is not")
+    manifest: dict[str, Any] = untrusted.tree(json.loads(archive.read(pack.MANIFEST)))
+    if not _is_manifest(manifest):
+        raise SpmvbenchError(f"{path} is damaged: its {pack.MANIFEST} is not one that spmvbench bundle writes")
+    if manifest["bundle"] > pack.VERSION:
+        raise SpmvbenchError(f"{path} was written by a newer spmvbench: update spmvbench")
+    if set(manifest["files"]) != set(sizes) - {pack.MANIFEST} or len(sizes) != len(members):
+        raise SpmvbenchError(f"{path} is damaged: it does not hold the files that its {pack.MANIFEST} names")
     return manifest
 
 

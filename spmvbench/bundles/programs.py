@@ -189,37 +189,44 @@ def _of_matrix(a: Csr, rows: pd.DataFrame, late: Callable[[], str]) -> Tally:
     tally, stored = Tally(), dict[tuple[str, str], tuple[Csr, Array, Array]]()
     for _, alike in rows.groupby(ALIKE, sort=False):
         row, numbers = alike.iloc[0], list(alike.index)
-        if refusal := _refusal(row) or late():
-            tally.left[refusal] += numbers
-            continue
-        known, target = parsed(row["detail"]), row["target"]
-        try:
-            code, program = _made(a, row, _in_use(row, known), stored)
-        except Skip as skip:
-            tally.left[f"refused here: {skip.reason}"] += numbers
-            continue
-        except (DeviceUnavailable, DeviceFault) as error:
-            tally.left[str(error).partition("\n")[0]] += numbers
-            continue
-        except Exception as error:  # a conversion of what a stranger sent may raise anything
-            tally.left[f"{type(error).__name__}: {error}"[:120]] += numbers
-            continue
-        if code == row["code_hash"]:
-            tally.known_code.add(target)
-        current = sources.installed(row["format"]) == sources.of_format(row["source_hash"])
-        with_code = _has_code(row)
-        if program == row["program"] and (code == row["code_hash"] or not with_code):
-            tally.agreeing[with_code] += numbers
-            tally.revised[with_code] += 0 if current else len(numbers)
-        elif "search_seconds" in known or "chosen" in known:
-            tally.left["which were chosen by timing or by a model"] += numbers
-        elif not current:
-            tally.left["of other revisions of their formats, with other programs"] += numbers
-        elif program == row["program"]:
-            tally.other_code[target] += numbers
+        made = _refusal(row) or late() or _tried(a, row, stored)
+        if isinstance(made, str):
+            tally.left[made] += numbers
         else:
-            tally.other += numbers
+            _judge(tally, row, numbers, *made)
     return tally
+
+
+def _tried(a: Csr, row: pd.Series, stored: dict[tuple[str, str], tuple[Csr, Array, Array]]) -> tuple[str, str] | str:
+    """As `_made`, or why a row's program could not be made."""
+    try:
+        return _made(a, row, _in_use(row, parsed(row["detail"])), stored)
+    except Skip as skip:
+        return f"refused here: {skip.reason}"
+    except (DeviceUnavailable, DeviceFault) as error:
+        return str(error).partition("\n")[0]
+    except Exception as error:  # a conversion of what a stranger sent may raise anything
+        return f"{type(error).__name__}: {error}"[:120]
+
+
+def _judge(tally: Tally, row: pd.Series, numbers: list[int], code: str, program: str) -> None:
+    """Add rows that are alike to the tally. code, program: the hashes that were made again."""
+    known, target = parsed(row["detail"]), row["target"]
+    if code == row["code_hash"]:
+        tally.known_code.add(target)
+    current = sources.installed(row["format"]) == sources.of_format(row["source_hash"])
+    with_code = _has_code(row)
+    if program == row["program"] and (code == row["code_hash"] or not with_code):
+        tally.agreeing[with_code] += numbers
+        tally.revised[with_code] += 0 if current else len(numbers)
+    elif "search_seconds" in known or "chosen" in known:
+        tally.left["which were chosen by timing or by a model"] += numbers
+    elif not current:
+        tally.left["of other revisions of their formats, with other programs"] += numbers
+    elif program == row["program"]:
+        tally.other_code[target] += numbers
+    else:
+        tally.other += numbers
 
 
 def _refusal(row: pd.Series) -> str:
