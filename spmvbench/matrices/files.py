@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,10 +11,27 @@ import numpy as np
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats.arrays import index_dtype
 from spmvbench.matrices import cache, values
-from spmvbench.matrices.cache import Content
 from spmvbench.matrices.readers import checked, reader
 
 ComplexValues = Literal["refuse", "real"]
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """The content of a matrix file as canonical CSR, with symmetry expanded.
+
+    row_ptr: (rows + 1,); col_idx: (nnz,); values: (nnz,) float64, None for a pattern without values. symmetric: the
+    pattern was declared symmetric, so that generated values must be symmetric. real_part: the file is complex and the
+    values are its real part. seed: of the values of a pattern, None if the file has values.
+    """
+
+    shape: tuple[int, int]
+    row_ptr: np.ndarray
+    col_idx: np.ndarray
+    values: np.ndarray | None
+    symmetric: bool = False
+    real_part: bool = False
+    seed: int | None = None
 
 
 class Complex(SpmvbenchError):
@@ -42,10 +59,17 @@ def read(path: str | Path, *, seed: int = 0, complex_values: ComplexValues = "re
     path = Path(path)
     if not path.is_file():
         raise SpmvbenchError(f"there is no file {path}")
-    content = cache.load(path)
-    if content is None:
+    kept = cache.load(cache.location(path), cache.identity(path))
+    if kept:
+        facts, arrays = kept
+        flags = {name: facts[name] for name in ("symmetric", "real_part", "seed")}
+        content = Content(tuple(facts["shape"]), arrays["row_ptr"], arrays["col_idx"], arrays["values"], **flags)
+    else:
+        identity = cache.identity(path)
         content = _valued(_parse(path), seed)
-        cache.save(path, content)
+        facts = {name: value for name, value in vars(content).items() if not isinstance(value, np.ndarray)}
+        arrays = {name: value for name, value in vars(content).items() if isinstance(value, np.ndarray)}
+        cache.save(cache.location(path), identity | facts, arrays)
     if content.real_part and complex_values == "refuse":
         raise Complex(
             f"{path.name} is complex and formats hold real values: only its real part can be taken (--real-part)"

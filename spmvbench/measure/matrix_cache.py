@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
-import shutil
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,7 @@ import numpy as np
 
 from spmvbench import paths
 from spmvbench.formats import Csr
-from spmvbench.matrices import Matrix
+from spmvbench.matrices import Matrix, cache
 
 CONVERTING = "converting.lock"  # lock of timed conversions on the host
 
@@ -34,7 +31,7 @@ def per_host(token: str) -> Path:
 def cache_path(folder: Path, matrix: Matrix, seed: int, real_part: bool) -> Path:
     """The path of a matrix in the cache."""
     identity = json.dumps([matrix.id, matrix.file_sha256, seed, real_part, matrix.order])
-    return folder / hashlib.sha256(identity.encode()).hexdigest()[:32]
+    return folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.csr"
 
 
 def preparation_lock(folder: Path, matrix: Matrix, seed: int, real_part: bool) -> Path:
@@ -48,39 +45,34 @@ def load_or_make(target: Path, make: Callable[[], Reading]) -> Reading:
     It is not stored if the disk is full.
     """
     with paths.locked(target.with_suffix(".lock")):
-        try:
-            return _load(target)
-        except FileNotFoundError:
-            found = make()
-            with suppress(OSError):
-                _save(target, found)
+        kept = cache.load(target)
+        if kept is None:
+            found = a, known, about = make()
+            csr = {"row_ptr": a.row_ptr, "col_idx": a.col_idx, "values": a.values}
+            facts, arrays = split(known, about)
+            cache.save(target, {"shape": a.shape, "facts": facts}, csr | arrays)
             return found
+    facts, arrays = kept
+    a = Csr(tuple(facts["shape"]), arrays.pop("row_ptr"), arrays.pop("col_idx"), arrays.pop("values"))
+    return a, *joined(facts["facts"], arrays)
 
 
-def _save(target: Path, reading: Reading) -> None:
-    a, known, about = reading
-    temporary = target.with_suffix(".tmp")  # what a killed process has left is overwritten
-    try:
-        temporary.mkdir(exist_ok=True)
-        for name in ("row_ptr", "col_idx", "values"):
-            np.save(temporary / f"{name}.npy", getattr(a, name))
-        (temporary / "facts").write_bytes(pickle.dumps((a.shape, known, about)))
-        temporary.rename(target)
-    except OSError:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+def split(known: Mapping[str, Any], about: Mapping[str, Any]) -> tuple[cache.Facts, cache.Arrays]:
+    """Columns of a matrix and its description as facts and arrays for the cache; their names begin with 0 and 1."""
+    named = {f"{i} {name}": value for i, part in enumerate((known, about)) for name, value in part.items()}
+    arrays = {name: value for name, value in named.items() if isinstance(value, np.ndarray)}
+    return {name: value for name, value in named.items() if name not in arrays}, arrays
 
 
-def _load(target: Path) -> Reading:
-    shape, known, about = pickle.loads((target / "facts").read_bytes())
-    # Private pages: what a format writes to them does not reach other processes.
-    arrays = (np.load(target / f"{name}.npy", mmap_mode="c") for name in ("row_ptr", "col_idx", "values"))
-    return Csr(shape, *(array.view(np.ndarray) for array in arrays)), known, about
+def joined(facts: cache.Facts, arrays: cache.Arrays) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `split` has split."""
+    known, about = ({name[2:]: value for name, value in (facts | arrays).items() if name[0] == part} for part in "01")
+    return known, about
 
 
 def remove_unneeded(folder: Path, needed: Iterable[Path]) -> None:
     """Remove the matrices that are not in `needed`. Processes that have mapped one keep their mapping."""
-    for target in {path for path in folder.glob("*") if path.is_dir() and not path.suffix} - set(needed):
+    for target in {*folder.glob("*.csr")} - set(needed):
         with paths.locked(target.with_suffix(".lock"), lambda: True) as had:
             if had:
-                shutil.rmtree(target, ignore_errors=True)
+                target.unlink(missing_ok=True)

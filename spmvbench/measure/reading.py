@@ -13,6 +13,7 @@ import numpy as np
 from spmvbench import orders, paths
 from spmvbench.formats import Csr, imports
 from spmvbench.matrices import Matrix
+from spmvbench.matrices import cache as cache_file
 from spmvbench.matrices.features import description, features
 from spmvbench.matrices.sources import obtain
 from spmvbench.measure import matrix_cache, timing
@@ -60,17 +61,14 @@ def _kept_facts(a: Csr, sha256: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
     The file is named by the hash of the matrix and that of the code.
     """
-    file = paths.home() / "features" / f"{sha256[:32]}-{_code_hash()}.npz"
-    kept = paths.load_arrays(file)
-    if kept is None:
-        found = features(a), description(a)
-        paths.save_arrays(file, {f"{i} {name}": value for i in (0, 1) for name, value in found[i].items()})
-        return found
-    known, about = (
-        {name[2:]: value if value.ndim else value.item() for name, value in kept.items() if name[0] == part}
-        for part in "01"
-    )
-    return known, about
+    file = paths.home() / "features" / f"{sha256[:32]}-{_code_hash()}.csr"
+    if kept := cache_file.load(file):
+        facts, arrays = kept
+        return matrix_cache.joined(facts["facts"], arrays)
+    found = features(a), description(a)
+    facts, arrays = matrix_cache.split(*found)
+    cache_file.save(file, {"facts": facts}, arrays)
+    return found
 
 
 @cache

@@ -383,7 +383,7 @@ def test_unwritable_cache_is_logged_and_harmless(write, home, caplog):
     home.write_text("a file where the folder should be")
     path = write("a.mtx", REAL + "1 1 1\n1 1 2\n")
     assert files.read(path).data[0] == 2
-    assert "no cache for" in caplog.text
+    assert "is not written" in caplog.text
 
 
 # --- the collection's own

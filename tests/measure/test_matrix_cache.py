@@ -93,7 +93,7 @@ def test_the_last_process_removes_the_shared_folder(tmp_path):
 
 
 def test_a_shared_folder_that_is_a_link_or_another_user_s_is_refused(tmp_path):
-    """Its content is unpickled."""
+    """Compiled code indexes with what it holds."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / ("a" * 16)).symlink_to("elsewhere")
     with pytest.raises(OSError, match="Not a directory"), paths.shared_folder(tmp_path / ("a" * 16)):

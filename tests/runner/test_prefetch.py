@@ -18,7 +18,7 @@ from spmvbench.runner import driver, plan, precompile, prefetch, session
 def test_a_process_prefetches_and_errors_are_silent(tmp_path):
     matrix = sources.obtain("tridiag:9")
     assert prefetch.start(tmp_path, matrix, 0, False).wait(60) == 0
-    assert matrix_cache.cache_path(tmp_path, matrix, 0, False).is_dir()
+    assert matrix_cache.cache_path(tmp_path, matrix, 0, False).exists()
     assert prefetch.start(tmp_path, matrix, 0, False) is None
     assert prefetch.start(tmp_path, sources.Matrix("a", "b:1", "", "synthetic"), 0, False).wait(60) == 0
 
@@ -55,10 +55,10 @@ def test_matrices_are_read_ahead_and_formats_prepared(work, groups, monkeypatch)
         finish(ahead)
         ahead.advance(groups[0])
         finish(ahead)
-        cached = {path.name for path in ahead.folder.iterdir() if path.is_dir()}
+        cached = {path.name for path in ahead.folder.glob("*.csr")}
         assert len(cached) == 3
         ahead.advance(groups[1])  # the first matrix is not needed any more
-        assert len({path.name for path in ahead.folder.iterdir() if path.is_dir()}) == 2
+        assert len({path.name for path in ahead.folder.glob("*.csr")}) == 2
     assert not ahead.folder.exists()
     # The partition of pde:12 is on the disk, under the name that a conversion gives it.
     monkeypatch.setattr("spmvbench.formats.cache_blocking.partition.METHODS", {})
@@ -97,7 +97,7 @@ def test_a_session_works_ahead_and_leaves_nothing(tmp_path, monkeypatch):
 
     def keep(row):
         rows.append(row)
-        known.update(path.name for path in (tmp_path / "home" / "per-host").glob("*/*") if path.is_dir())
+        known.update(path.name for path in (tmp_path / "home" / "per-host").glob("*/*.csr"))
         return True
 
     monkeypatch.setattr(precompile, "precompile", lambda *args: compiled.append(args[0]))
