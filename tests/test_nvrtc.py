@@ -102,8 +102,8 @@ OWN = {
         *("jad_fill<double, int, int>", "jad_fill<float, int, long long>", "jad_fill<double, long long, long long>"),
     },
     "ellpack/sell_convert.cu": {
-        *("sell_slots<int, false>", "sell_slots<long long, true>", "sell_var_cuts<int>"),
-        *("sell_local_bases<int, 2, false>", "sell_local_bases<long long, 1, true>"),
+        *("sell_slots<int, false, true>", "sell_slots<long long, true, false>", "sell_var_cuts<int>"),
+        *(f"sell_local_bases<{kinds}>" for kinds in ("int, 2, false", "long long, 1, true", "int, 0, false")),
         *("sell_fill<double, int, int, false>", "sell_fill<float, long long, long long, true>"),
         *("ell_fill<double, int, true>", "ell_fill<float, long long, false>"),
         *("sell_var_fill<double, int, int>", "sell_local_fill<float, int, int, true>"),
@@ -117,7 +117,8 @@ OWN = {
             ("double", 2, 32, 32, "true", "int"),
         )
     },
-    "csr/rows_convert.cu": {"rows_by_length<int, 4096>"},
+    "csr/rows_convert.cu": {"rows_by_length<int, 4096>", *(f"sort_windows<{i}>" for i in ("int", "long long"))},
+    "offsets.cu": {f"offsets<{count}>" for count in ("int", "long long")},
     "cache_blocking/irregular.cu": {"look_at_columns", *(f"look_at_rows<{index}>" for index in ("int", "long long"))},
     "cache_blocking/sweep_convert.cu": {
         *("sweep_sort", *(f"sweep_cut<{index}>" for index in ("int", "long long"))),

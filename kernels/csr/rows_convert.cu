@@ -18,3 +18,43 @@ __global__ void rows_by_length(int rows, const I* __restrict__ row_ptr, int* __r
     if (seen[bin]) atomicAdd(counts + bin, seen[bin]);
   }
 }
+
+constexpr int SORT_PLACES = 1024;  // that a block sorts; a window of rows has `padded` of them, a power of two
+constexpr int SORT_BLOCK = SORT_PLACES / 2;
+
+// The rows of each window of `sigma`, longest first, equal ones in order: bitonic sorts of lengths and places.
+template <typename I>
+__global__ void __launch_bounds__(SORT_BLOCK)
+    sort_windows(int rows, int sigma, int padded, const I* __restrict__ row_ptr, int* __restrict__ perm) {
+  __shared__ long long keys[SORT_PLACES];
+  const long long first = static_cast<long long>(blockIdx.x) * (SORT_PLACES / padded) * sigma;
+  bool disorder = false;
+  for (int t = threadIdx.x; t < SORT_PLACES; t += SORT_BLOCK) {
+    const int inside = t % padded;
+    const long long row = first + static_cast<long long>(t / padded) * sigma + inside;
+    const bool any = inside < sigma && row < rows;
+    const long long length = any ? static_cast<long long>(row_ptr[row + 1] - row_ptr[row]) : 0;
+    keys[t] = any ? length * SORT_PLACES + (SORT_PLACES - 1 - inside) : -1;
+    if (any && inside) disorder |= length > static_cast<long long>(row_ptr[row] - row_ptr[row - 1]);
+  }
+  if (__syncthreads_or(disorder)) {
+    for (int size = 2; size <= padded; size *= 2) {
+      for (int apart = size / 2; apart > 0; apart /= 2) {
+        const int low = 2 * threadIdx.x - (threadIdx.x & (apart - 1));
+        const bool falling = size == padded || !(low & size);
+        const long long a = keys[low], b = keys[low + apart];
+        if ((a < b) == falling) {
+          keys[low] = b;
+          keys[low + apart] = a;
+        }
+        __syncthreads();
+      }
+    }
+  }
+  for (int t = threadIdx.x; t < SORT_PLACES; t += SORT_BLOCK) {
+    const long long window = first + static_cast<long long>(t / padded) * sigma;
+    const long long place = window + t % padded;
+    if (keys[t] < 0) continue;
+    perm[place] = static_cast<int>(window) + SORT_PLACES - 1 - static_cast<int>(keys[t] % SORT_PLACES);
+  }
+}

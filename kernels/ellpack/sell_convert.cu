@@ -1,4 +1,5 @@
 // CSR to sliced ELLPACK on the device: what spmvbench/formats/ellpack/sell_convert.py computes by arrays on the host.
+#include "search.cuh"
 #include "sell.cuh"
 
 constexpr int CONVERT_BLOCK = 256;
@@ -36,30 +37,42 @@ __device__ __forceinline__ int warp_max(int value) {
   return __shfl_sync(FULL_MASK, value, 0);
 }
 
-// The slots of each slice of `height` rows: a warp per slice.
-template <typename I, bool SORTED>
+// Raises the longest row of a matrix, zero before.
+__device__ __forceinline__ void note_longest(unsigned long long* longest, int width) {
+  const unsigned long long w = static_cast<unsigned long long>(width);
+  // What is read may be old, and then is less.
+  if (w > *static_cast<volatile unsigned long long*>(longest)) atomicMax(longest, w);
+}
+
+// The slots of each slice of `height` rows, and the longest row: a warp per slice. LENGTHS: of each place, too.
+template <typename I, bool SORTED, bool LENGTHS>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     sell_slots(int rows, int slices, int height, int align, const I* __restrict__ row_ptr, const int* __restrict__ perm,
-               long long* __restrict__ slots) {
+               long long* __restrict__ slots, int* __restrict__ lengths, unsigned long long* __restrict__ longest) {
   const long long slice = global_thread() / WARP;
   if (slice >= slices) return;  // the whole warp
   const Places<SORTED> places{rows, perm};
   int width = 0;
   for (int r = lane_id(); r < height; r += WARP) {
-    const int length = places.length(row_ptr, slice * height + r);
+    const long long place = slice * height + r;
+    const int length = places.length(row_ptr, place);
+    if (LENGTHS && place < rows) lengths[place] = length;
     width = width < length ? length : width;
   }
   width = warp_max(width);
-  if (lane_id() == 0) slots[slice] = static_cast<long long>((width + align - 1) / align * align) * height;
+  if (lane_id() != 0) return;
+  slots[slice] = static_cast<long long>((width + align - 1) / align * align) * height;
+  note_longest(longest, width);
 }
 
-// Fills the slots of `here` rows from place `first` on, `lanes` slots of each side by side in every step of `width`
-// positions; steps are `stride` slots apart, the first at `slot`. Neighbouring threads fill neighbouring slots.
+// Fills the slots of `here` rows from place `first` on, `lanes` slots of each side by side in every step; the steps
+// from `from` to `to`, `stride` slots apart, the first of all at `slot`. Neighbouring threads fill neighbouring slots.
 // here * lanes is a power of two and at most the block. Rows hold `limit` entries at most. store(slot, position,
 // column, value); column -1 is padding.
 template <typename V, typename I, bool SORTED, typename Store>
 __device__ __forceinline__ void fill(const CsrArrays<V, I>& a, const Places<SORTED>& places, int limit, long long first,
-                                     int here, int lanes, long long slot, long long stride, int width, Store store) {
+                                     int here, int lanes, long long slot, long long stride, int from, int to,
+                                     Store store) {
   const int across = here * lanes;
   const int j = threadIdx.x % across;
   const long long place = first + j / lanes;
@@ -67,7 +80,7 @@ __device__ __forceinline__ void fill(const CsrArrays<V, I>& a, const Places<SORT
   length = length < limit ? length : limit;
   const I begin = length ? a.row_ptr[places.row(static_cast<int>(place))] : 0;
 #pragma unroll 4
-  for (int step = threadIdx.x / across; step < (width + lanes - 1) / lanes; step += CONVERT_BLOCK / across) {
+  for (int step = from + threadIdx.x / across; step < to; step += CONVERT_BLOCK / across) {
     const int position = step * lanes + j % lanes;
     const bool entry = position < length;
     // Through L1: threads of a row's other positions read the same sectors.
@@ -77,17 +90,42 @@ __device__ __forceinline__ void fill(const CsrArrays<V, I>& a, const Places<SORT
   }
 }
 
-// A block per slice of `height` rows.
+// What a block fills of a slice: the first blocks the first PART slots of one slice each, and those after them PART
+// slots each of all slots, as far as they are of a slice that has more.
+constexpr int PART = 32 * CONVERT_BLOCK;
+
+template <typename P>
+struct SlicePart {
+  long long slice, slot, slots;  // slot: the first of the slice; slots: of the slice
+  long long begin, end;          // of the part, from the slice's first slot on
+
+  __device__ __forceinline__ SlicePart(int slices, const P* __restrict__ slice_ptr) : slice(blockIdx.x) {
+    const long long from = (slice - slices) * PART;
+    const bool more = from >= 0;
+    if (more) slice = first_behind(slice_ptr, 0, slices + 1, static_cast<P>(from)) - 1;
+    slot = slice < slices ? slice_ptr[slice] : from;  // beyond the last slot is none
+    slots = slice < slices ? slice_ptr[slice + 1] - slot : 0;
+    begin = !more ? 0 : from - slot < PART ? PART : from - slot;
+    end = more ? from + PART - slot : PART;
+    end = end < slots ? end : slots;
+  }
+
+  // Steps of `across` slots, for a power of two that divides PART, with all of the slice in one part.
+  __device__ __forceinline__ int from(int across) const { return static_cast<int>((begin + across - 1) / across); }
+  __device__ __forceinline__ int to(int across) const { return static_cast<int>((end + across - 1) / across); }
+};
+
+// Slices of `height` rows: a block for each part.
 template <typename V, typename I, typename P, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
-    sell_fill(int rows, int height, int lanes, const P* __restrict__ slice_ptr, const int* __restrict__ perm,
-              const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
-              int* __restrict__ columns, V* __restrict__ slot_values) {
-  const long long slice = blockIdx.x;
-  const long long slot = slice_ptr[slice];
-  const int width = static_cast<int>((slice_ptr[slice + 1] - slot) / height);
-  fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<SORTED>{rows, perm}, width, slice * height, height, lanes,
-       slot, static_cast<long long>(height) * lanes, width, [=](long long at, int, int column, V value) {
+    sell_fill(int rows, int slices, int height, int lanes, const P* __restrict__ slice_ptr,
+              const int* __restrict__ perm, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+              const V* __restrict__ values, int* __restrict__ columns, V* __restrict__ slot_values) {
+  const SlicePart<P> part(slices, slice_ptr);
+  const int across = height * lanes;
+  const int width = static_cast<int>(part.slots / height);
+  fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<SORTED>{rows, perm}, width, part.slice * height, height, lanes,
+       part.slot, across, part.from(across), part.to(across), [=](long long at, int, int column, V value) {
          columns[at] = column;
          slot_values[at] = value;
        });
@@ -104,25 +142,26 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   const long long first = static_cast<long long>(blockIdx.x) * here;
   const long long end = static_cast<long long>(pitch) * lanes;
   fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<SORTED>{rows, perm}, width, first, here, lanes, first * lanes,
-       end, width, [=](long long at, int position, int column, V value) {
+       end, 0, (width + lanes - 1) / lanes, [=](long long at, int, int column, V value) {
          if (first * lanes + threadIdx.x >= end) return;  // rows after the last
          columns[at] = column;
          slot_values[at] = value;
        });
 }
 
-// A block per slice of rows first_row[s] to first_row[s + 1].
+// Slices of rows first_row[s] to first_row[s + 1]: a block for each part.
 template <typename V, typename I, typename P>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
-    sell_var_fill(int rows, const int* __restrict__ first_row, const P* __restrict__ slice_ptr,
+    sell_var_fill(int rows, int slices, const int* __restrict__ first_row, const P* __restrict__ slice_ptr,
                   const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
                   int* __restrict__ columns, V* __restrict__ slot_values) {
-  const int first = first_row[blockIdx.x];
-  const int height = first_row[blockIdx.x + 1] - first;
-  const long long slot = slice_ptr[blockIdx.x];
-  const int width = static_cast<int>((slice_ptr[blockIdx.x + 1] - slot) / height);
-  fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<false>{rows, nullptr}, width, first, height, 1, slot, height,
-       width, [=](long long at, int, int column, V value) {
+  const SlicePart<P> part(slices, slice_ptr);
+  if (part.begin >= part.end) return;
+  const int first = first_row[part.slice];
+  const int height = first_row[part.slice + 1] - first;
+  const int width = static_cast<int>(part.slots / height);
+  fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<false>{rows, nullptr}, width, first, height, 1, part.slot,
+       height, part.from(height), part.to(height), [=](long long at, int, int column, V value) {
          columns[at] = column;
          slot_values[at] = value;
        });
@@ -175,14 +214,15 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   }
 }
 
-// The base columns of slices of 32 rows, each cut into PIECES of `half` positions: a warp per slice. Where a piece's
-// columns spread too far for 16 bits, its base is -1 and `wide` holds its positions, which `total`, zero before, adds
-// up.
+// The base columns of slices of 32 rows, each cut into one piece, two, or (PIECES = 0) both ways. Where a piece's
+// columns spread too far for 16 bits, its base is -1. units: of 32 half words that the columns of a slice take. totals,
+// zero before: positions in 32 bits, of one piece and of two.
 template <typename I, int PIECES, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     sell_local_bases(int rows, int slices, const int* __restrict__ perm, const I* __restrict__ row_ptr,
-                     const int* __restrict__ col_idx, int* __restrict__ bases, int* __restrict__ wide,
-                     unsigned long long* __restrict__ total) {
+                     const int* __restrict__ col_idx, int* __restrict__ bases_of_one, int* __restrict__ units_of_one,
+                     int* __restrict__ bases_of_two, int* __restrict__ units_of_two,
+                     unsigned long long* __restrict__ totals) {
   const long long slice = global_thread() / WARP;
   if (slice >= slices) return;  // the whole warp
   const Places<SORTED> places{rows, perm};
@@ -190,38 +230,43 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   const int length = places.length(row_ptr, place);
   const I begin = length ? row_ptr[places.row(static_cast<int>(place))] : 0;
   const int width = warp_max(length);
-  const int half = (width + PIECES - 1) / PIECES;
-#pragma unroll
-  for (int p = 0; p < PIECES; ++p) {
-    const int from = p * half;
-    const int to = length < from + half ? length : from + half;
-    // The lowest column as the largest of the negative: one reduction for both.
-    const int lowest = ~warp_max(from < to ? ~col_idx[begin + from] : ~MAX_COLUMN);
-    const int highest = warp_max(from < to ? col_idx[begin + to - 1] : -1);
-    if (lane_id() != 0) continue;
-    const bool spread = highest - lowest >= LOCAL_PADDING;
-    const int positions = spread ? (width < from + half ? width : from + half) - from : 0;
-    bases[slice * PIECES + p] = spread ? -1 : highest < 0 ? 0 : lowest;
-    wide[slice * PIECES + p] = positions;
-    if (positions) atomicAdd(total, static_cast<unsigned long long>(positions));
-  }
+  const auto cut = [&](int pieces, int* bases, int* units, unsigned long long* total) {
+    const int half = (width + pieces - 1) / pieces;
+    int wide = 0;
+    for (int p = 0; p < pieces; ++p) {
+      const int from = p * half;
+      const int to = length < from + half ? length : from + half;
+      // The lowest column as the largest of the negative: one reduction for both.
+      const int lowest = ~warp_max(from < to ? ~col_idx[begin + from] : ~MAX_COLUMN);
+      const int highest = warp_max(from < to ? col_idx[begin + to - 1] : -1);
+      const bool spread = highest - lowest >= LOCAL_PADDING;
+      if (spread) wide += (width < from + half ? width : from + half) - from;
+      if (lane_id() == 0) bases[slice * pieces + p] = spread ? -1 : highest < 0 ? 0 : lowest;
+    }
+    if (lane_id() != 0) return;
+    units[slice] = width + wide;
+    if (wide) atomicAdd(total, static_cast<unsigned long long>(wide));
+  };
+  if (PIECES != 2) cut(1, bases_of_one, units_of_one, totals);
+  if (PIECES != 1) cut(2, bases_of_two, units_of_two, totals + 1);
 }
 
-// A block per slice of 32 rows, cut into `pieces`; where its columns go: see sell_local.cu.
+// Slices of 32 rows, cut into `pieces`: a block for each part; where its columns go: see sell_local.cu.
 template <typename V, typename I, typename P, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
-    sell_local_fill(int rows, int pieces, bool any_wide, const P* __restrict__ slice_ptr, const int* __restrict__ bases,
-                    const P* __restrict__ column_ptr, const int* __restrict__ perm, const I* __restrict__ row_ptr,
-                    const int* __restrict__ col_idx, const V* __restrict__ values, unsigned short* __restrict__ columns,
-                    V* __restrict__ slot_values) {
-  const long long slice = blockIdx.x;
-  const long long slot = slice_ptr[slice];
-  const int width = static_cast<int>((slice_ptr[slice + 1] - slot) / WARP);
+    sell_local_fill(int rows, int slices, int pieces, bool any_wide, const P* __restrict__ slice_ptr,
+                    const int* __restrict__ bases, const P* __restrict__ column_ptr, const int* __restrict__ perm,
+                    const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
+                    unsigned short* __restrict__ columns, V* __restrict__ slot_values) {
+  const SlicePart<P> part(slices, slice_ptr);
+  if (part.begin >= part.end) return;
+  const long long slice = part.slice;
+  const int width = static_cast<int>(part.slots / WARP);
   const int half = (width + pieces - 1) / pieces;
-  const long long first_unit = any_wide ? static_cast<long long>(column_ptr[slice]) : slot / WARP;
+  const long long first_unit = any_wide ? static_cast<long long>(column_ptr[slice]) : part.slot / WARP;
   const long long second_unit = first_unit + (bases[slice * pieces] < 0 ? 2 * half : half);
-  fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<SORTED>{rows, perm}, width, slice * WARP, WARP, 1, slot, WARP,
-       width, [=](long long at, int position, int column, V value) {
+  fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<SORTED>{rows, perm}, width, slice * WARP, WARP, 1, part.slot,
+       WARP, part.from(WARP), part.to(WARP), [=](long long at, int position, int column, V value) {
          const int piece = position >= half ? 1 : 0;
          const int base = bases[slice * pieces + piece];
          unsigned short* unit = columns + (piece ? second_unit : first_unit) * WARP;

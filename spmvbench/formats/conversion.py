@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from spmvbench.formats.arrays import Csr, address, ordinal
+from spmvbench.formats.arrays import Array, ArrayModule, Csr, address, array_module, cdiv, index_dtype, on_host, ordinal
 from spmvbench.formats.format import Format
-from spmvbench.formats.kernels import headers, kernel_options, kernel_path
-from spmvbench.formats.launches import Launch, Struct
+from spmvbench.formats.kernels import constant, headers, kernel_options, kernel_path
+from spmvbench.formats.launches import Launch, Struct, ctype
 
 Run = Callable[[Launch], None]
 Found = TypeVar("Found")
@@ -36,6 +36,7 @@ class Limits(NamedTuple):
 EMULATED = Limits(multiprocessors=16, shared_bytes=227 * 1024)  # as many as it may run blocks at once; CUDA's largest
 _LIMITS: ContextVar[Limits | None] = ContextVar("limits", default=None)
 _CHECK: ContextVar[Callable[[list[Launch]], None] | None] = ContextVar("check", default=None)
+_RUN: ContextVar[Run | None] = ContextVar("run", default=None)
 
 
 class Tuning:
@@ -91,20 +92,25 @@ TUNING: ContextVar[Tuning | None] = ContextVar("tuning", default=None)
 
 @contextmanager
 def converting_for(
-    limits: Limits, check: Callable[[list[Launch]], None] | None = None, tuning: Tuning | None = None
+    limits: Limits,
+    check: Callable[[list[Launch]], None] | None = None,
+    tuning: Tuning | None = None,
+    run: Run | None = None,
 ) -> Iterator[None]:
     """Within it matrices are converted for a device of these limits, wherever they are held.
 
     check: called with every launch of a conversion before it runs; what it raises ends the conversion. tuning: what the
-    conversions find by timing, for all of them; otherwise each one searches.
+    conversions find by timing, for all of them; otherwise each one searches. run: runs the kernels of conversions, of
+    matrices that NumPy holds too.
     """
-    tokens = _LIMITS.set(limits), _CHECK.set(check), TUNING.set(tuning)
+    tokens = _LIMITS.set(limits), _CHECK.set(check), TUNING.set(tuning), _RUN.set(run)
     try:
         yield
     finally:
         _LIMITS.reset(tokens[0])
         _CHECK.reset(tokens[1])
         TUNING.reset(tokens[2])
+        _RUN.reset(tokens[3])
 
 
 def search_once(cls: type[Format], a: Csr, search: Callable[[], Found], first: Callable[[], Found]) -> Found:
@@ -138,8 +144,8 @@ def cuda_limits(ordinal: int) -> Limits:
 
 
 def runner(a: Csr) -> Run | None:
-    """`run` if CuPy holds the matrix; None if NumPy does and array operations convert it."""
-    return None if a.xp is np else run
+    """What runs kernels: `run` if CuPy holds the matrix; None if NumPy does and array operations convert it."""
+    return _RUN.get() or (None if a.xp is np else run)
 
 
 def run(launch: Launch) -> None:
@@ -150,6 +156,25 @@ def run(launch: Launch) -> None:
         # CuPy passes a NumPy array of one element by value.
         args = tuple(arg.packed(address) if isinstance(arg, Struct) else arg for arg in launch.args)
         compiled(launch.source, launch.kernel)(grid, block, args, shared_mem=launch.shared_bytes)
+
+
+OFFSETS = "offsets.cu"
+OFFSETS_BLOCK, _EACH, _NOTES = (constant(OFFSETS, f"OFFSETS_{name}") for name in ("BLOCK", "EACH", "NOTES"))
+
+
+def notes(xp: ArrayModule, counts: int) -> Array:
+    """The memory that `offsets` of so many counts needs, uint64. Kernels before it may write to the first two words."""
+    return xp.zeros(_NOTES + max(cdiv(counts, OFFSETS_BLOCK * _EACH), 1), dtype=np.uint64)
+
+
+def offsets(counts: Array, state: Array, run: Run) -> tuple[Array, list[int]]:
+    """As `arrays.offsets` by one kernel and one wait, and the numbers: what `notes` held, and the total."""
+    xp, n = array_module(counts), len(counts)
+    narrow, wide = xp.empty(n + 1, dtype=np.int32), xp.empty(n + 1, dtype=np.int64)
+    args = (np.int64(n), counts, narrow, wide, state)
+    run(Launch(OFFSETS, f"offsets<{ctype(counts)}>", len(state) - _NOTES, OFFSETS_BLOCK, args))
+    found: list[int] = on_host(state[: _NOTES - 1]).tolist()
+    return (narrow if index_dtype(found[-1]) == np.int32 else wide), found
 
 
 def check(launches: list[Launch]) -> None:

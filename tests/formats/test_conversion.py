@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+from contextlib import suppress
 from functools import partial
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import spmvbench
-from spmvbench import formats
-from spmvbench.formats import Call, Csr, Format, Launch, Loop, Parameter, conversion, only_kernels, tuning, zero_fill
+from spmvbench import formats, testing
+from spmvbench.formats import (
+    Call,
+    Csr,
+    Format,
+    Launch,
+    Loop,
+    Parameter,
+    Skip,
+    conversion,
+    only_kernels,
+    tuning,
+    zero_fill,
+)
 from spmvbench.formats.conversion import (
     EMULATED,
     Limits,
@@ -33,6 +48,64 @@ def test_a_matrix_on_the_host_is_for_the_device_at_hand(emulated):
             raise ZeroDivisionError
         assert device_limits(A).multiprocessors == 3
     assert device_limits(A) == EMULATED
+
+
+# Beyond defaults, what makes conversion kernels differ: one slice or several, order, lanes, heights, bases, widths.
+VARIANTS = [
+    *(
+        "ellr-t[threads=4]",
+        "ell-psblas[footprint=psblas]",
+        "sliced-ellr-t[threads=4]",
+        "sell-c-sigma[height=8,sigma=100]",
+    ),
+    *("sell-local[pieces=2]", "sell-local[sigma=1]", "sell-local[pieces=2,sigma=64]", "sell-petsc[height=4]"),
+]
+CUT = sparse.random_array((3000, 3000), density=1e-3, format="lil", random_state=np.random.default_rng(0))
+CUT[5], CUT[1500, :900] = np.arange(1.0, 3001), 1  # rows that several blocks convert
+MATRICES = testing.hard_matrices() | {
+    "rows that are cut": CUT.tocsr(),
+    "many windows": sparse.eye_array(9000, format="csr"),
+}
+
+
+def assert_kernels_convert_alike(spec, matrices, device, same_arrays):
+    """By kernels, which it returns, the same arrays as by array operations, in both types."""
+    ((cls, params),) = formats.parse(spec, ops={formats.get(spec.partition("[")[0]).op})
+    launched = []
+
+    def run(launch):
+        launched.append(launch)
+        device.compile([launch]).run()
+
+    for name, dtype in itertools.product(matrices, (np.float64, np.float32)):
+        a = Csr.of(MATRICES[name]).astype(dtype)
+        if cls.wide_offsets and dtype == np.float32:
+            a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+        with suppress(Skip):
+            expected = cls.converted(a, **params)
+            with converting_for(EMULATED, run=run):
+                found = cls.converted(a.fresh(), **params)
+            same_arrays(found.arrays(), expected.arrays(), f"{spec} {name} {dtype.__name__}")
+            assert repr(found.detail) == repr(expected.detail)
+    return launched
+
+
+@pytest.mark.parametrize("spec", ["sell-p", "sell-c-sigma", "sell-local", "csr5"])
+def test_kernels_convert_as_arrays_do(spec, emulated, same_arrays):
+    assert assert_kernels_convert_alike(spec, MATRICES, emulated, same_arrays)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", [*formats.shipped(), *VARIANTS])
+def test_kernels_of_every_format_convert_as_arrays_do(spec, emulated, same_arrays):
+    assert_kernels_convert_alike(spec, MATRICES, emulated, same_arrays)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", ["ell", "ell-rp", "sell-var", "sell-p", "sell-c-sigma", "sell-local", *VARIANTS])
+def test_kernels_of_conversions_stay_in_bounds(spec, checking, same_arrays):
+    few = "0x0", "no entries", "power law", "empty rows and columns", "wide", "one full row", "rows that are cut"
+    assert_kernels_convert_alike(spec, few, checking, same_arrays)
 
 
 def test_what_is_0_is_tuned_one_by_one_and_what_is_given_stays():

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.admission import Skip
-from spmvbench.formats.arrays import Array, Csr, cdiv
+from spmvbench.formats.arrays import Array, Csr, cdiv, round_up
 from spmvbench.formats.ellpack.sell import Layout, SlicedEll
 from spmvbench.formats.ellpack.sell_convert import WARP, Slices
 from spmvbench.formats.kernels import constant
@@ -103,7 +103,7 @@ class SellPetsc(SlicedEll):
         """The kernel in use."""
         slices = len(s.ptr) - 1
         if not kernel:
-            widest = int(a.xp.diff(s.ptr).max()) // height if slices else 0
+            widest = round_up(a.row_len_max, cls.layout(a, height=height).align)
             if rule == "measured":
                 return Choice.measured(a, height, slices, s.slots, widest)
             return Choice.of(a.rows, height, slices, s.slots, widest)
@@ -125,10 +125,10 @@ class SellPetsc(SlicedEll):
         layout, xp = cls.layout(a, **params), a.xp
         s = cls.slices(a, layout)
         choice = cls.chosen(a, s, **params)
-        first = xp.empty(0, dtype=np.int64)
+        chunk_slice = xp.empty(0, dtype=np.int32)
         if choice.kernel == CHUNKS:
             first = xp.arange(0, s.slots, WARP * choice.warps, dtype=np.int64)
-        chunk_slice = (xp.searchsorted(s.ptr, first, side="right") - 1).astype(np.int32)
+            chunk_slice = (xp.searchsorted(s.ptr, first, side="right") - 1).astype(np.int32)
         return cls.filled(a, layout, s) | {"chunk_slice": chunk_slice, "choice": choice}
 
     def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:

@@ -24,7 +24,7 @@ class Layout(NamedTuple):
 
     height: int  # C: rows of a slice; 0: all rows, rounded up to a multiple of 32, are one slice
     sigma: int  # rows of a window that is sorted by length; 1: natural order, 0: all rows are one window
-    threads: int  # T: threads per row
+    threads: int  # T: threads per row; 0: by rule
     align: int  # the width of a slice is a multiple of it
 
 
@@ -113,8 +113,10 @@ class SlicedEll(Adding):
 
     @classmethod
     def layout(cls, a: Csr, *_: Any, **params: Any) -> Layout:
-        """The parameters, and what the name fixes, for a matrix."""
+        """The parameters, and what the name fixes, for a matrix. T may be left open where slots do not depend on it."""
         layout = Layout(*(params.get(name, getattr(cls, name)) for name in Layout._fields))
+        if not (cls.whole_steps or cls.interleaved):
+            return layout
         threads = layout.threads or cls.threads_by_rule(a, layout.height)
         return layout._replace(threads=threads, align=max(layout.align, threads if cls.whole_steps else 1))
 
@@ -126,7 +128,7 @@ class SlicedEll(Adding):
         lanes = layout.threads if cls.interleaved else 1
         if not layout.height:
             return Slices.whole(a, perm=perm, align=layout.align, lanes=lanes)
-        return Slices.of(a, layout.height, runner(a), perm=perm, align=layout.align, lanes=lanes)
+        return Slices.of(a, layout.height, runner(a), perm=perm, align=layout.align, lanes=lanes, lengths=cls.stop)
 
     @classmethod
     def estimate(cls, a: Csr, *_: Any, **params: Any) -> int:
@@ -142,15 +144,17 @@ class SlicedEll(Adding):
     def filled(cls, a: Csr, layout: Layout, s: Slices) -> dict[str, Any]:
         """The fields, from where every slot is."""
         lengths = a.xp.empty(0, dtype=np.int32)
-        if cls.stop:
-            lengths = (a.row_lengths[s.perm] if len(s.perm) else a.row_lengths).astype(np.int32)
+        if cls.stop and s.lengths is not None:
+            lengths = s.lengths
+        elif cls.stop:
+            lengths = (a.row_lengths[s.perm] if len(s.perm) else a.row_lengths).astype(np.int32, copy=False)
         return {
             **fill(a, s, runner(a)),
             "slice_ptr": s.ptr,
             "perm": s.perm,
             "lengths": lengths,
             "slice_height": s.height,
-            "row_threads": layout.threads,
+            "row_threads": layout.threads or cls.threads_by_rule(a, layout.height),
         }
 
     @property

@@ -16,13 +16,17 @@ from spmvbench.formats.arrays import (
     offsets,
     round_up,
 )
-from spmvbench.formats.conversion import Run
+from spmvbench.formats.conversion import Run, notes, runner
+from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype
 
 # Threads of a conversion kernel's block. No slice of several has more rows.
-BLOCK = constant("ellpack/sell_convert.cu", "CONVERT_BLOCK")
+SOURCE = "ellpack/sell_convert.cu"
+BLOCK = constant(SOURCE, "CONVERT_BLOCK")
+PART = 32 * BLOCK  # slots that a block of a conversion kernel fills
 WARP = constant("include/spmv.cuh", "WARP")
+SORT_PLACES = constant("csr/rows_convert.cu", "SORT_PLACES")  # most rows of a window that a kernel sorts
 
 
 def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array:
@@ -34,6 +38,14 @@ def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array:
     if sigma == 1:
         return xp.flatnonzero(a.row_lengths).astype(np.int32) if drop_empty else xp.arange(a.rows, dtype=np.int32)
     window = max(min(sigma or a.rows, a.rows), 1)
+    run = runner(a)
+    if run is not None and window <= SORT_PLACES and not drop_empty:
+        padded = max(1 << (window - 1).bit_length(), 2)
+        perm = xp.empty(a.rows, dtype=np.int32)
+        args = (np.int32(a.rows), np.int32(window), np.int32(padded), a.row_ptr, perm)
+        grid = cdiv(cdiv(a.rows, window), SORT_PLACES // padded)
+        run(Launch("csr/rows_convert.cu", f"sort_windows<{ctype(a.row_ptr)}>", grid, SORT_PLACES // 2, args))
+        return perm
     group = xp.arange(a.rows, dtype=np.int64) // window
     perm = longest_first(a.row_lengths, a.row_len_max, group, cdiv(a.rows, window)).astype(np.int32)
     return perm[: int(xp.count_nonzero(a.row_lengths))].copy() if drop_empty else perm
@@ -53,6 +65,7 @@ class Slices(NamedTuple):
     ptr: Array  # (slices + 1,), int32 or int64: first slot of each slice; empty if all rows are one slice
     perm: Array  # (rows,), int32: row of each place; empty if rows keep their order
     first_row: Array  # (slices + 1,), int32: first place of each slice; empty if all have the same height
+    lengths: Array | None = None  # (rows,), int32: entries at each place, if they were asked for
 
     @classmethod
     def whole(cls, a: Csr, *, perm: Array | None = None, align: int = 1, lanes: int = 1) -> Slices:
@@ -65,28 +78,41 @@ class Slices(NamedTuple):
 
     @classmethod
     def of(
-        cls, a: Csr, height: int, run: Run | None, *, perm: Array | None = None, align: int = 1, lanes: int = 1
+        cls,
+        a: Csr,
+        height: int,
+        run: Run | None,
+        *,
+        perm: Array | None = None,
+        align: int = 1,
+        lanes: int = 1,
+        lengths: bool = False,
     ) -> Slices:
         """Slices of `height` rows (a power of two up to 256), each as wide as its longest rounded up to `align`.
 
         perm: the rows to store, in order; all as they are where it is not given. run: runs a kernel, None for NumPy.
+        lengths: whether to keep those of all places.
         """
         xp = a.xp
         ordered, rows = perm is not None, a.rows if perm is None else len(perm)
-        perm = xp.empty(0, dtype=np.int32) if perm is None else perm
+        none = xp.empty(0, dtype=np.int32)
+        perm = none if perm is None else perm
         slices = cdiv(rows, height)
         if run is None:
-            lengths = np.zeros(slices * height, dtype=np.int64)
-            lengths[:rows] = a.row_lengths[perm] if ordered else a.row_lengths
-            slots = round_up(lengths.reshape(slices, height).max(axis=1, initial=0), align) * height
+            found = (a.row_lengths[perm] if ordered else a.row_lengths).astype(np.int32)
+            padded = np.zeros(slices * height, dtype=np.int64)
+            padded[:rows] = found
+            ptr = offsets(round_up(padded.reshape(slices, height).max(axis=1, initial=0), align) * height)
+            slots = int(ptr[-1])
         else:
-            slots = xp.empty(slices, dtype=np.int64)
-            kernel = f"sell_slots<{ctype(a.row_ptr)}, {cbool(ordered)}>"
+            counts, state = xp.empty(slices, dtype=np.int64), notes(xp, slices)
+            found = xp.empty(rows if lengths else 0, dtype=np.int32)
+            kernel = f"sell_slots<{ctype(a.row_ptr)}, {cbool(ordered)}, {cbool(lengths)}>"
             size = np.int32(rows), np.int32(slices), np.int32(height), np.int32(align)
-            args = (*size, a.row_ptr, perm, slots)
-            run(Launch("ellpack/sell_convert.cu", kernel, cdiv(slices * WARP, BLOCK), BLOCK, args))
-        ptr = offsets(slots)
-        return cls(rows, int(ptr[-1]), height, lanes, ptr, perm, xp.empty(0, dtype=np.int32))
+            args = (*size, a.row_ptr, perm, counts, found, state)
+            run(Launch(SOURCE, kernel, cdiv(slices * WARP, BLOCK), BLOCK, args))
+            ptr, (a.__dict__["row_len_max"], _, slots) = offsets_by(counts, state, run)
+        return cls(rows, slots, height, lanes, ptr, perm, none, found if lengths else None)
 
     @classmethod
     def kept(cls, rows: int, slots: int, height: int, ptr: Array) -> Slices:
@@ -143,6 +169,11 @@ def slots_of(a: Csr, s: Slices) -> Array:
     return slot
 
 
+def parts(a: Csr, s: Slices) -> int:
+    """Blocks of a kernel that fills slices: one each, and one for each PART slots if a slice may have more."""
+    return len(s.ptr) - 1 + (cdiv(s.slots, PART) if a.row_len_max * (s.height or BLOCK) > PART else 0)
+
+
 def fill(a: Csr, s: Slices, run: Run | None) -> dict[str, Any]:
     """`columns`, (slots,), int32, -1 in padding, and `values`, (slots,), 0 there."""
     xp = a.xp
@@ -161,12 +192,12 @@ def fill(a: Csr, s: Slices, run: Run | None) -> dict[str, Any]:
         kernel = f"ell_fill<{value}, {index}, {ordered}>"
         args: tuple[Any, ...] = (rows, np.int32(s.height), np.int32(s.width), lanes, s.perm, *arrays)
     elif len(s.first_row):
-        grid = len(s.ptr) - 1
+        grid = parts(a, s)
         kernel = f"sell_var_fill<{value}, {index}, {pointer}>"
-        args = (rows, s.first_row, s.ptr, *arrays)
+        args = (rows, np.int32(len(s.ptr) - 1), s.first_row, s.ptr, *arrays)
     else:
-        grid = len(s.ptr) - 1
+        grid = parts(a, s)
         kernel = f"sell_fill<{value}, {index}, {pointer}, {ordered}>"
-        args = (rows, np.int32(s.height), lanes, s.ptr, s.perm, *arrays)
-    run(Launch("ellpack/sell_convert.cu", kernel, grid, BLOCK, args))
+        args = (rows, np.int32(len(s.ptr) - 1), np.int32(s.height), lanes, s.ptr, s.perm, *arrays)
+    run(Launch(SOURCE, kernel, grid, BLOCK, args))
     return {"columns": columns, "values": values}

@@ -6,11 +6,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import INT32_MAX, Array, Csr, aligned, array_module, cdiv, expand, inverse, offsets
-from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.arrays import (
+    INT32_MAX,
+    Array,
+    Csr,
+    aligned,
+    array_module,
+    cdiv,
+    expand,
+    inverse,
+    offsets,
+    on_host,
+)
+from spmvbench.formats.conversion import Run, notes, runner
+from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.csr.rows import Pieces
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
-from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices, slots_of, sorted_rows
+from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices, parts, slots_of, sorted_rows
+from spmvbench.formats.ellpack.sell_convert import SOURCE as CONVERT
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Struct, cbool, ctype
@@ -94,33 +107,41 @@ class Bases(NamedTuple):
     """How the columns of every slice are stored, its positions in parts of the same number, the pieces."""
 
     columns: Array  # (slices, pieces), int32: the lowest column; -1 if columns differ by too much
-    wide: Array  # (slices, pieces), int32: positions in 32 bits
-    total: int  # of them
+    units: Array  # (slices,), int32: 32 half words that the columns take
+    total: int  # positions in 32 bits
 
-    def column_ptr(self, s: Slices) -> Array:
+    def column_ptr(self, s: Slices, run: Run | None) -> Array:
         """(slices + 1,): 32 half words before each slice's columns; (0,) where all take 16 bits."""
         if not self.total:
             return s.ptr[:0]
-        positions = array_module(s.ptr).diff(s.ptr) // WARP
-        return offsets(positions + self.wide.sum(axis=1)).astype(s.ptr.dtype)
+        if run is None:
+            return offsets(self.units).astype(s.ptr.dtype)
+        found, _ = offsets_by(self.units, notes(array_module(self.units), len(self.units)), run)
+        return found.astype(s.ptr.dtype, copy=False)
 
     @classmethod
-    def of(cls, a: Csr, s: Slices, pieces: int, run: Run | None) -> Bases:
-        """For slices of 32 rows, in their order or sorted."""
+    def of(cls, a: Csr, s: Slices, pieces: int, run: Run | None) -> dict[int, Bases]:
+        """By the number of pieces, of which 0 is one and two. For slices of 32 rows, in their order or sorted."""
         xp, slices, ordered = a.xp, len(s.ptr) - 1, len(s.perm) > 0
+        wanted = [pieces] if pieces else [1, 2]
         if run is not None:
-            columns, wide = (xp.empty((slices, pieces), dtype=np.int32) for _ in range(2))
-            total = xp.zeros(1, dtype=np.uint64)
+            made = {n: (xp.empty((slices * (n in wanted), n), np.int32), xp.empty(slices, np.int32)) for n in (1, 2)}
+            totals = xp.zeros(2, dtype=np.uint64)
             kernel = f"sell_local_bases<{ctype(a.row_ptr)}, {pieces}, {cbool(ordered)}>"
-            args = (np.int32(a.rows), np.int32(slices), s.perm, a.row_ptr, a.col_idx, columns, wide, total)
-            run(Launch("ellpack/sell_convert.cu", kernel, cdiv(slices * WARP, BLOCK), BLOCK, args))
-            return cls(columns, wide, int(total[0]))
+            args = (np.int32(a.rows), np.int32(slices), s.perm, a.row_ptr, a.col_idx, *made[1], *made[2], totals)
+            run(Launch(CONVERT, kernel, cdiv(slices * WARP, BLOCK), BLOCK, args))
+            found = on_host(totals).tolist()
+            return {n: cls(*made[n], found[n - 1]) for n in wanted}
         begin, length = (np.zeros((cdiv(a.rows, WARP), WARP), dtype=np.int64) for _ in range(2))
         order = s.perm if ordered else slice(None)
         begin.reshape(-1)[: a.rows], length.reshape(-1)[: a.rows] = a.row_ptr[:-1][order], a.row_lengths[order]
+        return {n: cls._by_arrays(a, begin, length, n) for n in wanted}
+
+    @classmethod
+    def _by_arrays(cls, a: Csr, begin: Array, length: Array, pieces: int) -> Bases:
         width = length.max(axis=1, initial=0)
         half = cdiv(width, pieces)
-        columns, wide = (np.zeros((slices, pieces), dtype=np.int32) for _ in range(2))
+        columns, wide = (np.zeros((len(width), pieces), dtype=np.int32) for _ in range(2))
         for piece in range(pieces):
             first = (piece * half)[:, None]
             last = np.minimum(length, first + half[:, None]) - 1
@@ -132,17 +153,16 @@ class Bases(NamedTuple):
             spread = high - low >= PADDING
             columns[:, piece] = np.where(spread, -1, np.where(high < 0, 0, low))
             wide[:, piece] = np.where(spread, np.minimum(width, (piece + 1) * half) - piece * half, 0)
-        return cls(columns, wide, int(wide.sum()))
+        return cls(columns, (width + wide.sum(axis=1)).astype(np.int32), int(wide.sum()))
 
     @classmethod
     def chosen(cls, a: Csr, s: Slices, pieces: int) -> Bases:
         """With `pieces`; for 0 with one, or with two where that makes enough columns short."""
-        run = runner(a)
-        one = cls.of(a, s, pieces or 1, run)
-        if pieces or not one.total:
-            return one
-        two = cls.of(a, s, 2, run)
-        return two if WARP * (one.total - two.total) >= WORTH_A_BASE * s.slots else one
+        found = cls.of(a, s, pieces, runner(a))
+        if pieces:
+            return found[pieces]
+        one, two = found[1], found[2]
+        return two if one.total and WARP * (one.total - two.total) >= WORTH_A_BASE * s.slots else one
 
 
 @register
@@ -216,7 +236,7 @@ class SellLocal(Format):
         a, rest = long_apart(a, long)
         xp, run, s = a.xp, runner(a), slices_of(a, sigma)
         bases = Bases.chosen(a, s, pieces)
-        column_ptr = bases.column_ptr(s)
+        column_ptr = bases.column_ptr(s, run)
         columns = xp.empty(s.slots + WARP * bases.total, dtype=np.uint16)
         values = xp.empty(s.slots, dtype=a.dtype)
         if run is None:
@@ -229,9 +249,10 @@ class SellLocal(Format):
             columns.view(np.int32)[at[wide]] = a.col_idx[wide]
         else:
             kernel = f"sell_local_fill<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(s.ptr)}, {cbool(len(s.perm) > 0)}>"
-            size = np.int32(a.rows), np.int32(bases.columns.shape[1]), np.bool_(bases.total > 0)
+            counts = np.int32(a.rows), np.int32(len(s.ptr) - 1), np.int32(bases.columns.shape[1])
+            size = *counts, np.bool_(bases.total > 0)
             args = (*size, s.ptr, bases.columns, column_ptr, s.perm, a.row_ptr, a.col_idx, a.values, columns, values)
-            run(Launch("ellpack/sell_convert.cu", kernel, len(s.ptr) - 1, BLOCK, args))
+            run(Launch(CONVERT, kernel, parts(a, s), BLOCK, args))
         return {
             "slice_ptr": s.ptr,
             "bases": bases.columns,

@@ -10,7 +10,6 @@ from scipy import sparse
 
 from spmvbench import formats, load, testing
 from spmvbench.formats import Csr
-from spmvbench.formats.ellpack import ellpack, sell, sell_local
 from spmvbench.formats.ellpack.sell_convert import sorted_rows
 
 HARD = testing.hard_matrices()
@@ -29,57 +28,6 @@ def from_rows(rows, cols):
     row_ptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
     col_idx = np.concatenate([np.asarray(row, dtype=int) for row in rows])
     return sparse.csr_array((np.arange(1.0, len(col_idx) + 1), col_idx, row_ptr), shape=(len(rows), cols))
-
-
-# What makes the conversion kernels differ: one slice or several, order, lanes, heights and bases.
-CONVERTED = [
-    "ell",
-    "ell-rp",
-    "ellr-t[threads=4]",
-    "ell-psblas[footprint=psblas]",
-    "sell",
-    "sell-var",
-    "sliced-ellr-t[threads=4]",
-    "sell-c-sigma[height=8]",
-    "sell-p",
-    "ell-warp",
-    "sell-local",
-    "sell-local[pieces=2]",
-    "sell-local[sigma=1]",
-    "sell-local[pieces=2,sigma=64]",
-]
-
-
-def by_kernels(spec, a, device, monkeypatch):
-    def run(launch):
-        device.compile([launch]).run()
-
-    with monkeypatch.context() as patch:
-        for module in (sell, ellpack, sell_local):
-            patch.setattr(module, "runner", lambda matrix: run)
-        return testing.convert(spec, a)
-
-
-@pytest.fixture
-def assert_kernels_convert_alike(same_arrays, monkeypatch):
-    def check(spec, a, device):
-        same_arrays(by_kernels(spec, a, device, monkeypatch).arrays(), testing.convert(spec, a).arrays(), spec)
-
-    return check
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("spec", CONVERTED)
-def test_kernels_convert_as_arrays_do_and_stay_in_bounds(spec, checking, assert_kernels_convert_alike):
-    for name in ("0x0", "no entries", "power law", "empty rows and columns", "wide", "one full row"):
-        assert_kernels_convert_alike(spec, HARD[name], checking)
-
-
-@pytest.mark.parametrize("spec", ["ell-rp", "sell"])
-def test_conversion_kernels_take_every_type(spec, checking, assert_kernels_convert_alike):
-    a = Csr.of(HARD["wide"]).astype(np.float32)
-    a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
-    assert_kernels_convert_alike(spec, a, checking)
 
 
 @pytest.mark.parametrize("spec", ["sell", "sell-var", "sliced-ellr-t[threads=4]", "sell-local"])
@@ -189,7 +137,9 @@ def test_what_the_library_stores_besides():
 def threads(spec, length, rows=64):
     ((cls, params),) = formats.parse(spec)
     row_ptr, col_idx = np.arange(rows + 1) * length, np.tile(np.arange(length, dtype=np.int32), rows)
-    return cls.layout(Csr((rows, length), row_ptr, col_idx, np.ones(len(col_idx))), **params).threads
+    a = Csr((rows, length), row_ptr, col_idx, np.ones(len(col_idx)))
+    layout = cls.layout(a, **params)
+    return layout.threads or cls.threads_by_rule(a, layout.height)
 
 
 def test_threads_follow_the_mean_row():
