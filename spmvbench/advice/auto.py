@@ -102,6 +102,7 @@ class Auto(Format):
     reference = "this project: one key for the choice of its advice"
     project_kernel = True
     keeps_zeros = False
+    multiplies_padding = any(candidate.multiplies_padding for candidate in CANDIDATES)
 
     spmvs = Parameter(1000, "products that the choice is made for", low=1)
 

@@ -59,8 +59,8 @@ class Format(Parametrised):
       (measure/operations.py); the default is y = A x.
     - `keeps_zeros`: False if stored zeros cannot be distinguished from padding. `keeps_values`: False if only the
       pattern is stored; `to_coo` then gives ones.
-    - `multiplies_padding`: True if kernels multiply x by zeros that fill the storage up. Inf or NaN in x then spoils
-      rows that have no entry there.
+    - `multiplies_padding`: True if kernels multiply x by zeros that fill the storage up, on some matrices. Inf or NaN
+      in x then spoils rows that have no entry there.
     - `square_only`: True if rows and columns must be the same things. `wide_offsets`: True if the format holds 2^31
       entries and more, its offsets then take 64 bits, in kernels too. Other matrices are refused with Skip.
     - `accumulate`: y += A x, for a part of another format. `transposed` or `add_transposed`: A^T x. `traced`: the

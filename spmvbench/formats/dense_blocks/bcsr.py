@@ -308,6 +308,7 @@ class Bcoo(Tiled):
     """
 
     key = "bcoo"
+    multiplies_padding = True
     family = "COO"
     survey_name = "BCOO"
     reference = "Filippone et al. 2017, section 4.6"

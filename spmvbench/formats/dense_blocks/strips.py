@@ -259,6 +259,7 @@ class BcooBcsr(Split):
     """
 
     key = "bcoo-bcsr"
+    multiplies_padding = True
     survey_name = "BCOO + BCSR"
     reference = "Monakov & Avetisyan, SAMOS 2009, as Filippone et al. 2017 describe it"
     formats = (Ell, Strips)

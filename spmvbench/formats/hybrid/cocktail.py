@@ -285,6 +285,7 @@ class Cocktail(Split):
     """
 
     key = "cocktail"
+    multiplies_padding = True
     survey_name = "Cocktail"
     reference = "Su & Keutzer, ICS 2012; clSpMV"
     formats = tuple(FORMATS.values())

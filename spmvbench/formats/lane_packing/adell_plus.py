@@ -53,6 +53,7 @@ class AdEllPlus(LaneTiles):
     """
 
     key = "adell-plus"
+    multiplies_padding = True
     survey_name = "AdELL+"
     reference = "Maggioni & Berger-Wolf, JPDC 2016"
     shared_implementation = "tiles of 32 threads: rows end to end"
