@@ -112,15 +112,18 @@ def output(target: Path | str) -> Iterator[BinaryIO]:
 
     A regular file is replaced atomically and keeps its permissions. The same holds for the target of a symbolic link;
     the link stays. A device, a FIFO and this process's own output, under any name, are written to; the text ``-`` is
-    standard output. Makes the folder of a new file. Raises OSError, among others for a block device, whose content is a
-    file system, and for a file without write permission.
+    standard output. Raises OSError, among others for a block device, whose content is a file system, for a file without
+    write permission, and for one in a folder that does not exist.
     """
     found = None if target == "-" else _status(target)
     descriptor = 1 if target == "-" else _own_output(found)
     if descriptor is None and (found is None or stat.S_ISREG(found.st_mode)):
         if found is not None and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
-        with written_whole(Path(os.path.realpath(target))) as file:
+        place = Path(os.path.realpath(target))
+        if not place.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(place.parent))
+        with written_whole(place) as file:
             if found is not None:
                 os.fchmod(file.fileno(), stat.S_IMODE(found.st_mode))
             yield file

@@ -1,11 +1,13 @@
 """What `import spmvbench` gives to scripts and notebooks."""
 
+import importlib
 import inspect
 import resource
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from scipy import sparse
@@ -242,6 +244,22 @@ def test_run_says_what_is_wrong(tmp_path, matrices, options, said):
     with pytest.raises(UsageError, match=said):
         spmvbench.run(matrices, **{"formats": "ell", "device": "emulated", "results": tmp_path} | options)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "names"),
+    [
+        ("run", spmvbench.run, {"ops": "op", "orders": "order", "dtypes": "dtype", "modes": "mode"}),
+        ("advise", spmvbench.advise, {}),
+    ],
+)
+def test_defaults_are_those_of_the_command_line(name, function, names):
+    options = importlib.import_module(f"spmvbench.cli.{name}").command.params
+    asked = {names.get(option.name, option.name): option for option in options if isinstance(option, click.Option)}
+    python = inspect.signature(function).parameters
+    common = python.keys() & asked.keys() - {"dtype", "op"}  # a NumPy type; texts and lists
+    assert {"seed", "convert"} <= common or "spmvs" in common
+    assert {at: asked[at].to_info_dict()["default"] for at in common} == {at: python[at].default for at in common}
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def _time(seconds: float) -> str:
 @click.option(
     "--spmvs",
     type=Number(1, 1e12),
-    default=1000,
+    default=10_000,
     show_default=True,
     help="Number of SpMVs with the matrix; the conversion is done once.",
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from spmvbench.cli.compare import CASES, INCOMPLETE, SLOWER
-from spmvbench.cli.results import echo_table
+from spmvbench.cli.results import counted, echo_table
 from spmvbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def compare_builds(
     if not request.device.startswith("cuda"):
         raise UsageError("--against compares times and needs a GPU: times of the emulated device are meaningless")
     pairs = pairs or PAIRS
-    count = f"{len(cases)} case{'s' * (len(cases) != 1)}"
+    count = counted(len(cases), "case")
     click.echo(f"{folder}: {count}, {pairs} pairs each, against {against}")
     with measuring.build_folder(against, folder.parent, lambda said: click.echo(said, err=True)) as root:
         if dry_run:

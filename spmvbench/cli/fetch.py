@@ -46,6 +46,7 @@ def command(
     spmvbench fetch --set survey34
     """  # noqa: D301 - click reads the backspace
     from spmvbench.matrices import sets, suitesparse, synthetic
+    from spmvbench.matrices.sources import require_no_other
 
     if not chosen:
         raise UsageError(
@@ -58,6 +59,8 @@ def command(
         click.echo(f"Nothing to fetch for {', '.join(generated)}: generated when needed.")
     if asked and not names and not chosen.groups:
         return
+    for name in names:
+        require_no_other(name)
     entries = suitesparse.search(
         names, groups=chosen.groups, conditions=chosen.conditions, limit=chosen.limit, mirror=mirror
     )

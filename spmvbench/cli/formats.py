@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
+from spmvbench.cli.results import counted
 from spmvbench.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _show_some(classes: list[type[Format]]) -> None:
             settings = ", ".join(f"{name}={p.default}" for name, p in cls.parameters().items())
             for text in filter(None, (summary(cls), cls.shared_implementation, settings, cls.reference)):
                 click.echo(click.wrap_text(text, width, " " * 6, " " * 6))
-    click.echo(f"\n{len(classes)} format{'s' * (len(classes) != 1)}; spmvbench formats KEY shows all of one.")
+    click.echo(f"\n{counted(len(classes), 'format')}; spmvbench formats KEY shows all of one.")
 
 
 def _show_survey() -> None:

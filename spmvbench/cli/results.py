@@ -104,6 +104,11 @@ _VERIFIED: Columns = {
 }
 
 
+def counted(count: int, word: str) -> str:
+    """A number of things: 1 case, 2 cases, 2 matrices."""
+    return f"{count} {word if count == 1 else 'matrices' if word == 'matrix' else f'{word}s'}"
+
+
 def number(value: float, spec: str, unit: str = "") -> str:
     """A formatted number with its unit; empty for NaN."""
     return "" if value != value else f"{value:{spec}}{unit}"

@@ -18,7 +18,7 @@ from spmvbench.cli.formats import echo_meanings
 from spmvbench.cli.option_groups import GroupedCommand
 from spmvbench.cli.option_types import Bytes, Seconds, Words
 from spmvbench.cli.progress import Progress, stoppable
-from spmvbench.cli.results import echo_results
+from spmvbench.cli.results import counted, echo_results
 from spmvbench.cli.selection import OPTIONS, selection
 from spmvbench.errors import SpmvbenchError, UsageError
 
@@ -309,7 +309,7 @@ def _echo_failed(rows: pd.DataFrame) -> int:
 
     failed = int((~rows["status"].isin(SETTLED)).sum())
     if failed:
-        click.echo(f"\n{failed} case{'s' * (failed != 1)} failed; the same command with --retry measures them again.")
+        click.echo(f"\n{counted(failed, 'case')} failed; the same command with --retry measures them again.")
         return 1
     if not (rows["status"] == "ok").any():
         click.echo("\nNothing was measured: every case was skipped.")
@@ -335,11 +335,10 @@ def _echo_plan(folder: Path, found: list[Matrix], cases: list[Case], todo: int, 
         del counts["operation"]
     if {case.order for case in cases} <= {"none"}:
         del counts["order"]
-    parts = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items()]
-    parts[0] = parts[0].replace("matrixs", "matrices")
+    parts = [counted(count, word) for word, count in counts.items()]
     done = f", {len(cases) - todo} measured already" if todo < len(cases) else ""
     # A format runs one kind of operation: with several kinds not every combination is a case.
     sign, equal = (" x ", " =") if len(cases) == math.prod(counts.values()) else (", ", ":")
-    click.echo(f"{folder}: {sign.join(parts)}{equal} {len(cases)} cases{done}, {todo} to measure")
+    click.echo(f"{folder}: {sign.join(parts)}{equal} {counted(len(cases), 'case')}{done}, {todo} to measure")
     if by_default:
         click.echo("Default on the emulated device: one format per storage idea; --formats all takes minutes")

@@ -268,7 +268,7 @@ def _entries(names: Sequence[str]) -> dict[str, Entry]:
         found |= {entry.id: entry for entry in suitesparse.index(network=False) if entry.id in found}
     missing = [name for name in names if name not in found]
     for name in missing:
-        _require_no_other(name)
+        require_no_other(name)
     if missing:
         try:
             entries = suitesparse.search(missing)
@@ -281,19 +281,24 @@ def _entries(names: Sequence[str]) -> dict[str, Entry]:
     return found
 
 
-def _require_no_other(name: str) -> None:
+def require_no_other(name: str) -> None:
     """Raise UsageError, before the network is asked, for a name that nearly is one of a file or a generated matrix."""
-    if suitesparse.is_known(name):
-        return
+    meant = _meant(name)
+    if meant and not suitesparse.is_known(name):
+        raise UsageError(f"there is no matrix {name}{meant}")
+
+
+def _meant(name: str) -> str:
+    """The end of a sentence that says what a name may stand for; empty if nothing is near."""
     for file in sorted(glob.glob(f"{glob.escape(name)}.*")):
         if files.is_matrix_file(file):
-            raise UsageError(f"there is no matrix {name}, but the file {file} is here: write {file}")
+            return f", but the file {file} is here: write {file}"
     for kind in structures.KINDS:
         number = name.removeprefix(kind)
         if number != name and (not number or number.isdecimal()):
             spec = structures.form(kind)
-            spec = f"{kind}:{number}" if number and spec.count(":") == 1 else spec
-            raise UsageError(f"there is no matrix {name}; a generated one is written {spec}")
+            return f"; a generated one is written {f'{kind}:{number}' if number and spec.count(':') == 1 else spec}"
+    return ""
 
 
 def _distinguished(matrices: Sequence[Matrix]) -> list[Matrix]:

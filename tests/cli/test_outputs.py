@@ -114,9 +114,10 @@ def test_a_file_that_is_standard_output_keeps_what_was_written_before(write, tmp
     assert head == b"before" and right(rest)
 
 
-def test_a_folder_and_a_full_device_are_one_line(write, tmp_path):
+def test_a_folder_a_full_device_and_no_folder_are_one_line(write, tmp_path):
     call, _ = write
-    for target, said in ((tmp_path, "is a directory"), ("/dev/full", "No space left")):
+    missing = tmp_path / "none" / "file"
+    for target, said in ((tmp_path, "is a directory"), ("/dev/full", "No space left"), (missing, "no such folder")):
         result = call(target)
         assert result.code in (1, 2) and said in result.err, target
         assert len(result.err.splitlines()) <= 4 and "defect" not in result.err
