@@ -141,7 +141,7 @@ MISFITS = [
     ({"t_median": -1e-5}, "t_median is negative"),
     ({"t_median": 1e-300}, "t_median is out of range"),
     ({"gflops": math.inf}, "gflops is infinite"),
-    ({"nnz": -1}, "nnz is out of range"),
+    ({"nnz": -1}, "nnz is negative"),
     ({"mode": "tepid"}, "mode is 'tepid'"),
     ({"device": "tpu"}, "device is 'tpu'"),
     ({"name": "n" * 200_000}, "name has more than 1,000 characters"),
