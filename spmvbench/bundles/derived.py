@@ -452,7 +452,7 @@ def _bound_follows(sessions: list[dict[str, Any]], row: Any) -> bool:
 def _fastest(session: dict[str, Any]) -> Callable[[float], float] | None:
     """Minimum seconds to read so many bytes on an invocation's device; None if it was not measured."""
     if found := valid_bounds(session):
-        return lambda size: float(bounds.read_seconds(found, size))
+        return lambda size: bounds.least_seconds(found, size, "hot")
     rate, cache = session.get("read_bandwidth_gbps"), mapping(session.get("properties")).get("l2_bytes", math.inf)
     if not isinstance(rate, int | float) or not rate > 0:
         return None

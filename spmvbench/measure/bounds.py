@@ -13,6 +13,7 @@ names other sectors.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from spmvbench.formats.arrays import LINE_BYTES, SECTOR_BYTES, Array, Csr, disti
 # work; and on the host, where the arrays stay in a cache.
 TOGETHER, TOGETHER_ON_HOST = 1 << 23, 1 << 16
 ERROR = 0.05  # relative error of a measured bound and of a time: only times lower by more are implausible
+SHORT = 1 << 20  # bytes, below which a read is mostly launch overhead: no time between measured sizes is interpolated
 
 
 class Fetched(NamedTuple):
@@ -102,10 +104,15 @@ def gather_seconds(measured: Mapping[str, Any], nnz: int, fetched: Fetched, x_by
     return nnz * (fetched.lines * (one - sector) + fetched.sectors * sector)
 
 
-def least_seconds(measured: Mapping[str, Any], size: int, mode: str) -> float:
-    """Lower bound in seconds for an SpMV that moves so many bytes. Only in hot mode at the rate of L2, if they fit."""
+def least_seconds(measured: Mapping[str, Any], size: float, mode: str) -> float:
+    """Lower bound in seconds for an SpMV that moves so many bytes. Only in hot mode at the rate of L2, if they fit.
+
+    Below SHORT bytes it is the time of the next smaller size that was measured.
+    """
     if mode == "hot":
-        return float(read_seconds(measured, size))
+        sizes = [of for of, _ in measured["read"]]
+        known = measured["read"][max(bisect_right(sizes, size) - 1, 0)]
+        return float(known[1] if size < SHORT else read_seconds(measured, size))
     largest, seconds = measured["read"][-1]
     return float(seconds * size / largest)
 

@@ -127,7 +127,7 @@ def _seconds_with_changing_x(context: Context, fmt: Format, bound: Bound, case: 
         verify.verify_result(fmt, x, y, placed, checks.timed), context.named(f"while x changes, {case.mode}", op)
     )
     found = float(np.median(samples)) if samples else math.nan
-    return max(2 * found - searched, 0.0) if searched else found
+    return max(2 * found - searched if searched else found, 0.0)  # NaN stays; noise may exceed a short time
 
 
 def _skips_work(context: Context, case: Case, series: timing.Series, changed: float) -> bool:

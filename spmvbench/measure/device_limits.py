@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,9 @@ from spmvbench.measure.cases import DEFAULT_MODES, Settings
 MAX_GATHER_BYTES = 2**30  # longest x whose gathers are timed
 MAX_ROUNDS = 5  # of samples that are all discarded
 L2_SHARES = (0.5, 0.75, 1.0)  # of L2, that the reading kernel tries to keep there
+# Short reads are timed with several launch geometries, several times: threads of a block, pairs of doubles per thread.
+SHORT_READ, SHORT_READS = 8 << 20, 2
+GEOMETRIES = tuple(itertools.product((128, 256, 512), (1, 2, 4)))
 MEASURED_LIMITS = ("launch_overhead", "copy_bandwidth_gbps", "read_bandwidth_gbps", "bounds")  # once per invocation
 
 
@@ -64,12 +68,17 @@ def l2_shares(size: int, l2: int) -> set[float]:
 
 
 def _median(device: Device, launch: Launch, mode: str, rule: timing.Rule) -> float:
-    """Median seconds of a launch. A GPU that throttles is given a rest, and asked again."""
+    """Median seconds of a launch."""
+    return float(timing.summary(_sampled(device, launch, mode, rule))["t_median"])
+
+
+def _sampled(device: Device, launch: Launch, mode: str, rule: timing.Rule) -> timing.Series:
+    """Samples of a launch, at least one. A GPU that throttles is given a rest, and asked again."""
     series = timing.prepare(device.compile([launch]), device, mode, rule)
     for _ in range(MAX_ROUNDS):
         timing.take_round(series, device, rule)
         if series.seconds:
-            return float(timing.summary(series)["t_median"])
+            return series
         timing.rest(device)
     raise Throttling(f"whenever it works: in all samples of {MAX_ROUNDS} rounds")
 
@@ -78,7 +87,9 @@ def _measured_bounds(device: Device, rule: timing.Rule, source: Any, target: Any
     """Measured bounds in the form that `bounds.columns` takes, for sizes from 64 kB up to the size of `source` (zeros).
 
     Around the size of L2 there are four sizes per factor of two. From a quarter of L2 on, the fastest of several reads
-    counts; each tries to keep another part of the array in L2.
+    counts; each tries to keep another part of the array in L2. A read of at most SHORT_READ bytes is mostly launch
+    overhead: the least sample of all GEOMETRIES counts, and for one byte that of an empty kernel. No read takes longer
+    than that of more bytes.
     """
     seconds = partial(_median, device, mode="hot", rule=rule)
 
@@ -87,12 +98,24 @@ def _measured_bounds(device: Device, rule: timing.Rule, source: Any, target: Any
         args = (source, target, np.int64(kept * size / 16), np.int64(size // 16))
         return seconds(Launch("vector.cu", "read<double2>", grid, 256, args))
 
+    def short_read(size: int) -> float:
+        brief, found = replace(rule, budget=rule.budget / 3), []
+        args = (source, target, np.int64(0), np.int64(size // 16))
+        for threads, pairs in GEOMETRIES * SHORT_READS:
+            launch = Launch("vector.cu", "read<double2>", cdiv(size // 16, pairs * threads), threads, args)
+            found.append(min(_sampled(device, launch, "hot", brief).seconds))
+        return min(found)
+
     powers = [2**digits for digits in range(16, source.nbytes.bit_length())]
     l2 = device.properties()["l2_bytes"]
     near = {int(size * 2 ** (quarter / 4)) for size in powers if l2 / 4 < size < 4 * l2 for quarter in range(4)}
     found: dict[str, list[tuple[int, float]]] = {"read": [], "sectors": [], "lines": []}
+    least = [(1, min(_sampled(device, Launch("vector.cu", "empty<0>", 1, 32, ()), "hot", rule).seconds))]
     for size in sorted({*powers, *near}):
-        found["read"].append((size, min(read(size, kept) for kept in l2_shares(size, l2))))
+        times = [read(size, kept) for kept in l2_shares(size, l2)]
+        least.append((size, min([*times, short_read(size)] if size <= SHORT_READ else times)))
+    shortest = itertools.accumulate((seconds for _, seconds in reversed(least)), min)
+    found["read"] = [(size, seconds) for (size, _), seconds in zip(least, reversed(list(shortest)), strict=True)]
     blocks, threads, rounds = 8 * device.limits.multiprocessors, 256, 32
     fetched = blocks * threads * rounds * 8
     for size in (size for size in powers if size <= MAX_GATHER_BYTES):
