@@ -23,7 +23,7 @@ NARROW = {
     ("matrices", "formats"): {"formats.arrays", "formats.imports"},
     ("reports", "formats"): {"formats.survey"},
     ("reports", "matrices"): {"matrices.sets"},
-    ("advice", "measure"): {"measure.bounds"},
+    ("advice", "measure"): {"measure.bounds", "measure.reading"},
     ("testing", "measure"): {"measure.operations", "measure.verify"},
 }
 

@@ -19,6 +19,7 @@ from spmvbench.formats.admission import FREE_SHARE, byte_text
 from spmvbench.formats.arrays import Csr
 from spmvbench.matrices.features import SAMPLE, quick_features, sample
 from spmvbench.measure.bounds import Fetched, gather_seconds, read_seconds
+from spmvbench.measure.reading import host_spmv
 
 REASONS = 3
 # Seconds that products have to take for a choice to be worth its time. Choosing took 16 to 28 ms in half of the 132
@@ -123,7 +124,7 @@ def advise(
         [features.words(name, known.columns) for name in model.out_of_range(known.columns)],
         next((found[k] for k in order if found[k].label in model.about["fallbacks"]), found[order[0]]),
         _regret(model, spmvs, a.nnz),
-        (*known.seconds, _host_spmv(a)),
+        (*known.seconds, host_spmv(a)),
     )
 
 
@@ -195,16 +196,6 @@ def _bytes(a: Csr, part: Csr, label: str) -> float:
     except Skip:
         return np.nan
     return float(size) * (a.nnz / part.nnz if sampled else 1)
-
-
-def _host_spmv(a: Csr) -> float:
-    """Seconds of one SpMV by SciPy on one thread of the host."""
-    from scipy import sparse
-
-    matrix, x = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape), np.ones(a.cols, a.dtype)
-    start = time.perf_counter()
-    matrix @ x
-    return time.perf_counter() - start
 
 
 def _bounds(a: Csr, measured: Mapping[str, Any], fetched: Fetched, sizes: np.ndarray) -> np.ndarray:

@@ -82,13 +82,13 @@ def command(
     from spmvbench.advice import choosing, model
     from spmvbench.formats.arrays import Csr, require_finite
     from spmvbench.matrices.sources import obtain
-    from spmvbench.operators import trial
-    from spmvbench.operators.choosing import like
+    from spmvbench.operators import measuring
+    from spmvbench.operators.format_choice import like
 
     if len(dtypes) != 1:
         raise UsageError("--dtype takes one type: f64 or f32")
     if measure:
-        trial.require_gpu()
+        measuring.require_gpu()
     known = _trained(runs) if runs else model.load(like(device_like))
     found = obtain(matrix)
     a = Csr.of(found.read(seed, "real" if real_part else "refuse"))
@@ -100,7 +100,7 @@ def command(
     advice = choosing.advise(a, known, spmvs)
     if not as_json:
         _echo(advice, f"{found.id}: {a.rows:,} x {a.cols:,}, {a.nnz:,} entries", dtypes[0], spmvs, top, known.about)
-    rows = trial.measured(advice, matrix, dtypes[0], spmvs, seed, real_part) if measure else None
+    rows = measuring.measured(advice, matrix, dtypes[0], spmvs, seed, real_part) if measure else None
     best = advice.choice.label if rows is None else str(rows["label"].iloc[0])  # the fastest that was verified
     if as_json:
         import dataclasses

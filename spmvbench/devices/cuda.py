@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench import paths
-from spmvbench.devices import driver, loops, nvrtc, overlap
+from spmvbench.devices import cuda_driver, loops, nvrtc, overlap
 from spmvbench.devices.base import (
     CODE_HASH,
     Device,
@@ -472,7 +472,7 @@ class Cuda(Device):
             "nvrtc": ".".join(map(str, nvrtc.version(self._cuda))),
             "cupy": cupy.__version__,
             "cusparse": _cusparse_version(),
-            "gpu": gpu_name(str(driver.device_uuid(self._device.id))),
+            "gpu": gpu_name(str(cuda_driver.device_uuid(self._device.id))),
             "numa_node": _numa_node(self._device.pci_bus_id),
         } | nvml_facts
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spmvbench.devices.driver import must
+from spmvbench.devices.cuda_driver import must
 
 OLDEST = 12040  # the CUDA version of the driver from which on WHILE nodes may be relied on
 

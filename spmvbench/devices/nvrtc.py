@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from spmvbench.devices.base import DeviceUnavailable, does_not_compile
-from spmvbench.devices.driver import must
+from spmvbench.devices.cuda_driver import must
 from spmvbench.formats import kernel_options
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spmvbench.operators.choosing import Choice
+from spmvbench.operators.format_choice import Choice
 from spmvbench.operators.linear_operator import Operator, operator
 from spmvbench.operators.recommendation import Recommendation, advise
 

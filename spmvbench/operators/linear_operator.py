@@ -21,9 +21,9 @@ from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Csr, Format, Launch, Loop
 from spmvbench.formats.arrays import Array, array_module, ordinal, require_finite
 from spmvbench.formats.ordered import Ordered
-from spmvbench.operators import choosing, transposing
+from spmvbench.operators import format_choice, transposing
 from spmvbench.operators.binding import Bound, CudaBinder, Pairs, binder
-from spmvbench.operators.choosing import Candidate, Choice
+from spmvbench.operators.format_choice import Candidate, Choice
 from spmvbench.runner import arguments
 
 ALIGNMENT = 16  # bytes: the widest load of x or store of y in a kernel
@@ -64,15 +64,15 @@ def operator(
             raise UsageError(f"the matrix is in a format already, {A.key}: name no other, and no dtype")
         label = formats.label(type(A), dict(A.params))
         opened = opened_for(device, A)
-        choosing.named(label, opened)  # refuses what is no product
+        format_choice.named(label, opened)  # refuses what is no product
         if A.xp is not opened.xp:
             raise UsageError(f"{A.key} is held by {A.xp.__name__}, and {opened.name} works on {opened.xp.__name__}")
         return Operator(A, opened, Choice(label, dict(A.params), "as given", spmvs, 0.0, A.nbytes), max_bytes)
     a = real_csr(A, dtype)
     opened = opened_for(device, a)
     if format is None:
-        return build(a, opened, choosing.advised(a.on(np), opened, spmvs, max_bytes), spmvs, max_bytes)
-    return build(a, opened, [choosing.named(format, opened)], spmvs, max_bytes)
+        return build(a, opened, format_choice.advised(a.on(np), opened, spmvs, max_bytes), spmvs, max_bytes)
+    return build(a, opened, [format_choice.named(format, opened)], spmvs, max_bytes)
 
 
 def real_csr(A: Any, dtype: Any = None) -> Csr:
@@ -117,9 +117,9 @@ def build(
 ) -> Operator:
     """An operator in the first of the candidates that can hold the matrix and whose kernels compile.
 
-    max_bytes: as `operator` takes it. Raises as `choosing.choose`.
+    max_bytes: as `operator` takes it. Raises as `format_choice.choose`.
     """
-    fmt, choice = choosing.choose(a, device, candidates, spmvs, _check_on(device), max_bytes)
+    fmt, choice = format_choice.choose(a, device, candidates, spmvs, _check_on(device), max_bytes)
     return Operator(fmt, device, choice, max_bytes)
 
 

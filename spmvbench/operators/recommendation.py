@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spmvbench import formats
-from spmvbench.advice import choosing as advising
-from spmvbench.advice import model
+from spmvbench.advice import choosing, model
 from spmvbench.devices import Device
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats.arrays import Csr
-from spmvbench.operators import choosing
-from spmvbench.operators.choosing import MODEL, Candidate
+from spmvbench.operators import format_choice
+from spmvbench.operators.format_choice import MODEL, Candidate
 from spmvbench.operators.linear_operator import Operator, build, opened_for, real_csr
 from spmvbench.runner import arguments
 
@@ -41,24 +40,24 @@ def advise(
     real sparse matrix, SpmvbenchError for a matrix without entries, for entries that are not finite and if no format
     fits into memory.
     """
-    from spmvbench.operators import trial
+    from spmvbench.operators import measuring
 
     if measure:
-        trial.require_gpu()
+        measuring.require_gpu()
     spmvs = arguments.number("spmvs", spmvs, 1)
-    device_like = choosing.like(device_like)
+    device_like = format_choice.like(device_like)
     a = real_csr(A, dtype)
     if not a.nnz:
         raise SpmvbenchError("a matrix without entries needs no advice")
     host = a.on(np)
-    advice = advising.advise(host, model.loaded(device_like), spmvs)
+    advice = choosing.advise(host, model.loaded(device_like), spmvs)
     found = Recommendation(a, advice, spmvs, device_like)
     if not measure:
         return found
     from scipy.sparse import csr_array
 
     matrix = csr_array((host.values, host.col_idx, host.row_ptr), shape=a.shape)
-    rows = trial.measured(advice, matrix, "f32" if a.dtype == np.float32 else "f64", spmvs)
+    rows = measuring.measured(advice, matrix, "f32" if a.dtype == np.float32 else "f64", spmvs)
     return replace(found, measured=rows)
 
 
@@ -67,7 +66,7 @@ class Recommendation:
     """What `advise` found. a: the matrix. advice: predictions and reasons. measured: rows, if formats were measured."""
 
     a: Csr
-    advice: advising.Advice
+    advice: choosing.Advice
     spmvs: float
     device_like: str
     measured: pd.DataFrame | None = None
@@ -132,8 +131,8 @@ class Recommendation:
                 if device is None or device.kind in formats.parse(row.label)[0][0].devices:
                     reason = f"the least time measured for {self.spmvs:,.10g} SpMVs and the conversion"
                     yield Candidate(row.label, reason)
-        yield from choosing.candidates(self.advice, device, self.spmvs, self.device_like)
-        yield choosing.LAST
+        yield from format_choice.candidates(self.advice, device, self.spmvs, self.device_like)
+        yield format_choice.LAST
 
     def __str__(self) -> str:
         rows, cols = self.a.shape

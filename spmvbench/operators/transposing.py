@@ -14,8 +14,8 @@ from spmvbench.formats import Csr, Format, Launch, Skip
 from spmvbench.formats.arrays import Array, offsets, stable_order
 from spmvbench.formats.launches import Step
 from spmvbench.formats.ordered import Ordered
-from spmvbench.operators import choosing
-from spmvbench.operators.choosing import Choice
+from spmvbench.operators import format_choice
+from spmvbench.operators.format_choice import Choice
 
 TIMED = ("cuda",)  # kinds of devices whose times say which product is faster
 PRODUCTS, ROUNDS = 5, 3  # products of a round, one after the other; the fastest round counts
@@ -59,14 +59,14 @@ def chosen(
     """A^T as a format, and why: the faster of one copy and two.
 
     fmt, choice: of A. limit: bytes that a second copy may take, None: a quarter of the memory that is free. check: as
-    `choosing.choose` takes it.
+    `format_choice.choose` takes it.
 
     On a GPU the product from the arrays of A is timed. If `choice.spmvs` of them do not pay for a choice, or take less
     than the conversion and the products of a second copy are predicted to take, no second copy is made. Else it is
     converted and timed, too, and the slower one is given back. Times of the emulated device say nothing: there A^T
     shares the arrays if it can.
 
-    Raises as `choosing.choose` if the format has no kernel for A^T and no second copy can be made.
+    Raises as `format_choice.choose` if the format has no kernel for A^T and no second copy can be made.
     """
     try:
         one = Transposed.of(fmt)
@@ -82,7 +82,7 @@ def chosen(
         return one, _shared(choice, f"{taken}, and no choice saves its own time")
     try:
         a = transposed_csr(fmt)
-        candidates = list(choosing.advised(a.on(np), device, spmvs, limit))
+        candidates = list(format_choice.advised(a.on(np), device, spmvs, limit))
         if candidates[0].predicted is not None:
             spmv, conversion = candidates[0].predicted
             if spmvs * seconds <= conversion + spmvs * spmv:
@@ -91,7 +91,7 @@ def chosen(
                     f"{taken}, and {candidates[0].label} with its conversion {conversion + spmvs * spmv:.3g} s "
                     "by the prediction",
                 )
-        made, found = choosing.choose(a, device, iter(candidates), spmvs, check, limit)
+        made, found = format_choice.choose(a, device, iter(candidates), spmvs, check, limit)
     except (Skip, OutOfDeviceMemory, SpmvbenchError) as error:
         return one, _shared(choice, f"there is no second: {error}")
     second = timed(made, device)
@@ -105,7 +105,7 @@ def _second(
     fmt: Format, device: Device, spmvs: float, limit: int | None, check: Callable[[Format], None]
 ) -> tuple[Format, Choice]:
     a = transposed_csr(fmt)
-    return choosing.choose(a, device, choosing.advised(a.on(np), device, spmvs, limit), spmvs, check, limit)
+    return format_choice.choose(a, device, format_choice.advised(a.on(np), device, spmvs, limit), spmvs, check, limit)
 
 
 def _shared(choice: Choice, why: str) -> Choice:

@@ -17,7 +17,7 @@ from spmvbench.formats.arrays import Csr
 from spmvbench.matrices.features import features as features_of
 from spmvbench.matrices.synthetic import generate
 from spmvbench.measure.bounds import Fetched, columns
-from spmvbench.operators import choosing as using
+from spmvbench.operators import format_choice
 from spmvbench.publishing import advice as publishing
 from spmvbench.rows.schema import blank_row
 from spmvbench.runner import api
@@ -394,16 +394,16 @@ def test_the_gpu_at_hand(monkeypatch):
         def properties(self):
             return {"device_name": gpu}
 
-    monkeypatch.setattr(using, "shared_device", lambda name: Opened())
+    monkeypatch.setattr(format_choice, "shared_device", lambda name: Opened())
     monkeypatch.setattr("spmvbench.devices.cuda.why_unavailable", lambda: None)
     gpu = "NVIDIA H100 80GB HBM3"
-    assert (using.like("auto"), using.like("h200")) == ("h100", "h200")
+    assert (format_choice.like("auto"), format_choice.like("h200")) == ("h100", "h200")
     gpu = "NVIDIA L4"
     with pytest.raises(UsageError, match=r"no model of NVIDIA L4: name one of h100, h200"):
-        using.like("auto")
+        format_choice.like("auto")
     monkeypatch.setattr("spmvbench.devices.cuda.why_unavailable", lambda: "no NVIDIA GPU was found")
     with pytest.raises(UsageError, match="no NVIDIA GPU was found"):
-        using.like("auto")
+        format_choice.like("auto")
 
 
 # --- the command

@@ -13,7 +13,7 @@ import pytest
 
 from spmvbench import formats, testing
 from spmvbench.devices import DeviceFault, cuda, open_device
-from spmvbench.devices.driver import device_uuid
+from spmvbench.devices.cuda_driver import device_uuid
 from spmvbench.formats import Csr, Launch
 from spmvbench.matrices import synthetic
 from spmvbench.measure import timing

@@ -11,8 +11,8 @@ import spmvbench
 from spmvbench.devices import OutOfDeviceMemory, open_device
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Skip
-from spmvbench.operators import choosing, operator, transposing
-from spmvbench.operators.choosing import Candidate
+from spmvbench.operators import format_choice, operator, transposing
+from spmvbench.operators.format_choice import Candidate
 from spmvbench.operators.transposing import Transposed
 
 
@@ -59,7 +59,7 @@ def advised(monkeypatch):
         def found(a, device, spmvs, max_bytes=None):
             yield Candidate(label, "as the test says", predicted or None)
 
-        monkeypatch.setattr(choosing, "advised", found)
+        monkeypatch.setattr(format_choice, "advised", found)
 
     return give
 

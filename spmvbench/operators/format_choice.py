@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spmvbench import formats
-from spmvbench.advice import auto, model
-from spmvbench.advice import choosing as advising
+from spmvbench.advice import auto, choosing, model
 from spmvbench.devices import Device, OutOfDeviceMemory, cuda, shared_device
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Csr, Format, Skip
@@ -105,18 +104,18 @@ def advised(a: Csr, device: Device, spmvs: float, max_bytes: int | None = None) 
         limit = limit if max_bytes is None else min(limit, max_bytes)
         name = model.of_gpu(str(device.properties()["device_name"])) or MODEL
         known = model.loaded(name)
-        least = advising.seconds_in_csr(known, a, spmvs)
-        if least < advising.WORTH_CHOOSING:
-            label = advising.plain_label(a.row_len_max, a.row_len_mean)
+        least = choosing.seconds_in_csr(known, a, spmvs)
+        if least < choosing.WORTH_CHOOSING:
+            label = choosing.plain_label(a.row_len_max, a.row_len_mean)
             yield Candidate(label, f"plain CSR, because no choice saves its own time in {spmvs:,.10g} SpMVs")
         else:
-            among = auto.candidates if least < advising.WORTH_ALL else None
-            yield from candidates(advising.advise(a, known, spmvs, limit, among), device, spmvs, name)
+            among = auto.candidates if least < choosing.WORTH_ALL else None
+            yield from candidates(choosing.advise(a, known, spmvs, limit, among), device, spmvs, name)
     yield LAST
 
 
 def candidates(
-    advice: advising.Advice, device: Device | None, spmvs: float, device_like: str = MODEL
+    advice: choosing.Advice, device: Device | None, spmvs: float, device_like: str = MODEL
 ) -> Iterator[Candidate]:
     """The formats of an advice that a device can run, the advised one first; without a device all of them."""
     for expected in dict.fromkeys([advice.choice, *advice.ranked]):
