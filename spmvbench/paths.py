@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import glob
 import io
 import logging
@@ -13,16 +12,22 @@ import secrets
 import shutil
 import stat
 import sys
+import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
+
+from filelock import BaseFileLock, FileLock, Timeout
 
 log = logging.getLogger(__name__)
 
 FULL = (errno.ENOSPC, errno.EDQUOT)  # errno of an OSError: the disk or the quota is full
+# The same: the file system has no locks, as some network and user-space ones.
+WITHOUT_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EIO)
+SUFFIX, OLD = ".spmvbench-tmp", 7 * 86400.0  # of temporary files and folders; seconds until they count as abandoned
 
 _PACKAGE = Path(__file__).resolve().parent
 _SESSION = re.compile("[0-9a-f]{16}")  # names of folders that `shared_folder` removes
@@ -77,22 +82,24 @@ def naming(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def written_whole(target: Path) -> Iterator[BinaryIO]:
+def written_whole(target: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
     """A binary file that replaces `target` atomically if the block succeeds; if it fails, nothing is left.
 
-    Temporary files of killed writers of the same target are removed. Makes the folder. A symbolic link at `target` is
-    replaced and not followed; see `output` for a file that a user names. Raises OSError if the folder cannot be made,
-    or writing or renaming fails, and if `target` is a device, a FIFO or a socket.
+    durable: flushed to the disk before. Makes the folder. A symbolic link at `target` is replaced and not followed; see
+    `output` for a file that a user names. Raises OSError if the folder cannot be made, or writing or renaming fails,
+    and if `target` is a device, a FIFO or a socket.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     _replaceable(target)
-    _remove_abandoned(target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}"))
-    temporary, descriptor = _claimed(target.parent, f".{target.name}.", _new_file)
+    _remove_old(target.parent, f".{target.name}.")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{SUFFIX}")
     try:
-        with naming(target), open(descriptor, "wb") as file:
+        with naming(target), open(temporary, "xb") as file:
             yield file
             file.flush()
-            os.replace(temporary, target)
+            if durable:
+                os.fsync(file.fileno())
+            temporary.replace(target)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
@@ -166,25 +173,16 @@ def _own_output(found: os.stat_result | None) -> int | None:
 
 
 def opened(path: Path, flags: int = os.O_RDONLY) -> int:
-    """The descriptor of a file that only this program writes: a lock, a log, a part, a cache.
+    """The descriptor of a file that only this program writes: a log, rows, a cache.
 
-    Raises OSError for a symbolic link, which could point to any file of the user, for anything but a regular file, and,
-    if it is opened for writing, for a file with a second hard link: an archive may contain one.
+    Raises OSError for a symbolic link, which could point to any file of the user.
     """
     try:
-        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)  # opening a FIFO must not block
+        return os.open(path, flags | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise OSError(errno.ELOOP, "a symbolic link is not followed here: remove it", str(path)) from None
         raise
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EEXIST, "this is no regular file: remove it", str(path))
-    if flags & (os.O_WRONLY | os.O_RDWR) and status.st_nlink > 1:
-        os.close(descriptor)
-        raise OSError(errno.EMLINK, "this file has a second name and would change under both: remove it", str(path))
-    return descriptor
 
 
 def is_own(status: os.stat_result) -> bool:
@@ -249,18 +247,13 @@ def inside(folder: Path, name: str) -> Path:
 
 @contextmanager
 def scratch(parent: Path) -> Iterator[Path]:
-    """A new folder in `parent`, removed when the block ends. Folders left by killed processes are removed at the
-    beginning.
+    """A new folder in `parent`, removed when the block ends, with those that killed processes left long ago.
 
     Raises OSError if it cannot be made.
     """
-    _remove_abandoned(parent.glob(f".scratch.{'[0-9a-f]' * 8}"))
-    folder, descriptor = _claimed(parent, ".scratch.", _new_folder)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(descriptor)
+    _remove_old(parent, ".scratch.")
+    with tempfile.TemporaryDirectory(SUFFIX, ".scratch.", parent, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 @contextmanager
@@ -268,51 +261,64 @@ def shared_folder(folder: Path) -> Iterator[None]:
     """A folder that several processes share; the last of them removes it, and folders next to it left by killed
     processes.
 
-    Only folders named by 16 hexadecimal digits are removed there. Raises OSError if the folder cannot be made, or if it
-    or its parent does not belong to this user.
+    Each process holds the lock of a file of its own in it. Only folders named by 16 hexadecimal digits are removed.
+    Raises OSError if the folder cannot be made, or if it or its parent does not belong to this user.
     """
-    trusted_folder(folder.parent)
-    while True:
-        try:
-            trusted_folder(folder)
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            continue  # its last user has just removed it
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
-        if is_at(descriptor, folder):
-            break
-        os.close(descriptor)
-    try:
-        _remove_abandoned(path for path in folder.parent.iterdir() if _SESSION.fullmatch(path.name) and path.is_dir())
+    entrance = trusted_folder(folder.parent).with_suffix(".lock")
+    with ExitStack() as stack:
+        with locked(entrance):
+            for other in folder.parent.iterdir():
+                if other != folder and _SESSION.fullmatch(other.name) and other.is_dir() and not _in_use(other):
+                    shutil.rmtree(other, ignore_errors=True)
+            trusted_folder(inside(folder.parent, folder.name))
+            user = folder / f"{secrets.token_hex(4)}.user"
+            stack.enter_context(locked(user))
         yield
-    finally:
-        os.close(descriptor)
-        _remove_abandoned([folder])
+    with locked(entrance):
+        user.unlink(missing_ok=True)
+        if not _in_use(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _in_use(folder: Path) -> bool:
+    """Whether a process uses a folder of `shared_folder`, or is not known to have ended: without locks."""
+    unknown: list[OSError] = []
+    for user in folder.glob("*.user"):
+        with locked(user, lambda: True, unknown.append) as free:
+            if unknown or not free:
+                return True
+    return False
 
 
 @contextmanager
-def locked(path: Path, stopping: Callable[[], bool] = lambda: False, *, shared: bool = False) -> Iterator[bool]:
-    """Hold a lock that only one process of the host can hold at a time; `path` is its file. shared: several processes
-    that ask for this can hold it at once.
+def locked(
+    path: Path, stopping: Callable[[], bool] = lambda: False, without: Callable[[OSError], None] = lambda error: None
+) -> Iterator[bool]:
+    """Hold a lock that only one process of the host can hold at a time; `path` is its file.
 
     Yields False if `stopping`, called while waiting, has returned True before. The lock is released when the process
-    ends. On a file system without locks every process gets it at once. Makes the folder.
+    ends. On a file system without locks every process gets it at once, after `without` was called. Makes the folder.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(opened(path, os.O_RDWR | os.O_CREAT), "rb") as file:
-        while not (had := _try_lock(file, shared)) and not stopping():
+    lock = FileLock(path, fallback_to_soft=False)
+    with naming(path):
+        while not (had := _try_lock(lock, without)) and not stopping():
             time.sleep(0.02)
-        yield had
-
-
-def _try_lock(file: IO[bytes], shared: bool) -> bool:
     try:
-        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
+        yield had
+    finally:
+        lock.release()
+
+
+def _try_lock(lock: BaseFileLock, without: Callable[[OSError], None]) -> bool:
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
         return False
-    except OSError:
-        pass
+    except OSError as error:
+        if error.errno not in WITHOUT_LOCKS:
+            raise
+        without(error)
     return True
 
 
@@ -324,51 +330,14 @@ def is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-# A process that uses a temporary file or folder holds a lock on it; the system releases it when the process ends.
-
-
-def _new_file(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-
-
-def _new_folder(path: Path) -> int:
-    path.mkdir()
-    return os.open(path, os.O_RDONLY)
-
-
-def _claimed(parent: Path, prefix: str, new: Callable[[Path], int]) -> tuple[Path, int]:
-    """Path and descriptor of a new file or folder that is locked."""
-    while True:
-        path = parent / f"{prefix}{secrets.token_hex(4)}"
-        try:
-            descriptor = new(path)
-        except FileNotFoundError:
-            if not parent.is_dir():
-                raise
-            continue  # another process removed the folder as abandoned before it was opened
-        with suppress(OSError):  # a file system without locks: there nothing is removed as abandoned, either
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if is_at(descriptor, path):  # else another process removed it as abandoned before it was locked
-            return path, descriptor
-        os.close(descriptor)
-
-
-def _remove_abandoned(temporaries: Iterable[Path]) -> None:
-    for temporary in temporaries:
-        with suppress(OSError):  # locked by a running process, or removed meanwhile
+def _remove_old(folder: Path, prefix: str) -> None:
+    """Remove temporary files and folders of this user that a killed process has left more than a week ago."""
+    for temporary in folder.glob(f"{glob.escape(prefix)}*{SUFFIX}"):
+        with suppress(OSError):
             status = temporary.lstat()
-            folder = stat.S_ISDIR(status.st_mode)
-            if status.st_uid != os.geteuid() or not (folder or stat.S_ISREG(status.st_mode)):
-                continue  # not made by this user
-            flags = os.O_RDONLY if folder else os.O_RDWR  # NFS requires write access for a lock
-            descriptor = os.open(temporary, flags | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if not is_at(descriptor, temporary):
-                    continue  # it was replaced by another one of the same name
-                if folder:
-                    shutil.rmtree(temporary)
-                else:
-                    temporary.unlink()
-            finally:
-                os.close(descriptor)
+            if status.st_uid != os.geteuid() or status.st_mtime > time.time() - OLD:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                shutil.rmtree(temporary)
+            elif stat.S_ISREG(status.st_mode):
+                temporary.unlink()

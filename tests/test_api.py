@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import click
+import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -19,7 +21,7 @@ from spmvbench.reports.api import report as spmvbench_report
 from spmvbench.runner.arguments import precisions
 
 MATRIX = sparse.eye_array(3, format="csr")
-NO_NAMES = ["", ".", "..", "../up", "a/b", "/tmp/a", "parts", "Parts", "matrices", "index.html", "report", "shared",
+NO_NAMES = ["", ".", "..", "../up", "a/b", "/tmp/a", "rows.jsonl", "Rows.jsonl", "index.html", "report", "shared",
             ".trash", "run.json", "a\0b", "a\nb", "a\n", "\x1b[31m", "-rf", " a", "n" * 201]  # fmt: skip
 
 
@@ -274,6 +276,29 @@ def test_plot_and_report_take_rows(rows, tmp_path):
     assert spmvbench.report(rows.attrs["folder"], figures=["bytes"]).is_relative_to(rows.attrs["folder"])
     marked = spmvbench.plot(rows, "gflops", emulated=True, baseline="ell")
     assert "EMULATED" in [text.get_text() for text in marked.figure.texts]
+
+
+def test_plot_and_report_take_rows_of_any_table(rows, tmp_path):
+    """As CSV, Arrow's types or a selection of columns give them."""
+    drawn = spmvbench.plot(rows, "bytes").data
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    for given in (
+        rows.convert_dtypes(dtype_backend="pyarrow"),
+        pd.read_csv(tmp_path / "rows.csv"),
+        pd.read_csv(tmp_path / "rows.csv", dtype_backend="pyarrow"),
+        rows.drop(columns=["samples", "t_kernels", "energy"]),
+    ):
+        assert spmvbench.plot(given, "bytes").data.equals(drawn)
+        assert spmvbench.report(given, tmp_path / "out", figures=["bytes"]).is_file()
+    with pytest.raises(TypeError, match="no rows of a run: the column nnz holds other values than int"):
+        spmvbench.plot(pd.DataFrame({"nnz": ["many"]}))
+
+
+def test_figures_have_no_settings_of_the_user(rows):
+    with mpl.rc_context({"text.usetex": True, "lines.linewidth": 9, "axes.facecolor": "red"}):
+        theirs = spmvbench.plot(rows, "bytes")._repr_svg_()
+        assert mpl.rcParams["lines.linewidth"] == 9
+    assert theirs == spmvbench.plot(rows, "bytes")._repr_svg_()
 
 
 @pytest.mark.parametrize(

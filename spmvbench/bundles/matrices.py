@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from spmvbench import orders
+from spmvbench.bundles import limited
 from spmvbench.bundles.derived import same
 from spmvbench.bundles.findings import FAILED, OPEN, PASSED, Bundle, Finding, mapping, parsed, shortened
 from spmvbench.errors import SpmvbenchError
@@ -31,17 +32,21 @@ LATER = (
     "ell_fill",
 )
 
+OWN_MEMORY, ENTRY_MEMORY = 1 << 30, 1000.0  # bytes for making a matrix: for any, and for each row, column and entry
+
 
 def matrices(
     bundle: Bundle, seconds: float, progress: Callable[[str], None], clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Finding]:
     """Make every matrix again and compare its rows with it, the smallest first, within the time limit.
 
-    OPEN: matrices given as files, those that are not available here, and those beyond the limit. seconds: of the clock;
-    0 or less allows none.
+    Each is made in a process of its own, with memory for the size that its rows tell. OPEN: matrices given as files,
+    those that are not available here, and those beyond the limits. seconds: of the clock; 0 or less allows none.
     """
     rows = bundle.rows[bundle.rows["matrix_sha256"] != ""]
     until = clock() + seconds
+    told = {mapping(session.get("properties")).get("multiprocessors") for session in bundle.sessions}
+    processors = [*sorted(n for n in told if isinstance(n, int) and n > 0), EMULATED.multiprocessors]
     total, passed, wrong, late = 0, 0, [], []
     unavailable: dict[str, list[str]] = {}
     for (group, name, order, _), group_rows in by_matrix(rows):
@@ -51,12 +56,19 @@ def matrices(
         matrix = at_hand(group, name)
         if isinstance(matrix, str):
             unavailable.setdefault(matrix, []).append(shown)
-        elif clock() >= until:
+        elif (left := until - clock()) <= 0:
             late.append(shown)
         else:
             progress(f"making {shown} again")
+            memory = OWN_MEMORY + ENTRY_MEMORY * sum(size_of(group_rows))
             try:
-                wrong_columns = _wrong_columns(matrix() if callable(matrix) else matrix, order, group_rows, bundle)
+                wrong_columns = limited.call(
+                    _wrong_columns, matrix(), order, group_rows, bundle.seeds, processors,
+                    seconds=left, memory=memory,
+                )  # fmt: skip
+            except limited.OverTime:
+                late.append(shown)
+                continue
             except SpmvbenchError as error:
                 unavailable.setdefault(str(error), []).append(shown)
                 continue
@@ -96,35 +108,48 @@ def at_hand(group: str, name: str) -> Callable[[], Matrix] | str:
     return lambda: collected.obtain(f"{group}/{name}")
 
 
-def made_again(matrix: Matrix, order: str, digest: str, seeds: Sequence[int]) -> tuple[Csr, int] | None:
+Size = tuple[int, int, int]  # rows, columns, entries
+
+
+def size_of(rows: pd.DataFrame) -> Size:
+    """The size that the rows of a matrix tell."""
+    row = rows.iloc[0]
+    return int(row["rows"]), int(row["cols"]), int(row["nnz"])
+
+
+def made_again(matrix: Matrix, order: str, digest: str, seeds: Sequence[int], size: Size) -> tuple[Csr, int] | None:
     """The matrix of a hash, in double precision, and the seed that gives it; None if no seed does.
 
-    order: of rows and columns; empty for the natural one. Raises as `orders.ordered` and `Matrix.read`.
+    order: of rows and columns; empty for the natural one. size: that of its rows, with which the matrix is compared
+    before its entries are made. Raises as `orders.ordered` and `Matrix.read`.
     """
     for seed in seeds:
-        a = Csr.of(matrix.read(seed, "real")).astype(np.float64)
+        made = synthetic.generate(matrix.name, seed, size) if matrix.path is None else matrix.read(seed, "real")
+        if made is None:
+            continue
+        a = Csr.of(made).astype(np.float64)
         a, _ = orders.ordered(a, order or orders.NATURAL)
         if reading.digest(a) == digest:
             return a, seed
     return None
 
 
-def _wrong_columns(matrix: Matrix, order: str, rows: pd.DataFrame, bundle: Bundle) -> list[str]:
-    """The columns in which rows differ from their matrix.
+def _wrong_columns(
+    matrix: Matrix, order: str, rows: pd.DataFrame, seeds: Sequence[int], processors: Sequence[int]
+) -> list[str]:
+    """The columns in which rows differ from their matrix. processors: numbers of multiprocessors of the devices.
 
     Raises SpmvbenchError if the order of the rows cannot be computed as it was: another version of a library may give
     another one, and the rows are neither confirmed nor refuted.
     """
-    found = made_again(matrix, order, rows["matrix_sha256"].iloc[0], bundle.seeds)
+    found = made_again(matrix, order, rows["matrix_sha256"].iloc[0], seeds, size_of(rows))
     if found is None:
         if order:
             raise SpmvbenchError(f"order {order} is another one here")
         return ["matrix_sha256"]
     a, seed = found
     wrong_columns = _wrong_features(a, rows)
-    processors = {mapping(session.get("properties")).get("multiprocessors") for session in bundle.sessions}
-    counts = sorted(n for n in processors if isinstance(n, int) and n > 0)
-    wrong_columns |= _wrong_fetches(a, rows, [*counts, EMULATED.multiprocessors])
+    wrong_columns |= _wrong_fetches(a, rows, processors)
     return sorted(wrong_columns | _wrong_work(a, rows, seed))
 
 

@@ -28,7 +28,8 @@ import psutil
 from spmvbench import formats
 from spmvbench.bundles import sources
 from spmvbench.bundles.findings import FAILED, NOTE, OPEN, PASSED, Bundle, Finding, cases, mapping, parsed, shortened
-from spmvbench.bundles.matrices import OfMatrix, at_hand, by_matrix, made_again
+from spmvbench.bundles.limited import limit_memory
+from spmvbench.bundles.matrices import OfMatrix, at_hand, by_matrix, made_again, size_of
 from spmvbench.devices import checksums, cuda, nvrtc
 from spmvbench.devices.base import CODE_HASH, DeviceFault, DeviceUnavailable
 from spmvbench.errors import SpmvbenchError
@@ -113,12 +114,12 @@ def programs(
     seconds: float,
     progress: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
-    workers: int = 1,
+    workers: int = 0,
 ) -> Iterator[Finding]:
     """Make the programs of rows again, those of the smallest matrices first, within the time limit.
 
     clock: that of the limit; only `time.monotonic` is one that processes share. workers: processes, each of which makes
-    those of a matrix.
+    those of a matrix in MEMORY; 0 for this process.
 
     FAILED: rows of this installation's sources with other launches or arrays, or with other machine code, though that
     of other rows of their run could be made again. OPEN: rows of other sources with another program, formats that were
@@ -141,10 +142,10 @@ def programs(
 def _each(made: Callable[[OfMatrix], Tally], of_matrices: Sequence[OfMatrix], workers: int) -> Iterator[Tally]:
     """What is found of each matrix, in their order."""
     workers = min(workers, len(of_matrices))
-    if workers < 2:
+    if not workers:
         yield from map(made, of_matrices)
         return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), limit_memory, (MEMORY,)) as pool:
         of_each = [(rows, pool.submit(made, (named, rows))) for named, rows in of_matrices]
         for rows, future in of_each:
             try:
@@ -174,8 +175,8 @@ def _of_rows(
     if reason := late():
         return _left(rows, reason)
     try:
-        found = made_again(matrix(), order, digest, seeds)
-    except SpmvbenchError as error:
+        found = made_again(matrix(), order, digest, seeds, size_of(rows))
+    except (SpmvbenchError, MemoryError) as error:
         return _left(rows, f"whose matrices are not made again: {error}")
     return _left(rows, "whose matrices are other ones here") if found is None else _of_matrix(found[0], rows, late)
 

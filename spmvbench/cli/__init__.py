@@ -89,6 +89,7 @@ def _open_streams() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Entry point. Errors are one line on stderr; the exit code is 2 for a wrong command, 1 for a failed job."""
     _open_streams()
+    os.environ["MPLBACKEND"] = "agg"  # a notebook's may name a module that is not installed here
     from spmvbench.cli import terminal
 
     with terminal.guarded():

@@ -19,7 +19,11 @@ class Shown:
     """A text stream that escapes control characters, except line ends, tabs and matches of `steering`.
 
     Characters that the stream's encoding lacks are escaped, too.
+
+    encoding: UTF-8, since every character may be written; if click saw ASCII here, it would write past this stream.
     """
+
+    encoding = "utf-8"
 
     def __init__(self, stream: TextIO, steering: str):
         self._stream = stream
@@ -39,9 +43,6 @@ class Shown:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        # If a stream is ASCII, click writes to its buffer and thus past this one.
-        if name == "buffer" and (self._stream.encoding or "").lower() in ("ascii", "us-ascii", "ansi_x3.4-1968"):
-            raise AttributeError(name)
         return getattr(self._stream, name)
 
 

@@ -120,8 +120,10 @@ def _structure(spec: str, seed: int) -> Structure:
         raise SpmvbenchError(f"{spec} takes more memory than this machine has") from None
 
 
-def generate(spec: str, seed: int = 0) -> Any:
+def generate(spec: str, seed: int = 0, size: tuple[int, int, int] | None = None) -> Any:
     """The matrix of a spec as a canonical scipy.sparse.csr_array, float64, indices int32 unless nnz needs int64.
+
+    size: rows, columns and entries; None is returned without making entries if the matrix has another size.
 
     Raises UsageError for an unknown kind, a wrong number of parameters or invalid values, SpmvbenchError if the matrix
     exceeds this machine's memory.
@@ -130,6 +132,8 @@ def generate(spec: str, seed: int = 0) -> Any:
 
     structure = _structure(spec, seed)
     row_ptr = offsets(structure.lengths)
+    if size is not None and size != (*structure.shape, int(row_ptr[-1])):
+        return None
     checked.size(*structure.shape, int(row_ptr[-1]), spec, hypersparse=True)
     col_idx = np.empty(row_ptr[-1], dtype=index_dtype(int(row_ptr[-1])))
     data = None if structure.coefficients is None else np.empty(len(col_idx))

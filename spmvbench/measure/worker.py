@@ -154,7 +154,7 @@ def main() -> None:
     settings: Settings = connection.recv()
     try:
         device = open_device(settings.device)
-        with paths.locked(compilation_lock(), shared=True) if device.kind == "cuda" else nullcontext():
+        with paths.locked(compilation_lock()) if device.kind == "cuda" else nullcontext():
             facts = measure_limits(device, settings)
     except (SpmvbenchError, DeviceFault) as error:
         connection.send(("refused", str(error), getattr(error, "exit_code", 1)))

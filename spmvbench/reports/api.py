@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from spmvbench.paths import inside, output
 from spmvbench.reports import page, published, style
 from spmvbench.rows import store
+from spmvbench.rows.frames import typed
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,11 @@ def plot(
 ) -> Plot:
     """One figure of a report, by name: profile, ratios, gflops, roofline or another name of `spmvbench report`.
 
-    rows: those of `spmvbench.run` or `load_run`, all or some; or a run's name or folder. baseline: what speed-ups
+    rows: those of `spmvbench.run` or `load_run`, all or some, also read from CSV or with Arrow's types; or a run's
+    name or folder. baseline: what speed-ups
     compare with. highlight: labels of formats. emulated: show times of the emulated device, marked as such. published:
-    published results to compare with, such as ``"survey-k40m"``. Raises UsageError for unknown names and if there
-    is nothing to draw.
+    published results to compare with, such as ``"survey-k40m"``. Raises UsageError for unknown names and if there is
+    nothing to draw, TypeError for a table of something else.
     """
     table, about = _held(rows)
     return Plot(*page.picture(table, name=name, **about | _options(baseline, highlight, emulated, published)))
@@ -89,6 +91,7 @@ def _held(rows: pd.DataFrame | Path | str) -> tuple[pd.DataFrame, dict[str, Any]
     """The rows, the metadata of their run and the descriptions of its matrices."""
     if not isinstance(rows, pd.DataFrame):
         rows = store.load_run(rows)
+    rows = typed(rows)
     folder = rows.attrs.get("folder")
     matrices = store.matrices(folder) if folder is not None and Path(folder).is_dir() else None
     return rows, {"environment": rows.attrs.get("environment", {}), "matrices": matrices}

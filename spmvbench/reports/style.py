@@ -194,10 +194,15 @@ def names_fit() -> int:
 
 
 def theme() -> AbstractContextManager[None]:
-    """The settings of matplotlib for drawing and saving figures."""
+    """The settings of matplotlib for drawing and saving figures: its defaults and these, none of the user's.
+
+    The backend stays, which no figure here uses.
+    """
     size = POINTS if _paper.get() else None
+    defaults: dict[Any, Any] = {name: value for name, value in mpl.rcParamsDefault.items() if name != "backend"}
     return mpl.rc_context(
-        {
+        defaults
+        | {
             "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
             "ps.fonttype": 42,
             "font.family": "DejaVu Sans",  # ships with matplotlib, so figures are the same everywhere

@@ -1,19 +1,19 @@
 """A run's folder: writing rows and metadata, resuming, loading, merging, removing.
 
-    results/<run>/rows.parquet        rows that `compact` has merged
-                  parts/*.parquet     one row each, named by its case, written atomically
-                  matrices.parquet    descriptions of matrices, one each, written before the matrix's first row
-                  matrices/*.parquet  the same, not yet merged
-                  run.json            metadata of each invocation, under ``sessions``
-                  worker.log          output of the measuring process
+    results/<run>/rows.parquet      rows that `compact` has merged
+                  rows.jsonl        rows since then: a line of JSON each, appended as they are measured
+                  matrices.parquet  descriptions of matrices, one each, written before the matrix's first row
+                  matrices.jsonl    the same, not yet merged
+                  run.json          metadata of each invocation, under ``sessions``
+                  worker.log        output of the measuring process
 
-If a case is in two files (killed while compacting, measured again), the row in parts/ counts, because it is newer.
+If a case is in both files (killed while compacting, measured again), the line counts, because it is newer. Of two lines
+the later one counts. A last line without its end was cut off by a kill or a full disk, and is no row.
 """
 
 from __future__ import annotations
 
 import datetime
-import fcntl
 import json
 import math
 import os
@@ -22,19 +22,18 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from spmvbench import untrusted
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
-from spmvbench.paths import is_at, naming, opened, written_whole
+from spmvbench.paths import SUFFIX, is_at, locked, naming, opened, written_whole
 from spmvbench.rows.schema import (
     COLUMNS,
     MATRIX_COLUMNS,
@@ -52,27 +51,25 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-ROWS, PARTS, ENVIRONMENT, LOG, LOCK = "rows.parquet", "parts", "run.json", "worker.log", ".lock"
-MATRICES, MATRIX_PARTS = "matrices.parquet", "matrices"
+ROWS, LINES, ENVIRONMENT, LOG, LOCK = "rows.parquet", "rows.jsonl", "run.json", "worker.log", ".lock"
+MATRICES, MATRIX_LINES = "matrices.parquet", "matrices.jsonl"
 PUBLISHED = "results/published"  # folder of the runs that a checkout holds
 # Names of files in a run's folder and next to runs in a folder of reports: no run may have them.
-_HELD = {ROWS, PARTS, ENVIRONMENT, LOG, LOCK, MATRICES, MATRIX_PARTS, "report", "pairs.csv", "pairs.json", "README.md"}
+_HELD = {ROWS, LINES, ENVIRONMENT, LOG, LOCK, MATRICES, MATRIX_LINES, "report", "pairs.csv", "pairs.json", "README.md"}
 _TAKEN = _HELD | {"index.html", "shared", "formats", "papers.html"}
 _LONGEST = 200  # bytes of a name: file systems allow 255, and shards and removed runs have longer names
 _TIME = "%Y%m%d-%H%M%S-%f"
 MOST_ROWS, MOST_BYTES = 10_000_000, 2**32  # limits of an unpacked table: a small file can unpack to very many
+CHUNK = 1000  # lines converted at once
 NAMED = 3  # most invalid rows named in a warning
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Files of a table of a run: the merged file, the folder of unmerged rows, the key column, and all columns.
-
-    Of two rows with one key the unmerged one counts, because it is newer.
-    """
+    """Files of a table of a run: the merged file, the file of lines, the key column, and all columns."""
 
     merged: str
-    parts: str
+    lines: str
     key: str
     columns: Mapping[str, tuple[str, str]]
 
@@ -81,15 +78,8 @@ class _Layout:
         return arrow_schema(self.columns)
 
 
-class Part(NamedTuple):
-    """A file with one row that is not merged yet, and the row."""
-
-    path: Path
-    table: pa.Table
-
-
-_CASES = _Layout(ROWS, PARTS, "case_id", COLUMNS)
-_DESCRIPTIONS = _Layout(MATRICES, MATRIX_PARTS, "matrix_sha256", MATRIX_COLUMNS)
+_CASES = _Layout(ROWS, LINES, "case_id", COLUMNS)
+_DESCRIPTIONS = _Layout(MATRICES, MATRIX_LINES, "matrix_sha256", MATRIX_COLUMNS)
 
 
 def now() -> str:
@@ -142,7 +132,7 @@ def folder(run: Path | str, results: Path | str = "results") -> Path:
         name_of(str(run))  # as a path it would be the current folder
     here, published = ([Path(place) / run] if _is_name(str(run)) else [] for place in (results, PUBLISHED))
     for path in (*here, Path(run), *published):
-        if (path / ROWS).is_file() or (path / PARTS).is_dir():
+        if (path / ROWS).is_file() or (path / LINES).is_file():
             return path
     known = dict.fromkeys(path.name for place in (results, PUBLISHED) for path in runs(place))
     hint = did_you_mean(str(run), list(known)) or "; start one with spmvbench run --set demo"
@@ -153,7 +143,7 @@ def load(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
     """All rows of a run, one per case, in the order of writing; columns as in rows/schema.py.
 
     Columns of older versions are renamed (`schema.OLD_COLUMNS`). Texts are escaped as by `untrusted.text`. Damaged
-    parts and rows that violate the schema (`schema.invalid_rows`) are left out and named on stderr; for the latter,
+    lines and rows that violate the schema (`schema.invalid_rows`) are left out and named on stderr; for the latter,
     attrs of the table has ``left_out``, a sentence. Raises UsageError if there is no such run, SpmvbenchError for rows
     of a newer spmvbench and for a damaged rows.parquet.
     """
@@ -258,34 +248,47 @@ def described(run_folder: Path) -> set[str]:
     return set(_valid(run_folder, _DESCRIPTIONS)[0]["matrix_sha256"].to_pylist())
 
 
-def append(run_folder: Path, row: dict[str, Any]) -> Part:
-    """Write one row atomically. It replaces an earlier part of the same case. Returns what `compact` may be given."""
-    return _append(run_folder, _CASES, row)
+def append(run_folder: Path, row: dict[str, Any]) -> None:
+    """Append one row as a line. It replaces an earlier row of the same case. The caller holds the folder's lock."""
+    _append(run_folder / LINES, row)
 
 
-def describe(run_folder: Path, description: dict[str, Any]) -> Part:
-    """Write the description of one matrix, as `append`."""
-    return _append(run_folder, _DESCRIPTIONS, description)
+def describe(run_folder: Path, description: dict[str, Any]) -> None:
+    """Append the description of one matrix, as `append`."""
+    _append(run_folder / MATRIX_LINES, description)
 
 
-def compact(run_folder: Path, written: Iterable[Part] = ()) -> None:
-    """Merge the parts into their files. If killed at any moment, no row is lost and none counts twice.
+def _append(path: Path, row: dict[str, Any]) -> None:
+    line = json.dumps(row, default=lambda value: value.tolist()).encode() + b"\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = opened(path, os.O_RDWR | os.O_CREAT)
+    with naming(path), open(descriptor, "r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        if end and (file.seek(end - 1), file.read(1))[1] != b"\n":  # a killed process or a full disk cut it off
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
+            file.seek(0, os.SEEK_END)
+        file.write(line)
 
-    written: parts that the caller has written under its lock, the newest last; they are not read again, which takes
-    longer than all else.
-    """
-    known = {part.path: part.table for part in written}
+
+def compact(run_folder: Path) -> None:
+    """Merge the lines into their files. If killed at any moment, no row is lost and none counts twice."""
     for layout in (_DESCRIPTIONS, _CASES):
-        table, merged = _read(run_folder, layout, known)
-        if merged:
-            _write(table, run_folder / layout.merged, durable=True)
-            for part in merged:
-                part.unlink(missing_ok=True)
+        lines = run_folder / layout.lines
+        if lines.is_file():
+            table, damaged = _read(run_folder, layout)
+            if not damaged:  # else they stay, for whoever looks into them
+                _write(table, run_folder / layout.merged)
+                lines.unlink(missing_ok=True)
 
 
 def append_session(run_folder: Path, session: dict[str, Any]) -> None:
-    """Add the metadata of an invocation to run.json, or replace that with the same start."""
-    sessions = [old for old in _sessions(run_folder) if old["started"] != session["started"]]
+    """Add the metadata of an invocation to run.json, or replace what it has written before.
+
+    An invocation is known by its ``invocation``, a random text: two may start at one time of a clock that was set back.
+    """
+    same = ("started", "invocation")
+    sessions = [old for old in _sessions(run_folder) if any(old.get(name) != session.get(name) for name in same)]
     _write_sessions(run_folder, [*sessions, session])
 
 
@@ -299,42 +302,51 @@ def _write_sessions(run_folder: Path, sessions: Sequence[dict[str, Any]]) -> Non
 def lock(run_folder: Path) -> Iterator[None]:
     """Lock the folder for this process. The system releases the lock when the process ends, however it ends.
 
-    Makes the folder if it is missing. Raises SpmvbenchError if another process has the lock, and if a file or folder to
-    be written to is a symbolic link: the folder may be untrusted.
+    Makes the folder if it is missing. Raises SpmvbenchError if another process has the lock, and if a file to be
+    written to is a link or has a second name: the folder may be untrusted.
     """
     run_folder.mkdir(parents=True, exist_ok=True)
-    for place in (run_folder / name for name in (LOCK, LOG, PARTS, MATRIX_PARTS)):
-        if place.is_symlink():
-            raise SpmvbenchError(f"{place} is a symbolic link, and rows are not written to where it leads: remove it")
+    for place in (run_folder / name for name in (LOCK, LOG, LINES, MATRIX_LINES)):
+        if os.path.lexists(place) and not _is_only_ours(place.lstat()):
+            raise SpmvbenchError(f"{place} is a link or no regular file, and is not written to: remove it")
     with _locked(run_folder):
-        for leftover in (run_folder / f".{name}.tmp" for name in (ROWS, MATRICES)):
-            leftover.unlink(missing_ok=True)
-        for layout in (_CASES, _DESCRIPTIONS):
-            for leftover in (run_folder / layout.parts).glob(".*.parquet.tmp"):
-                leftover.unlink()
         try:
             yield
         finally:
             _leave_unused(run_folder)
 
 
+def _is_only_ours(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+
+
 @contextmanager
 def _locked(run_folder: Path) -> Iterator[None]:
     """As `lock`, without any other change to the folder."""
-    descriptor = opened(run_folder / LOCK, os.O_RDWR | os.O_CREAT)
-    with open(descriptor, "r+", encoding="ascii", errors="replace") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pid = file.read(20).strip()
-            holder = f" (process {pid})" if pid.isdecimal() else ""
+
+    def warn(error: OSError) -> None:
+        print(
+            f"Warning: the file system of {run_folder} has no locks ({error.strerror}): let no other spmvbench work on "
+            "this run meanwhile",
+            file=sys.stderr,
+        )
+
+    with locked(run_folder / LOCK, lambda: True, warn) as had:
+        if not had:
             raise SpmvbenchError(
-                f"another spmvbench{holder} is working on {run_folder}: wait for it, or choose another --run"
-            ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+                f"another spmvbench{_holder(run_folder)} is working on {run_folder}: wait for it, or choose another "
+                "--run"
+            )
+        with naming(run_folder / LOCK):
+            (run_folder / LOCK).write_text(str(os.getpid()))
         yield
+
+
+def _holder(run_folder: Path) -> str:
+    """The process that has a lock, as it has written into the file."""
+    with open(run_folder / LOCK, encoding="ascii", errors="replace") as file:
+        pid = file.read(20).strip()
+    return f" (process {pid})" if pid.isdecimal() else ""
 
 
 def opened_log(run_folder: Path) -> BinaryIO:
@@ -386,7 +398,7 @@ def _stamp() -> str:
 
 def set_aside(run_folder: Path) -> Path | None:
     """Move the contents of a run to a new folder next to it, a readable run; None if there is nothing to move."""
-    names = (ROWS, PARTS, MATRICES, MATRIX_PARTS, ENVIRONMENT, LOG)
+    names = (ROWS, LINES, MATRICES, MATRIX_LINES, ENVIRONMENT, LOG)
     held = [path for name in names if (path := run_folder / name).exists()]
     if not held:
         return None
@@ -427,7 +439,7 @@ def merge(sources: Sequence[Path], target: Path) -> int:
     try:
         _write_sessions(target, sorted(sessions, key=lambda session: session["started"]))
         _write_rows(target / MATRICES, _DESCRIPTIONS, described)
-        _write_rows(target / ROWS, _CASES, list(rows.values()), durable=True)
+        _write_rows(target / ROWS, _CASES, list(rows.values()))
     except BaseException:
         shutil.rmtree(target)
         raise
@@ -459,11 +471,11 @@ def removable(run: Path | str, results: Path | str = "results") -> Path:
     except SpmvbenchError:
         pass
     ours = "|".join(map(re.escape, _HELD))
-    temporary = re.compile(rf"\.({ours})\.(tmp|[0-9a-f]{{8}})")
+    temporary = re.compile(rf"\.({ours})\.[0-9a-f]{{8}}\{SUFFIX}")
     foreign = sorted(p.name for p in path.iterdir() if p.name not in _HELD and not temporary.fullmatch(p.name))
     if foreign:
         raise UsageError(f"{path} has a damaged {ENVIRONMENT} and holds {foreign[0]!r}, which is no run's: it stays")
-    if not any(map(_is_regular, [path / ROWS, *(path / PARTS).glob("*.parquet")])):
+    if not any(map(_is_regular, [path / ROWS, path / LINES])):
         raise UsageError(f"{path} has a damaged {ENVIRONMENT} and no rows, so nothing proves that it is a run")
     return path
 
@@ -489,49 +501,30 @@ def size(run_folder: Path) -> int:
     return sum(status.st_size for status in statuses if stat.S_ISREG(status.st_mode))
 
 
-def _append(run_folder: Path, layout: _Layout, row: dict[str, Any]) -> Part:
-    path = run_folder / layout.parts / f"{row[layout.key]}.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return Part(path, _write_rows(path, layout, [row]))
-
-
-def _write_rows(path: Path, layout: _Layout, rows: list[dict[str, Any]], *, durable: bool = False) -> pa.Table:
+def _write_rows(path: Path, layout: _Layout, rows: list[dict[str, Any]]) -> None:
     import pyarrow as pa
 
-    table = pa.Table.from_pylist(rows, schema=layout.schema)
-    _write(table, path, durable=durable)
-    return table
+    _write(pa.Table.from_pylist(rows, schema=layout.schema), path)
 
 
-def _write(table: pa.Table, path: Path, *, durable: bool = False) -> None:
-    """Write a table under a temporary name and rename it. durable: flushed to disk before."""
+def _write(table: pa.Table, path: Path) -> None:
     import pyarrow.parquet as pq
 
-    temporary = path.with_name(f".{path.name}.tmp")
-    with naming(path):
-        temporary.unlink(missing_ok=True)  # left by a killed process, or an untrusted symbolic link
-        with open(opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-            pq.write_table(table, file)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        temporary.replace(path)
+    with written_whole(path, durable=True) as file:
+        pq.write_table(table, file)
 
 
-def _read(
-    run_folder: Path, layout: _Layout, known: Mapping[Path, pa.Table] = MappingProxyType({})
-) -> tuple[pa.Table, list[Path]]:
-    """The newest row of each key, in the order of writing, and the parts that could be read.
+def _read(run_folder: Path, layout: _Layout) -> tuple[pa.Table, bool]:
+    """The newest row of each key, in the order of writing, and whether there are damaged lines.
 
-    known: the tables of parts that need not be read.
-    If another process compacts meanwhile, all files are read again: a part that it removed may be in none of them.
+    If another process compacts meanwhile, all files are read again: rows whose lines it removed may be in none of them.
     """
     import pyarrow as pa
 
     merged, stale = run_folder / layout.merged, True
     while stale:
         before = _version(merged)
-        tables, parts, damaged = [pa.Table.from_batches([], layout.schema)], [], []
+        tables, damaged = [pa.Table.from_batches([], layout.schema)], list[str]()
         try:
             tables.append(_table(merged, layout))
         except FileNotFoundError:
@@ -541,24 +534,87 @@ def _read(
                 f"{merged} is damaged ({_damage(error)}): restore it from a copy; run --fresh measures again and keeps "
                 "the old files in a folder next to it"
             ) from None
-        for part in sorted((run_folder / layout.parts).glob("*.parquet")):
-            try:
-                tables.append(known[part] if part in known else _table(part, layout))
-                parts.append(part)
-            except FileNotFoundError:  # merged after the folder was listed
-                continue
-            except (pa.ArrowException, KeyError, ValueError, OSError) as error:
-                damaged.append(f"Warning: ignored the damaged row {part} ({_damage(error)})")
+        with suppress(FileNotFoundError):  # none, or merged meanwhile
+            found, damaged = _of_lines(run_folder / layout.lines, layout)
+            tables += found
         stale = _version(merged) != before
     for warning in damaged:
         print(warning, file=sys.stderr)
     table = pa.concat_tables(tables)
     if not len(table):  # Arrow imports pandas, which takes 0.2 s, to make an array of a list
-        return table, parts
+        return table, bool(damaged)
     last = {key: index for index, key in enumerate(table[layout.key].to_pylist())}
     places = table["sequence"].to_pylist()
     order = sorted(last.values(), key=lambda index: (places[index], index))
-    return table.take(pa.array(order, pa.int64())), parts
+    return table.take(pa.array(order, pa.int64())), bool(damaged)
+
+
+def _of_lines(path: Path, layout: _Layout) -> tuple[list[pa.Table], list[str]]:
+    """The rows of a file of lines, and warnings of damaged lines.
+
+    Raises SpmvbenchError for rows of a newer version, and for a file that is larger than that of any run.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    if path.stat().st_size > MOST_BYTES:
+        raise SpmvbenchError(f"{path} is damaged: it has more than {MOST_BYTES >> 30} GiB")
+    tables: list[pa.Table] = []
+    damaged: list[str] = []
+
+    def convert(numbered: list[tuple[int, bytes]]) -> None:
+        try:
+            tables.append(_parsed([line for _, line in numbered], path, layout))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            if len(numbered) == 1:
+                damaged.append(
+                    f"Warning: ignored the damaged row in line {numbered[0][0]} of {path} ({_damage(error)})"
+                )
+                return
+            middle = len(numbered) // 2
+            convert(numbered[:middle])
+            convert(numbered[middle:])
+
+    with open(path, "rb") as file:
+        # A last line without an end is still being written, or was cut off.
+        whole = ((number, line) for number, line in enumerate(file, start=1) if line.endswith(b"\n"))
+        while some := list(islice(whole, CHUNK)):
+            convert(some)
+    return tables, damaged
+
+
+def _parsed(lines: Sequence[bytes], path: Path, layout: _Layout) -> pa.Table:
+    """The rows of some lines. Raises SpmvbenchError for those of a newer version, many others for damaged ones."""
+    import pyarrow as pa
+
+    blank, rows = blank_row(layout.columns), []
+    lists = [name for name, (kind, _) in layout.columns.items() if kind in _LISTS]
+    for line in lines:
+        row = json.loads(line)
+        if row["schema_version"] > SCHEMA_VERSION:
+            raise SpmvbenchError(_newer(path, row["schema_version"]))
+        rows.append({name: row.get(name, value) for name, value in blank.items()})
+        for name in lists:  # arrays, which take a tenth of the memory of lists
+            rows[-1][name] = np.array(rows[-1][name], _LISTS[layout.columns[name][0]])
+    table = pa.Table.from_pylist(rows, schema=layout.schema)
+    if empty := [name for name in table.column_names if table[name].null_count]:
+        raise ValueError(f"{empty[0]} is null")
+    _require_keys(table, layout)
+    return table
+
+
+_LISTS = {"ints": np.int64, "floats": np.float32}
+
+
+def _require_keys(table: pa.Table, layout: _Layout) -> None:
+    """Raises ValueError if a row has no key: all such rows would be one."""
+    if layout.key not in table.column_names or "" in (keys := table[layout.key].to_pylist()) or None in keys:
+        raise ValueError(f"it has rows without {layout.key}")
+
+
+def _newer(path: Path, version: int) -> str:
+    return (
+        f"{path} was written by a newer spmvbench (schema {version}, this one knows {SCHEMA_VERSION}): update spmvbench"
+    )
 
 
 def _valid(run_folder: Path, layout: _Layout) -> tuple[pa.Table, str]:
@@ -626,11 +682,9 @@ def _table(path: Path, layout: _Layout) -> pa.Table:
         metadata = file.schema_arrow.metadata or {}
         version = int(metadata.get(b"schema_version", 0))
         if version > SCHEMA_VERSION:
-            raise SpmvbenchError(
-                f"{path} was written by a newer spmvbench (schema {version}, this one knows {SCHEMA_VERSION}): "
-                "update spmvbench"
-            )
+            raise SpmvbenchError(_newer(path, version))
         table = current(_bounded(file))
+    _require_keys(table, layout)
     blank = blank_row(layout.columns)
     if version:
         for name in set(layout.schema.names) - set(table.column_names):

@@ -29,11 +29,9 @@ from spmvbench.measure.timing import RULES
 from spmvbench.rows import store
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row, fitted
 from spmvbench.runner import plan
-from spmvbench.runner.driver import Driver, timeout
+from spmvbench.runner.driver import Disconnected, Driver, timeout
 from spmvbench.runner.precompile import open_and_compile
 from spmvbench.runner.prefetch import Prefetcher
-
-PARTS_BEFORE_COMPACTION = 1000
 
 
 @dataclass
@@ -64,7 +62,6 @@ class Writer:
     sequence: int = field(init=False)
     described: set[str] = field(init=False)
     rows: int = 0
-    parts: list[store.Part] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.described, self.sequence = store.described(self.folder), store.next_sequence(self.folder)
@@ -74,8 +71,6 @@ class Writer:
         row |= {"run_id": self.folder.name}
         self._keep(store.append, row)
         self.rows += 1
-        if len(self.parts) >= PARTS_BEFORE_COMPACTION:
-            self.compact()
         self.watcher.on_row(row)
         return not self.watcher.stopping()
 
@@ -85,14 +80,9 @@ class Writer:
             self._keep(store.describe, fitted(blank_row(MATRIX_COLUMNS) | about, MATRIX_COLUMNS)[0])
             self.described.add(about["matrix_sha256"])
 
-    def compact(self) -> None:
-        """Merge all rows and descriptions on disk into their files."""
-        store.compact(self.folder, self.parts)
-        self.parts.clear()
-
-    def _keep(self, put: Callable[[Path, dict[str, Any]], store.Part], row: dict[str, Any]) -> None:
+    def _keep(self, put: Callable[[Path, dict[str, Any]], None], row: dict[str, Any]) -> None:
         self.check_folder()
-        self.parts.append(put(self.folder, row | {"sequence": self.sequence}))
+        put(self.folder, row | {"sequence": self.sequence})
         self.sequence += 1
 
 
@@ -106,8 +96,8 @@ class Metadata:
     @classmethod
     def begin(cls, folder: Path, groups: Sequence[Group]) -> Metadata:
         """Metadata of an invocation that begins now, with the facts of the host."""
-        entry = {"run": folder.name, "started": store.now(), "ended": None, "seed": groups[0].seed}
-        return cls(folder, entry | host())
+        entry = {"run": folder.name, "invocation": secrets.token_hex(8), "started": store.now(), "ended": None}
+        return cls(folder, entry | {"seed": groups[0].seed} | host())
 
     def add(self, **facts: Any) -> None:
         """Add these facts and write all to disk."""
@@ -174,6 +164,7 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
         writer = Writer(folder, watcher, check_folder)
         driver = Driver(settings, log, writer.row, writer.description, watcher.on_begin)
         driver.on_facts = lambda facts: metadata.add_device(facts, settings)
+        driver.is_cancelled = lambda: driver.worker is None and watcher.stopping()  # while one starts, no case is lost
         try:
             with ExitStack() as stack:
                 if device_kind(settings.device) == "cuda":
@@ -185,12 +176,14 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
                     driver.stopped = watcher.stopping()
                 left = driver.drive(groups)
                 driver.close(graceful=True)
+        except Disconnected:
+            left = list(groups)
         finally:
             driver.close()
             check_folder()
             if driver.facts:
                 metadata.add(ended=store.now(), rows=writer.rows, seconds=dict(driver.seconds))
-        writer.compact()
+        store.compact(folder)
     return not left
 
 

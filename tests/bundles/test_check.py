@@ -171,16 +171,48 @@ class Clock:
         self.now = 0.0
 
     def __call__(self):
-        self.now += 1
+        self.now += 100
         return self.now
 
 
 def test_matrices_beyond_the_time_limit_are_open(measured):
-    found = list(check.matrices(loaded(measured), 2, lambda text: None, Clock()))
+    found = list(check.matrices(loaded(measured), 200, lambda text: None, Clock()))
     assert [(f.verdict, f.text) for f in found] == [
         (check.PASSED, "1 of 2 matrices made again: their rows match"),
-        (check.OPEN, "1 of 2 matrices not made again in 2 s (--seconds): poisson2d:8"),
+        (check.OPEN, "1 of 2 matrices not made again in 200 s (--seconds): poisson2d:8"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("poisson2d:20000", "1.0 GiB of memory"),
+        ("pde:900", "1.0 GiB of memory"),
+        ("dense:40000:40000", "matrix_sha256"),
+    ],
+)
+def test_rows_of_a_small_matrix_with_a_huge_name_take_little_memory(measured, altered, spec, said):
+    """The name is a stranger's: its size is found to be another one, or the memory of the rows' own size ends."""
+
+    def rename(rows):
+        rows.loc[rows["name"] == "poisson2d:8", "name"] = spec
+
+    bundle = loaded(altered(measured, rename))
+    found = [f for f in check.matrices(bundle, math.inf, lambda text: None) if spec in f.text]
+    assert [f.verdict for f in found] == [check.FAILED if said == "matrix_sha256" else check.OPEN]
+    assert said in found[0].text
+
+
+def test_a_matrix_that_takes_longer_than_the_limit_is_open(measured, altered):
+    def rename(rows):
+        rows[["name", "rows", "cols", "nnz"]] = "rmat:26:8", 2**26, 2**26, 2**29
+
+    bundle = loaded(altered(measured, rename))
+    (finding,) = check.matrices(bundle, 0.1, lambda text: None)
+    assert (finding.verdict, finding.text) == (
+        check.OPEN,
+        "2 of 2 matrices not made again in 0.1 s (--seconds): rmat:26:8; rmat:26:8",
+    )
 
 
 def test_without_time_no_matrix_passes(measured, invoke):

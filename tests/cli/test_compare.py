@@ -137,7 +137,8 @@ def test_wrong_input_is_said(compare, write, tmp_path, args, code, said):
     write("old", OLD)
     write("new", OLD)
     write("other", OLD, dtype="f32")
-    (tmp_path / "empty" / "parts").mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "rows.jsonl").touch()
     result = compare(*args)
     assert result.code == code and said in result.err and result.out == ""
 

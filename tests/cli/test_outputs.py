@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from spmvbench.cli import terminal
+
 RUN = Path(__file__).parents[2] / "results/published/h200-survey"
 
 
@@ -85,13 +87,15 @@ def test_the_target_of_a_link_is_replaced_whole_and_the_link_stays(write, tmp_pa
     assert sorted(path.name for path in target.parent.iterdir()) == ["a", "b"]
 
 
-def test_a_dash_is_standard_output_and_only_what_was_asked_for_goes_there(write, tmp_path, monkeypatch):
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_dash_is_standard_output_and_only_what_was_asked_for_goes_there(write, tmp_path, monkeypatch, encoding):
     call, right = write
     monkeypatch.chdir(tmp_path)
-    stream = io.TextIOWrapper(io.BytesIO())
+    stream = io.TextIOWrapper(io.BytesIO(), encoding)
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", stream)
-        assert call("-").code == 0
+        with terminal.guarded():
+            assert call("-").code == 0
     assert right(stream.buffer.getvalue())
     assert list(tmp_path.iterdir()) == []
 

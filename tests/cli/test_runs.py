@@ -99,7 +99,7 @@ def everything(folder):
         (".", "is no run"),
         ("..", "is no run"),
         ("old/..", "is no run"),
-        ("parts-only", "has no run.json"),
+        ("rows-only", "has no run.json"),
         ("notes", "has no run.json"),
         ("link", "is a symbolic link"),
         ("around", "holds other runs"),
@@ -107,14 +107,14 @@ def everything(folder):
         ("other-json", "no rows"),
         ("project", "'thesis.tex', which is no run's"),
         ("json-link", "has no run.json"),
-        ("parts", "has no run.json"),
+        ("empty", "has no run.json"),
     ],
 )
 def test_what_is_no_run_is_not_removed(runs, tmp_path, run, said, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("parts-only/parts", "parts", "notes", "around/run", "other-json", "project/parts", "json-link/parts"):
+    for name in ("rows-only", "empty", "notes", "around/run", "other-json", "project", "json-link"):
         (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "parts-only" / "parts" / "x.parquet").write_text("a user's")
+    (tmp_path / "rows-only" / "rows.jsonl").write_text("a user's")
     (tmp_path / "notes" / "a.txt").write_text("a user's")
     (tmp_path / "link").symlink_to("old")
     (tmp_path / "around" / "run" / "run.json").write_text("{}")
@@ -122,10 +122,10 @@ def test_what_is_no_run_is_not_removed(runs, tmp_path, run, said, monkeypatch):
     (tmp_path / "a-file").write_text("a user's")
     (tmp_path / "other-json" / "run.json").write_text('{"scripts": {}}')
     (tmp_path / "project" / "run.json").write_text('{"scripts": {}}')
-    (tmp_path / "project" / "parts" / "wing.parquet").write_text("a user's")
+    (tmp_path / "project" / "rows.jsonl").write_text("a user's")
     (tmp_path / "project" / "thesis.tex").write_text("a user's")
     (tmp_path / "json-link" / "run.json").symlink_to(tmp_path / "old" / "run.json")
-    (tmp_path / "json-link" / "parts" / "x.parquet").write_text("a user's")
+    (tmp_path / "json-link" / "rows.jsonl").write_text("a user's")
     before = everything(tmp_path)
     result = runs("rm", "new", run, "--yes")  # one that is none stops all
     assert result.code == 2 and said in result.err and len(result.err.splitlines()) == 1
@@ -135,10 +135,10 @@ def test_what_is_no_run_is_not_removed(runs, tmp_path, run, said, monkeypatch):
 def test_a_damaged_run_is_removed_by_name_or_path_and_links_in_it_are_not_followed(runs, tmp_path):
     (tmp_path / "precious").write_text("a user's")
     (tmp_path / "old" / "run.json").write_text("{")
-    (tmp_path / "old" / ".run.json.0123abcd").write_text("{")
+    (tmp_path / "old" / ".run.json.0123abcd.spmvbench-tmp").write_text("{")
     (tmp_path / "old" / ".lock").symlink_to(tmp_path / "precious")
     (tmp_path / "new" / "rows.parquet").write_text("no table")
-    (tmp_path / "new" / "matrices" / "link").symlink_to(tmp_path)
+    (tmp_path / "new" / "report").symlink_to(tmp_path)
     out = runs("rm", "old", tmp_path / "new", f"{tmp_path}/./new", "--yes").out.splitlines()
     assert [line.partition(": ")[2].rpartition(",")[0] for line in out] == ["2 cases", "damaged, cases unknown"]
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
@@ -179,7 +179,7 @@ def test_merge_refuses_two_rows_of_one_case(runs, tmp_path):
         (["merge", "old", "nwe", "--into", "all"], 2, "did you mean new"),
         (["rm", "odl", "--yes"], 2, "did you mean old"),
         (["rm"], 2, "Missing argument 'RUN...'"),
-        (["merge", "old", "new", "--into", "parts"], 2, "no name for a run"),
+        (["merge", "old", "new", "--into", "report"], 2, "no name for a run"),
         (["merge", "old", "new", "--into", ""], 2, "no name for a run"),
         (["show", ""], 2, "no name for a run"),
         (["shwo"], 2, "No such command 'shwo'"),

@@ -732,15 +732,16 @@ def test_what_a_killed_compilation_left_goes_with_the_next_and_a_living_one_s_st
         assert process.stdout.readline() == "1\n"
     killed.kill()
     killed.wait()
-    (folder / ".scratch.0123abcd" / "deep").mkdir(parents=True)
+    (old := folder / ".scratch.0123abcd.spmvbench-tmp" / "deep").mkdir(parents=True)
+    os.utime(old.parent, (1e9, 1e9))
     (folder / "tmp_of_others").mkdir()
     assert len(list(folder.glob(".scratch.*"))) == 3
     device = Emulated()
     run(device, BLOCKS, "block_sum<double, 64>", 1, 64, np.ones(64), np.zeros(1))
     device.close()
-    assert len(list(folder.glob(".scratch.*"))) == 1
+    assert len(list(folder.glob(".scratch.*"))) == 2  # what was left just now may be in use
     living.communicate("\n")
-    assert list(folder.glob(".scratch.*")) == [] and (folder / "tmp_of_others").is_dir()
+    assert len(list(folder.glob(".scratch.*"))) == 1 and (folder / "tmp_of_others").is_dir()
     killed.communicate()
 
 
@@ -753,6 +754,12 @@ def test_without_a_compiler(monkeypatch, tmp_path):
         Emulated()
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(DeviceUnavailable, match="CXX names 'no-such-compiler'"):
+        Emulated()
+    (tmp_path / "hangs").write_text(f"#!{sys.executable}\nimport time\ntime.sleep(1000)\n")
+    (tmp_path / "hangs").chmod(0o755)
+    monkeypatch.setenv("CXX", str(tmp_path / "hangs"))
+    monkeypatch.setattr(build, "ANSWER_SECONDS", 0.05)
+    with pytest.raises(DeviceUnavailable, match=r"hangs', which is no C\+\+ compiler that runs here"):
         Emulated()
     build.find_compiler.cache_clear()
 

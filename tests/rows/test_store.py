@@ -1,13 +1,18 @@
+import errno
+import fcntl
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.paths import locked
 from spmvbench.rows import store
 from spmvbench.rows.schema import COLUMNS, MATRIX_COLUMNS, SCHEMA_VERSION, arrow_schema, blank_row
 
@@ -38,7 +43,7 @@ def test_every_column_survives_the_round_trip(folder):
     words |= dict.fromkeys(["params", "bytes_arrays", "detail"], "{}") | {"schema_version": SCHEMA_VERSION}
     written = {name: values[kind] for name, (kind, _) in COLUMNS.items()} | words
     store.append(folder, written)
-    for _ in range(2):  # as a part, then merged
+    for _ in range(2):  # as lines, then merged
         loaded = store.load(folder)
         assert list(loaded.columns) == list(COLUMNS)
         got = loaded.iloc[0].to_dict()
@@ -52,28 +57,16 @@ def test_every_column_survives_the_round_trip(folder):
     }
 
 
-@pytest.mark.parametrize("merged", [False, True])
-def test_a_column_that_came_later_is_empty_in_older_files(folder, merged):
-    for case, seconds in (("a", 1.0), ("b", 2.0)):
-        store.append(folder, row(case, t_spmv_host=seconds, detail="{}"))
-    old = folder / "parts/a.parquet"
-    pq.write_table(pq.read_table(old).drop_columns(["t_spmv_host", "detail"]), old)
-    if merged:
-        old.rename(folder / "rows.parquet")
-    loaded = store.load(folder)
-    assert list(loaded.columns) == list(COLUMNS)
-    assert loaded["t_spmv_host"].fillna(-1).tolist() == [-1, 2.0]
-    assert loaded["detail"].tolist() == ["", "{}"]
-    store.compact(folder)
-    assert store.load(folder)["t_spmv_host"].fillna(-1).tolist() == [-1, 2.0]
-
-
-def test_what_an_older_row_holds_as_null_is_empty(folder):
-    store.append(folder, row("a") | dict.fromkeys(("reason", "nnz", "t_median", "experiment", "samples")))
-    for _ in range(2):  # as a part, then merged
-        (found,) = store.load(folder).to_dict("records")
-        assert [found[name] for name in ("reason", "nnz", "experiment")] == ["", 0, False]
-        assert np.isnan(found["t_median"]) and list(found["samples"]) == []
+def test_a_column_that_came_later_is_empty_in_older_files(folder):
+    store.append(folder, row("a", t_spmv_host=1.0, detail="{}"))
+    old = dict.fromkeys(("t_spmv_host", "detail"))
+    (folder / "rows.jsonl").write_text(json.dumps({k: v for k, v in row("b").items() if k not in old}) + "\n")
+    store.append(folder, row("c", t_spmv_host=2.0, detail="{}"))
+    for _ in range(2):  # as lines, then merged
+        loaded = store.load(folder)
+        assert list(loaded.columns) == list(COLUMNS)
+        assert loaded["t_spmv_host"].fillna(-1).tolist() == [-1, 2.0]
+        assert loaded["detail"].tolist() == ["", "{}"]
         store.compact(folder)
 
 
@@ -92,23 +85,16 @@ def test_the_row_written_last_counts_whatever_the_clock_says(folder, clock):
     store.compact(folder)
     assert store.next_sequence(folder) == 3
     store.append(folder, row("b", sequence=3, reason="new", started_at=f"{clock}T00:00:00.000000+00:00"))
-    for _ in range(2):  # as a part, then merged
+    for _ in range(2):  # as lines, then merged
         assert store.load(folder)[["case_id", "reason"]].to_numpy().tolist() == [["a", ""], ["b", "new"]]
         store.compact(folder)
     store.describe(folder, about("m", sequence=7))
     assert store.next_sequence(folder) == 8
 
 
-def test_a_part_of_a_version_that_counted_no_rows_is_later_than_what_is_merged(folder):
-    store.append(folder, row("a", sequence=5, reason="old"))
-    store.compact(folder)
-    store.append(folder, row("a", reason="new"))
-    assert store.load(folder)["reason"].tolist() == ["new"]
-
-
-@pytest.mark.parametrize("after", range(4))
+@pytest.mark.parametrize("after", range(2))
 def test_a_reader_misses_no_row_while_another_process_compacts(folder, monkeypatch, after):
-    """The compaction comes after so many files were read."""
+    """The compaction comes before the merged file is read, or after it."""
     store.append(folder, row("a"))
     store.compact(folder)
     for case in "bc":
@@ -116,57 +102,94 @@ def test_a_reader_misses_no_row_while_another_process_compacts(folder, monkeypat
     read, seen = store._table, []
 
     def table(path, kept):
-        if len(seen) == after:
-            seen.append(None)
-            store.compact(folder)
         seen.append(path)
-        return read(path, kept)
+        found = read(path, kept) if len(seen) != 1 or after else None
+        if len(seen) == 1:
+            store.compact(folder)
+        return read(path, kept) if found is None else found
 
     monkeypatch.setattr(store, "_table", table)
     assert store.load(folder)["case_id"].tolist() == ["a", "b", "c"]
 
 
-def test_parts_that_the_caller_has_written_are_merged_without_reading_them(folder, monkeypatch):
-    store.append(folder, row("a", sequence=1))  # of an earlier process
-    written = [store.append(folder, row(case, sequence=2 + at, reason=case)) for at, case in enumerate("bcb")]
-    written.append(store.describe(folder, about("m", sequence=9)))
-    written.append(store.append(folder, row("gone", sequence=10)))
-    written[-1].path.unlink()
-    read, seen = store._table, []
-    with monkeypatch.context() as patch:
-        patch.setattr(store, "_table", lambda path, layout: (seen.append(path.stem), read(path, layout))[1])
-        store.compact(folder, written)
-    assert "a" in seen and not {"b", "c", "m"} & set(seen)
-    assert store.load(folder)[["case_id", "sequence"]].to_numpy().tolist() == [["a", 1], ["c", 3], ["b", 4]]
-    assert store.matrices(folder)["matrix_sha256"].tolist() == ["m"]
-    assert not list(folder.glob("*parts/*"))
+@pytest.mark.parametrize("cut", [1, 40])
+def test_a_line_without_its_end_is_no_row_and_the_next_one_takes_its_place(folder, capsys, cut):
+    for case in "ab":
+        store.append(folder, row(case))
+    lines = folder / "rows.jsonl"
+    lines.write_bytes(lines.read_bytes()[:-cut])
+    assert store.load(folder)["case_id"].tolist() == ["a"] and not capsys.readouterr().err
+    store.append(folder, row("c"))
+    assert store.load(folder)["case_id"].tolist() == ["a", "c"]
 
 
-def test_a_kill_between_merging_and_removing_parts_doubles_nothing(folder, monkeypatch):
+def test_writing_a_row_reads_and_rewrites_none(folder, monkeypatch):
+    """So that the last row of a run costs what the first did."""
+    for case in range(store.CHUNK + 1):
+        store.append(folder, row(str(case)))
+    before = (folder / "rows.jsonl").stat()
+    for name in ("_read", "_write", "_table"):
+        monkeypatch.delattr(store, name)
+    store.append(folder, row("last"))
+    store.describe(folder, about("m"))
+    after = (folder / "rows.jsonl").stat()
+    assert after.st_ino == before.st_ino
+    assert sorted(path.name for path in folder.iterdir()) == ["matrices.jsonl", "rows.jsonl"]
+
+
+@pytest.mark.parametrize("merged", [False, True])
+@pytest.mark.parametrize("damage", ["missing", "empty"])
+def test_rows_without_a_key_are_refused(folder, capsys, merged, damage):
+    """Else all of them would count as one, and the others be lost."""
+    for case in "abc":
+        store.append(folder, row(case if damage == "missing" else "", reason=case))
+    if merged:
+        table = pa.Table.from_pylist([row("", reason=case) for case in "abc"], arrow_schema())
+        pq.write_table(table.drop_columns(["case_id"]) if damage == "missing" else table, folder / "rows.parquet")
+        for look in (store.load, store.compact, store.measured):
+            with pytest.raises(SpmvbenchError, match=r"damaged.*without case_id"):
+                look(folder)
+        return
+    if damage == "missing":
+        lines = [json.dumps({k: v for k, v in row("", reason=case).items() if k != "case_id"}) for case in "abc"]
+        (folder / "rows.jsonl").write_text("\n".join(lines) + "\n")
+    store.compact(folder)
+    assert len(store.load(folder)) == 0 and "without case_id" in capsys.readouterr().err
+    assert len((folder / "rows.jsonl").read_text().splitlines()) == 3
+
+
+def test_a_kill_between_merging_and_removing_lines_doubles_nothing(folder, monkeypatch):
     for case in "abc":
         store.append(folder, row(case))
+        store.describe(folder, about(case))
     with monkeypatch.context() as patch:
         patch.setattr(store.Path, "unlink", lambda self, **_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             store.compact(folder)
-    assert len(list((folder / "parts").iterdir())) == 3
-    assert store.load(folder)["case_id"].tolist() == ["a", "b", "c"]
-    store.compact(folder)
-    assert store.load(folder)["case_id"].tolist() == ["a", "b", "c"]
-    assert list((folder / "parts").iterdir()) == []
+    assert (folder / "matrices.jsonl").exists() and (folder / "matrices.parquet").exists()
+    for _ in range(2):
+        assert store.load(folder)["case_id"].tolist() == ["a", "b", "c"]
+        assert store.matrices(folder)["matrix_sha256"].tolist() == ["a", "b", "c"]
+        store.compact(folder)
+    assert not list(folder.glob("*.jsonl"))
 
 
-def test_a_damaged_part_is_named_and_its_case_measured_again(folder, capsys):
+@pytest.mark.parametrize(
+    "damaged",
+    ["{", "[]", "null", "7", '{"schema_version": null}', "[" * 10_000, "\xff", '{"case_id": 1}', "nnz", "list"],
+)
+def test_a_damaged_line_is_named_and_its_case_measured_again(folder, capsys, damaged):
     for case in "ab":
         store.append(folder, row(case, source_hash="s", matrix_sha256="m"))
-    damaged = folder / "parts" / "a.parquet"
-    damaged.write_bytes(damaged.read_bytes()[:100])
-    assert store.measured(folder) == {"b": "s"}
-    assert str(damaged) in capsys.readouterr().err
+    other = {"nnz": {"nnz": "many"}, "list": {"samples": 1}}.get(damaged)
+    line = json.dumps(row("c") | other) if other else damaged
+    with open(folder / "rows.jsonl", "a", encoding="latin-1") as file:
+        file.write(f"{line}\n")
+    store.append(folder, row("d", source_hash="s", matrix_sha256="m"))
+    assert store.measured(folder) == dict.fromkeys("abd", "s")
+    assert f"line 3 of {folder / 'rows.jsonl'}" in capsys.readouterr().err
     store.compact(folder)
-    assert damaged.exists()
-    store.append(folder, row("a", source_hash="t", matrix_sha256="m"))
-    assert store.measured(folder) == {"a": "t", "b": "s"}
+    assert store.measured(folder) == dict.fromkeys("abd", "s") and (folder / "rows.jsonl").exists()
 
 
 def test_cases_whose_matrix_could_not_be_read_are_not_measured(folder):
@@ -195,13 +218,6 @@ def test_what_was_too_large_is_due_once_it_has_room(folder):
     assert list(store.measured(folder)) == ["b", "c"]
 
 
-def test_a_foreign_parquet_file_among_the_parts_is_ignored(folder, capsys):
-    store.append(folder, row("a"))
-    pq.write_table(arrow_schema().empty_table().select(["name"]).replace_schema_metadata(), folder / "parts/b.parquet")
-    assert store.load(folder)["case_id"].tolist() == ["a"]
-    assert "b.parquet" in capsys.readouterr().err
-
-
 def test_damaged_merged_rows_stop_everything(folder):
     store.append(folder, row("a"))
     store.compact(folder)
@@ -211,26 +227,15 @@ def test_damaged_merged_rows_stop_everything(folder):
 
 
 @pytest.mark.parametrize("merged", [False, True])
-def test_rows_of_a_newer_version_are_refused(folder, monkeypatch, merged):
-    newer = arrow_schema().with_metadata({"schema_version": str(SCHEMA_VERSION + 1)})
-    monkeypatch.setitem(vars(store._CASES), "schema", newer)
-    store.append(folder, row("a"))
+def test_rows_of_a_newer_version_are_refused(folder, merged):
+    newer = SCHEMA_VERSION + 1
+    store.append(folder, row("a", schema_version=newer))
     if merged:
-        (folder / "parts/a.parquet").rename(folder / "rows.parquet")
-    monkeypatch.undo()
+        table = pa.Table.from_pylist([row("a")], arrow_schema().with_metadata({"schema_version": str(newer)}))
+        pq.write_table(table, folder / "rows.parquet")
+        (folder / "rows.jsonl").unlink()
     with pytest.raises(SpmvbenchError, match="newer spmvbench"):
         store.load(folder)
-
-
-def test_half_written_files_are_no_rows_and_are_cleared(folder):
-    store.append(folder, row("a"))
-    leftover = folder / "parts" / ".b.parquet.tmp"
-    leftover.write_bytes(b"PAR1")
-    assert store.load(folder)["case_id"].tolist() == ["a"]
-    merging = folder / ".rows.parquet.tmp"
-    merging.write_bytes(b"PAR1")
-    with store.lock(folder):
-        assert not leftover.exists() and not merging.exists()
 
 
 def test_a_run_is_found_by_name_and_by_path_and_missed_with_a_hint(folder):
@@ -324,7 +329,7 @@ def test_descriptions_of_matrices_are_kept_beside_the_rows(folder):
     assert store.matrices(folder).empty and store.described(folder) == set()
     picture = {"row_lengths": np.array([2, 7]), "row_counts": [5, 1], "density": np.array([0.25, 1.0])}
     store.describe(folder, about("m", group="G", name="n", down=1, across=2, **picture))
-    for _ in range(2):  # as a part, then merged
+    for _ in range(2):  # as lines, then merged
         found = store.matrices(folder)
         assert list(found.columns) == list(MATRIX_COLUMNS)
         assert found.loc[0, ["matrix_sha256", "name", "across"]].tolist() == ["m", "n", 2]
@@ -332,29 +337,11 @@ def test_descriptions_of_matrices_are_kept_beside_the_rows(folder):
         assert found.loc[0, "zoom_density"].tolist() == []
         assert store.described(folder) == {"m"}
         store.compact(folder)
-    assert list((folder / "matrices").iterdir()) == []
     assert store.load(folder)["case_id"].tolist() == ["a"]
     schema = pq.read_schema(folder / "matrices.parquet")
     assert schema.field("density").metadata[b"meaning"].decode() == MATRIX_COLUMNS["density"][1]
     aside = store.set_aside(folder)
     assert store.described(aside) == {"m"} and store.described(folder) == set()
-
-
-def test_a_kill_while_merging_loses_and_doubles_no_description(folder, monkeypatch):
-    for sha in "mn":
-        store.describe(folder, about(sha))
-    store.append(folder, row("a"))
-    (folder / "matrices" / ".o.parquet.tmp").write_bytes(b"PAR1")
-    with monkeypatch.context() as patch:
-        patch.setattr(store.Path, "unlink", lambda self, **_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            store.compact(folder)
-    with store.lock(folder):
-        assert not (folder / "matrices" / ".o.parquet.tmp").exists()
-    for _ in range(2):
-        assert store.matrices(folder)["matrix_sha256"].tolist() == ["m", "n"]
-        assert store.load(folder)["case_id"].tolist() == ["a"]
-        store.compact(folder)
 
 
 def test_two_processes_cannot_work_on_one_folder(folder):
@@ -381,54 +368,32 @@ def test_what_is_set_aside_is_still_a_run(folder):
         store.load(folder)
 
 
-@pytest.mark.parametrize("name", [".lock", "worker.log", "parts", "matrices"])
-def test_a_session_writes_to_no_link(folder, name):
-    """A run's folder may come from somebody else."""
+@pytest.mark.parametrize("name", [".lock", "worker.log", "rows.jsonl", "matrices.jsonl"])
+@pytest.mark.parametrize("how", ["symlink_to", "hardlink_to", "fifo"])
+def test_a_session_writes_to_no_link(folder, name, how):
+    """A run's folder may come from somebody else, as may an archive with a second name of a file."""
     store.append(folder, row("a"))
-    store.append_session(folder, {"started": "1"})
     store.compact(folder)
-    elsewhere = folder.parent / "elsewhere"
-    if name in ("parts", "matrices"):
-        elsewhere.mkdir()
-        (elsewhere / ".x.parquet.tmp").write_text("a user's")
-        if (folder / name).is_dir():
-            (folder / name).rmdir()
-    else:
-        elsewhere.write_text("a user's")
-    (folder / name).symlink_to(elsewhere)
-    with pytest.raises(SpmvbenchError, match=f"{name} is a symbolic link"), store.lock(folder):
-        pass
-    held = elsewhere / ".x.parquet.tmp" if elsewhere.is_dir() else elsewhere
-    assert held.read_text() == "a user's" and store.load(folder)["case_id"].tolist() == ["a"]
-
-
-def test_a_lock_or_log_with_a_second_name_is_not_written_to(folder):
-    """As an archive may bring it."""
-    store.append(folder, row("a"))
     precious = folder.parent / "precious"
     precious.write_text("a user's")
-    for name in (".lock", "worker.log"):
-        (folder / name).hardlink_to(precious)
-    with pytest.raises(OSError, match="second name"), store.lock(folder):
+    if how == "fifo":
+        os.mkfifo(folder / name)
+    else:
+        getattr(folder / name, how)(precious)
+    with pytest.raises(SpmvbenchError, match=f"{name} is a link or no regular file"), store.lock(folder):
         pass
-    with pytest.raises(OSError, match="second name"):
-        store.opened_log(folder)
     assert precious.read_text() == "a user's"
 
 
-def test_links_under_the_names_of_temporaries_and_logs_are_not_written_to(folder):
+def test_links_under_the_names_of_metadata_and_logs_are_not_written_to(folder):
     store.append(folder, row("a"))
     precious = folder.parent / "precious"
     precious.write_text("a user's")
-    for name in ("parts/.b.parquet.tmp", ".rows.parquet.tmp", "run.json.of-others"):
-        (folder / name).symlink_to(precious)
-    (folder / "run.json").symlink_to(folder.parent / "none")
-    store.append(folder, row("b"))
+    for name in ("rows.parquet", "run.json", "worker.log"):
+        (folder / name).symlink_to(folder.parent / "none")
     store.compact(folder)
     store.append_session(folder, {"started": "1"})
-    assert precious.read_text() == "a user's" and not (folder.parent / "none").exists()
-    assert sorted(store.load(folder)["case_id"]) == ["a", "b"]
-    (folder / "worker.log").symlink_to(precious)
+    assert not (folder.parent / "none").exists() and store.load(folder)["case_id"].tolist() == ["a"]
     with pytest.raises(OSError, match="symbolic link is not followed"):
         store.opened_log(folder)
     (folder / "worker.log").unlink()
@@ -436,6 +401,37 @@ def test_links_under_the_names_of_temporaries_and_logs_are_not_written_to(folder
         with store.opened_log(folder) as log:
             log.write(text)
     assert (folder / "worker.log").read_bytes() == b"onetwo"
+
+
+@pytest.mark.parametrize("number", ["ENOSYS", "EOPNOTSUPP", "ENOLCK", "EIO"])
+def test_a_file_system_without_locks_is_told_of_and_written_to(folder, monkeypatch, capsys, number):
+    def flock(descriptor, operation):
+        raise OSError(getattr(errno, number), "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with store.lock(folder):
+        store.append(folder, row("a"))
+    assert f"the file system of {folder} has no locks (no locks)" in capsys.readouterr().err
+    assert store.load(folder)["case_id"].tolist() == ["a"]
+    with locked(folder / "of-a-cache") as had:
+        assert had
+
+
+def test_a_full_disk_at_the_lock_is_named(folder, monkeypatch):
+    def write_text(path, text):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+    with pytest.raises(OSError, match="No space left") as raised, store.lock(folder):
+        pass
+    assert raised.value.filename == str(folder / ".lock")
+
+
+def test_a_clock_that_stands_still_loses_no_invocation(folder):
+    store.append(folder, row("a"))
+    for invocation, ended in (("a", None), ("b", None), ("b", "1")):
+        store.append_session(folder, {"started": "1", "invocation": invocation, "ended": ended})
+    assert [one["invocation"] for one in store.environment(folder)["sessions"]] == ["a", "b"]
 
 
 def test_what_is_no_process_number_is_not_said_of_a_lock(folder):

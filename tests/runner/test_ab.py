@@ -116,7 +116,8 @@ def test_a_build_is_a_folder_a_revision_or_a_run(tmp_path):
         assert folder == ab.HERE.resolve()
     with pytest.raises(UsageError, match="no revision"), ab.build_folder("no-such-thing"):
         pass
-    (tmp_path / "run" / "parts").mkdir(parents=True)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "rows.jsonl").touch()
     store.append_session(tmp_path / "run", {"started": "1", "git": None})
     with pytest.raises(UsageError, match="records no revision"), ab.build_folder("run", tmp_path):
         pass

@@ -58,6 +58,8 @@ GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")
 # Without the C++ library, which nothing here uses: looking through it is half of a linker's time.
 GCC_LIBRARIES = ("-nodefaultlibs", "-lgcc", "-lc")
 
+ANSWER_SECONDS = 10.0  # for a compiler to tell its version
+
 
 @dataclass(frozen=True)
 class Compiler:
@@ -76,12 +78,15 @@ class Compiler:
 def find_compiler(chosen: str | None) -> Compiler:
     """The first that answers of: `chosen` (the environment's CXX), g++, clang++, the package ziglang.
 
-    Raises DeviceUnavailable if none does, or where the chosen one does not.
+    Raises DeviceUnavailable if none does, or where the chosen one does not. Each has ANSWER_SECONDS.
     """
     if chosen:
         compiler = _asked(shlex.split(chosen))
         if compiler is None:
-            raise DeviceUnavailable(f"CXX names {chosen!r}, which is no C++ compiler that runs here")
+            raise DeviceUnavailable(
+                f"CXX names {chosen!r}, which is no C++ compiler that runs here and tells its version in "
+                f"{ANSWER_SECONDS:g} s"
+            )
         return compiler
     candidates = [["g++"], ["clang++"]]
     if importlib.util.find_spec("ziglang"):
@@ -100,7 +105,13 @@ def _asked(command: list[str]) -> Compiler | None:
     path = shutil.which(command[0])
     if path is None:
         return None
-    answer = subprocess.run([path, *command[1:], "--version"], capture_output=True, text=True, check=False)
+    asked = [path, *command[1:], "--version"]
+    try:
+        answer = subprocess.run(
+            asked, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=ANSWER_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):  # a script without an interpreter, one that waits for a licence
+        return None
     if answer.returncode:
         return None
     return Compiler((path, *command[1:]), answer.stdout)

@@ -296,7 +296,7 @@ def measure(
                         seconds[stage] += spent
                 wall = time.monotonic() - began
                 metadata.add(ended=now(), rows=writer.rows, seconds=dict(seconds), wall=wall, workers=worker_records)
-        writer.compact()
+        store.compact(folder)
     return done
 
 
