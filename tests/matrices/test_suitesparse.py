@@ -21,7 +21,7 @@ from urllib3.util import connection
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.matrices import suitesparse
 from spmvbench.matrices.conditions import Conditions
-from spmvbench.matrices.download import Limits, NoSpace, Unreachable
+from spmvbench.matrices.download import Limits, Unreachable
 from spmvbench.matrices.sources import resolve
 from spmvbench.matrices.suitesparse import Entry, fetch
 
@@ -241,12 +241,6 @@ def test_unknown_names_get_a_hint(mirrored, patterns, groups, message):
         suitesparse.search(patterns, groups=groups)
 
 
-def test_group_larger_than_ten_is_whole(mirrored):
-    more = "".join(f"Big,m{i},1,1,1,1,0,0,0,1,1,x,1\n" for i in range(25))
-    (mirrored / "files/ssstats.csv").write_text(INDEX + more)
-    assert len(ids(groups=["Big"])) == len(ids(kind="x", groups=["Big"])) == 25
-
-
 def test_matrices_that_only_the_folder_or_the_cache_holds(mirrored, monkeypatch):
     path = mirrored / "MM/Own/mine.tar.gz"
     path.parent.mkdir(parents=True)
@@ -294,12 +288,32 @@ def test_no_network_and_no_index_names_the_ways_on(nowhere, home):
     assert suitesparse.index(nowhere, network=False) == []
 
 
-@pytest.mark.parametrize("answer", [b"", b"<html>sign in</html>\n" * 9, INDEX.encode()[:-20], b"\xff\xfe" * 500])
-def test_an_answer_that_is_no_index_is_refused_and_the_old_one_stays(server, home, answer):
+@pytest.mark.parametrize(
+    "row",
+    [
+        None,
+        b"<html>sign in</html>\n" * 9,
+        b"\xff\xfe" * 500,
+        INDEX.encode()[:-20],
+        "HB,fox,1,1,1,1,0,0,0,1,1,\0,1",
+        "HB,fox,1,1,1,1,0,0,0,1,1," + "x" * 200_000 + ",1",
+        "HB,fox,1,1,1,1,0,0,0,1,1," + "x" * 201 + ",1",
+        "HB,fox,1,1,1,1,0,0,0,1,1,\x1b[2J,1",
+        f"HB,fox,{1 << 63},1,1,1,0,0,0,1,1,x,1",
+        f"HB,fox,1,1,{1 << 70},1,0,0,0,1,1,x,1",
+        f"HB,fox,1,1,1,1,0,0,0,1,1,x,{'9' * 5000}",
+        "HB,fox,-1,1,1,1,0,0,0,1,1,x,1",
+        "HB,fox,1,1,1,1,0,0,0,1,1,x",
+        '"HB,fox',
+    ],
+)
+def test_an_answer_that_is_no_index_is_refused_and_the_old_one_stays(server, home, row):
     good = server.files["/files/ssstats.csv"]
-    server.files["/files/ssstats.csv"] = answer
-    with pytest.raises(suitesparse.Failed, match="not the collection's index"):
-        suitesparse.index(server.url)
+    bad = b"" if row is None else row if isinstance(row, bytes) else (INDEX + row + "\n").encode()
+    server.files["/files/ssstats.csv"] = bad
+    with pytest.raises(suitesparse.Failed, match="not the collection's index") as caught:
+        suitesparse.index(server.url, limits=QUICK)
+    assert len(str(caught.value)) < 400
     assert litter(home) == []
     server.files["/files/ssstats.csv"] = good
     assert len(suitesparse.index(server.url)) == 7
@@ -484,33 +498,32 @@ def test_a_bomb_is_refused(server, home, monkeypatch):
     assert suitesparse.cached_names() == litter(home) == []
 
 
-def test_the_sites_file_with_another_hash_goes_to_quarantine(server, home, monkeypatch):
-    monkeypatch.setattr(suitesparse, "SITE", server.url)
-    monkeypatch.setattr(suitesparse, "_sha256", lambda: {"HB/ant": "0" * 64})
-    server.files[url_path(ANT)] = pack("ant")
-    ((entry, reason),) = get(server).failed
-    assert entry == ANT
-    assert "SHA-256" in reason
-    assert "--no-verify" in reason
-    assert (home / "quarantine/HB/ant.tar.gz").read_bytes() == pack("ant")
-    assert suitesparse.cached_names() == litter(home) == []
-    assert get(server, verify=False).fetched == [ANT]
-
-
-def test_the_sites_file_with_the_right_hash_is_taken(server, monkeypatch):
-    data = pack("ant")
-    monkeypatch.setattr(suitesparse, "SITE", server.url)
-    monkeypatch.setattr(suitesparse, "_sha256", lambda: {"HB/ant": hashlib.sha256(data).hexdigest()})
-    server.files[url_path(ANT)] = data
-    outcome = get(server)
-    assert (outcome.fetched, outcome.differing) == ([ANT], [])
-
-
-def test_a_mirrors_file_with_another_hash_is_taken_and_noted(server, monkeypatch):
-    monkeypatch.setattr(suitesparse, "_sha256", lambda: {"HB/ant": "0" * 64})
-    server.files[url_path(ANT)] = pack("ant")
-    outcome = get(server)
-    assert outcome.fetched == outcome.differing == [ANT]
+@pytest.mark.parametrize(
+    ("of_site", "right", "verify", "outcome"),
+    [
+        (True, True, True, "fetched"),
+        (True, False, True, "quarantined"),
+        (True, False, False, "fetched"),
+        (False, True, True, "fetched"),
+        (False, False, True, "differing"),
+        (False, False, False, "fetched"),
+    ],
+)
+def test_archives_are_compared_with_the_hash_of_the_site(server, home, monkeypatch, of_site, right, verify, outcome):
+    server.files[url_path(ANT)] = data = pack("ant")
+    known = hashlib.sha256(data).hexdigest() if right else "0" * 64
+    monkeypatch.setattr(suitesparse, "_sha256", lambda: {"HB/ant": known})
+    if of_site:
+        monkeypatch.setattr(suitesparse, "SITE", server.url)
+    found = get(server, verify=verify)
+    assert found.differing == ([ANT] if outcome == "differing" else [])
+    if outcome == "quarantined":
+        ((_, reason),) = found.failed
+        assert "SHA-256" in reason and "--no-verify" in reason
+        assert (home / "quarantine/HB/ant.tar.gz").read_bytes() == data
+        assert suitesparse.cached_names() == litter(home) == []
+    else:
+        assert found.fetched == [ANT]
 
 
 # --- answers that lie
@@ -675,28 +688,6 @@ def test_a_folder_s_files_of_other_names_are_not_the_collections(mirrored):
     assert ids()[7:] == ["Own/mine"]
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        "HB,fox,1,1,1,1,0,0,0,1,1,\0,1",
-        "HB,fox,1,1,1,1,0,0,0,1,1," + "x" * 200_000 + ",1",
-        "HB,fox,1,1,1,1,0,0,0,1,1," + "x" * 201 + ",1",
-        "HB,fox,1,1,1,1,0,0,0,1,1,\x1b[2J,1",
-        f"HB,fox,{1 << 63},1,1,1,0,0,0,1,1,x,1",
-        f"HB,fox,1,1,{1 << 70},1,0,0,0,1,1,x,1",
-        f"HB,fox,1,1,1,1,0,0,0,1,1,x,{'9' * 5000}",
-        "HB,fox,-1,1,1,1,0,0,0,1,1,x,1",
-        "HB,fox,1,1,1,1,0,0,0,1,1,x",
-        '"HB,fox',
-    ],
-)
-def test_an_index_that_lies_is_one_sentence(server, row):
-    server.files["/files/ssstats.csv"] = (INDEX + row + "\n").encode()
-    with pytest.raises(suitesparse.Failed, match="not the collection's index") as caught:
-        suitesparse.index(server.url, limits=QUICK)
-    assert len(str(caught.value)) < 400
-
-
 def test_a_damaged_copy_of_the_index_names_itself(mirrored, home):
     suitesparse.index()
     copy = next(home.rglob("ssstats.csv"))
@@ -748,42 +739,6 @@ def test_a_mirror_that_holds_a_device_is_not_read(folder, home):
     os.mkfifo(folder / "MM/HB/ant.tar.gz")
     ((_, reason),) = fetch([ANT], mirror=str(folder)).failed
     assert "is no file" in reason
-
-
-def test_two_fetches_at_once_share_the_work(server, home):
-    entries = [Entry("G", f"m{i}") for i in range(6)]
-    server.files |= {url_path(entry): pack(entry.name, os.urandom(2000).hex().encode()) for entry in entries}
-    server.plan |= {url_path(entry): ["slow"] for entry in entries}
-    outcomes = []
-    threads = [
-        threading.Thread(target=lambda: outcomes.append(fetch(entries, mirror=server.url, progress=False)))
-        for _ in range(3)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(entry.id for outcome in outcomes for entry in outcome.fetched) == [entry.id for entry in entries]
-    assert [len(outcome.fetched) + len(outcome.present) for outcome in outcomes] == [6, 6, 6]
-    assert len(server.log) == 6
-    assert all(kept(entry) == server.files[url_path(entry)] for entry in entries)
-    assert litter(home) == []
-
-
-def test_a_full_disk_is_one_clear_line_and_leaves_nothing(server, home):
-    server.files[url_path(ANT)] = pack("ant", os.urandom(200_000).hex().encode())
-    code = f"""
-import resource
-from spmvbench.matrices.suitesparse import Entry, fetch
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-fetch([Entry("HB", "ant")], mirror={server.url!r}, progress=False)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith(f"{NoSpace.__module__}.NoSpace: no space left for {home}")
-    assert "SPMVBENCH_HOME" in last
-    assert suitesparse.cached_names() == litter(home) == []
 
 
 @pytest.mark.skipif(

@@ -27,30 +27,11 @@ LINE = 1 << 12  # bytes of the longest line that is no comment
 _FIELDS = {"real": 1, "double": 1, "integer": 1, "unsigned-integer": 1, "complex": 2, "pattern": 0}
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 
-# What may follow what among blanks, line ends, digits, signs, points, exponents and the letters of nan and infinity.
-_KINDS = (b" \t\r", b"\n", b"0123456789", b"+-", b".", b"eE", b"nafityNAFITY")
-_FOLLOW = ((0, 1, 2, 3, 4, 6), (0, 1, 2, 3, 4, 6), (0, 1, 2, 4, 5), (2, 4, 6), (0, 1, 2, 5), (2, 3), (0, 1, 6))
-_BLANK, _END, _MARK, _LETTER = (
-    0b11,
-    1 << 1,
-    0b11 << 4,
-    1 << 6,
-)  # blanks and line ends, those alone, points and exponents
 _D_TO_E = bytes.maketrans(b"dD", b"ee")
 _PLUS = re.compile(rb"(?<![eE])\+")  # before a number, where SciPy's parser knows none
-_WHOLE = rb"[+-]?\d+"
-_NUMBER = rb"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|(?i:nan|inf|infinity))"
-
-
-def _tables(kinds: int) -> tuple[bytes, bytes]:
-    """For each byte the bit of its kind and the bits of what may come next; 0 for those not of the first `kinds`."""
-    kind_of = {byte: kind for kind in range(kinds) for byte in _KINDS[kind]}
-    bits = [sum(1 << kind for kind in follow if kind < kinds) for follow in _FOLLOW]
-    known = [kind_of.get(byte) for byte in range(256)]
-    return bytes(0 if k is None else 1 << k for k in known), bytes(0 if k is None else bits[k] for k in known)
-
-
-_WHOLE_TABLES, _NUMBER_TABLES = _tables(4), _tables(7)
+# Possessive: no part of a line is tried again in another way.
+_BLANK, _WHOLE = rb"[ \t\r]", rb"[+-]?\d++"
+_NUMBER = rb"[+-]?(?:(?:\d++\.?\d*+|\.\d++)(?:[eEdD][+-]?\d++)?|(?i:nan|inf(?:inity)?))"
 
 
 @dataclass(frozen=True)
@@ -91,9 +72,9 @@ def read(path: Path) -> Stored:
             words = (found.layout, found.field, found.symmetry if dense else "general")
             sizes = (found.rows, found.cols) if dense else (found.rows, found.cols, found.entries)
             head = f"%%MatrixMarket matrix {' '.join(words)}\n{' '.join(map(str, sizes))}\n"
-            per_line = _FIELDS[found.field] + (0 if dense else 2)
-            whole = found.field in ("integer", "unsigned-integer", "pattern")
-            matrix = scipy.io.mmread(_Numbers(head, text, found.line, per_line, whole), spmatrix=False)
+            number = _WHOLE if found.field in ("integer", "unsigned-integer") else _NUMBER
+            numbers = [_WHOLE] * (0 if dense else 2) + [number] * _FIELDS[found.field]
+            matrix = scipy.io.mmread(_Numbers(head, text, found.line, numbers), spmatrix=False)
     except (ValueError, OverflowError) as error:
         reason = str(error)
         if of_line := re.fullmatch(r"Line (\d+): (.*)", reason):  # SciPy counts from the two lines of the header
@@ -170,16 +151,14 @@ def _after_comments(text: IO[bytes]) -> tuple[int, bytes]:
 class _Numbers:
     """What SciPy's parser reads: a header, and then a text's lines, each of so many numbers and nothing else.
 
-    line: number of the last line of the text that was read. whole: no number has a point or an exponent. An exponent
-    that Fortran wrote with D is handed on with e, a number without its plus. `read` raises ValueError at the first line
-    that is wrong.
+    line: number of the last line of the text that was read. numbers: the form of each. An exponent that Fortran wrote
+    with D is handed on with e, a number without its plus. `read` raises ValueError at the first line that is wrong.
     """
 
-    def __init__(self, head: str, text: IO[bytes], line: int, per_line: int, whole: bool):
-        self.ready, self.text, self.line, self.per_line = memoryview(head.encode()), text, line, per_line
-        self.kind, self.follow = _WHOLE_TABLES if whole else _NUMBER_TABLES
-        number = _WHOLE if whole else _NUMBER
-        self.form = re.compile(rb"[ \t\r]*" + rb"[ \t\r]+".join([number] * per_line) + rb"[ \t\r]*")
+    def __init__(self, head: str, text: IO[bytes], line: int, numbers: list[bytes]):
+        self.ready, self.text, self.line, self.per_line = memoryview(head.encode()), text, line, len(numbers)
+        form = _BLANK + b"*+(?:" + (_BLANK + b"++").join(numbers) + _BLANK + b"*+)?"
+        self.form, self.forms = re.compile(form), re.compile(b"(?:" + form + b"\n)*+")
         self.rest = b""  # the beginning of a line whose end was not read yet
 
     def read(self, size: int) -> bytes:
@@ -200,30 +179,15 @@ class _Numbers:
                 raise ValueError(f"{_named(number, self.rest)}, begins a line of over {LINE} characters")
         if not lines and self.rest:
             lines, self.rest = self.rest + b"\n", b""
-        if lines and not self._plain(lines):
+        if not self.forms.fullmatch(lines):
             for number, line in enumerate(lines.split(b"\n"), self.line + 1):
-                if line.strip() and not self.form.fullmatch(line.translate(_D_TO_E)):
+                if not self.form.fullmatch(line):
                     numbers = f"{self.per_line} numbers of the kind that it declares"
                     raise ValueError(f"{_named(number, line)}, is not {numbers}")
-            lines = lines.translate(_D_TO_E)
         self.line += lines.count(b"\n")
+        if b"d" in lines or b"D" in lines:
+            lines = lines.translate(_D_TO_E)
         return _PLUS.sub(b"", lines) if b"+" in lines else lines
-
-    def _plain(self, lines: bytes) -> bool:
-        """Whether these are lines of numbers, by rules that cost little; where not, they may still be."""
-        kind = np.frombuffer(lines.translate(self.kind), dtype=np.uint8)
-        follow = np.frombuffer(lines.translate(self.follow), dtype=np.uint8)
-        if not np.bitwise_and(follow[:-1], kind[1:]).all() or not kind[0] & follow[-1] or (kind == _LETTER).any():
-            return False
-        blank = kind <= _BLANK
-        starts = np.flatnonzero(blank[:-1] > blank[1:])
-        if len(starts) + (not blank[0]) != self.per_line * np.count_nonzero(kind == _END):
-            return False
-        # Of a number's marks, points and exponents, the first may be a point and the last an exponent.
-        marks = np.flatnonzero((kind & _MARK) != 0)
-        number = np.searchsorted(starts, marks)
-        again = np.flatnonzero(number[1:] == number[:-1])
-        return bool((kind[marks[again]] < kind[marks[again + 1]]).all())
 
 
 def _named(number: int, line: bytes) -> str:
