@@ -72,8 +72,8 @@ def read(path: Path) -> Stored:
             words = (found.layout, found.field, found.symmetry if dense else "general")
             sizes = (found.rows, found.cols) if dense else (found.rows, found.cols, found.entries)
             head = f"%%MatrixMarket matrix {' '.join(words)}\n{' '.join(map(str, sizes))}\n"
-            number = _WHOLE if found.field in ("integer", "unsigned-integer") else _NUMBER
-            numbers = [_WHOLE] * (0 if dense else 2) + [number] * _FIELDS[found.field]
+            value = _WHOLE if found.field in ("integer", "unsigned-integer") else _NUMBER
+            numbers = [_WHOLE] * (0 if dense else 2) + [value] * _FIELDS[found.field]
             matrix = scipy.io.mmread(_Numbers(head, text, found.line, numbers), spmatrix=False)
     except (ValueError, OverflowError) as error:
         reason = str(error)
