@@ -72,7 +72,7 @@ def relinked(text: str, place: str, page: str) -> str:
 def sections(page: str) -> str:
     """A section for each format of a family's page: description, facts, parameters, arrays."""
     from spmvbench import formats
-    from spmvbench.formats.descriptions import describe
+    from spmvbench.formats.descriptions import describe, facts
     from spmvbench.publishing.format_pages import page_of
 
     lines: list[str] = []
@@ -82,11 +82,7 @@ def sections(page: str) -> str:
             continue
         about = describe(cls)
         lines += [f"## `{cls.key}` {{ #{cls.key} }}", "", _plain(about["doc"]), ""]
-        facts = {"Reference": cls.reference, "The survey's name": cls.survey_name, "Storage": cls.shared_implementation}
-        facts["Confidence"] = about["confidence"]
-        facts["Another name of"] = cls.alias_of and f"`{cls.alias_of}`"
-        facts["Kernels"] = ", ".join(f"`{Path(source).name}`" for source in formats.sources(cls))
-        lines += [f"- {name}: {_plain(text)}" for name, text in facts.items() if text]
+        lines += [f"- {name}: {_plain(text)}" for name, text in facts(cls).items()]
         lines.append("")
         if parameters := cls.parameters():
             lines += ["| Parameter | Default | Range | |", "| --- | --- | --- | --- |"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING
 
 import click
@@ -40,6 +40,14 @@ def _of_family(name: str) -> list[type[Format]]:
         hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
         raise UsageError(f"there is no family {name!r}{hint}")
     return found
+
+
+def _found(name: str) -> list[type[Format]]:
+    """The formats of a name as in `run --formats`. Raises UsageError."""
+    from spmvbench import formats
+    from spmvbench.formats.descriptions import by_family
+
+    return by_family(formats.find(name))
 
 
 def _with_text(text: str) -> list[type[Format]]:
@@ -119,6 +127,33 @@ def _show_recent() -> None:
     click.echo(_wrapped("(Names) are not counted: they are for other devices, not exact, tuners or orders.", ""))
 
 
+def _show_names(show: Callable[[], None], survey: bool, as_json: bool) -> None:
+    """Print the names of the survey or of the years since, as JSON or by `show`."""
+    import dataclasses
+
+    from spmvbench import formats
+    from spmvbench.formats import recent
+
+    if not as_json:
+        show()
+        return
+    names = formats.survey.names() if survey else recent.names()
+    click.echo(json.dumps([dataclasses.asdict(entry) for entry in names], indent=2))
+
+
+def _show_found(classes: list[type[Format]], as_json: bool, *, alone: bool = False) -> None:
+    """Print formats as JSON or for people. alone: whether it is the one format that was named."""
+    from spmvbench.formats.descriptions import describe
+
+    if as_json:
+        about = [describe(cls) for cls in classes]
+        click.echo(json.dumps(about[0] if alone else about, indent=2))
+    elif alone:
+        _show_one(classes[0])
+    else:
+        _show_some(classes)
+
+
 def _show_same(name: str | None, matrix: str, as_json: bool) -> None:
     """Print the formats that are the same program on a matrix, one line per program.
 
@@ -191,30 +226,15 @@ def _wrapped(text: str, lead: str) -> str:
 
 
 def _show_one(cls: type[Format]) -> None:
-    from spmvbench.formats.descriptions import describe
+    from spmvbench.formats.descriptions import describe, facts
 
     width = _width()
     about = describe(cls)
     click.secho(cls.key, bold=True)
     click.echo(about["doc"])
-    facts = {
-        "Family": cls.family,
-        "Operation": "" if cls.op == "spmv" else cls.op,
-        "Survey": cls.survey_name,
-        "Confidence": about["confidence"],
-        "Lacks": about["lacks"],
-        "Storage": cls.shared_implementation,
-        "Same as": cls.alias_of,
-        "Reference": cls.reference,
-        "Devices": ", ".join(cls.devices),
-        "Limit": "" if cls.wide_offsets else "fewer than 2^31 entries",
-        "Origin": "this project's kernel" if cls.project_kernel else "",
-        "Experiment": "measured, never ranked" if cls.experiment else "",
-        "File": _from_here(about["file"]),
-        "Kernels": ", ".join(map(_from_here, about["kernel_files"])),
-    }
+    files = {"File": _from_here(about["file"]), "Kernels": ", ".join(map(_from_here, about["kernel_files"]))}
     click.echo()
-    for name, fact in facts.items():
+    for name, fact in (facts(cls) | files).items():
         if fact:
             click.echo(click.wrap_text(fact, width, f"{name:11}", " " * 11))
     tables = {
@@ -282,42 +302,19 @@ def command(
     Parameters are set as in  spmvbench run --formats 'ell[threads=2],csr-vector'; with --same-on NAME is such a list.
     MATRIX is a matrix as for  spmvbench info. It is converted to every format, and nothing is run.
     """
-    import dataclasses
-
-    from spmvbench import formats
-    from spmvbench.formats.descriptions import by_family, describe
-
     if sum(map(bool, (name or same_on, family, search, survey, recent))) > 1:
         raise UsageError("give a NAME, --family, --search, --survey, --recent or --same-on, not several")
     if same_on:
         echo_meanings(name or "", ["spmv"])
         _show_same(name, same_on, as_json)
-        return
-    if survey:
-        if as_json:
-            click.echo(json.dumps([dataclasses.asdict(entry) for entry in formats.survey.names()], indent=2))
-        else:
-            _show_survey()
-        return
-    if recent:
-        if as_json:
-            from spmvbench.formats.recent import names
-
-            click.echo(json.dumps([dataclasses.asdict(entry) for entry in names()], indent=2))
-        else:
-            _show_recent()
-        return
-    if name:
-        echo_meanings(name)
-        classes = by_family(formats.find(name))
-    else:
-        classes = _of_family(family) if family else _with_text(search) if search else _every()
-    if as_json:
-        about = [describe(cls) for cls in classes]
-        click.echo(json.dumps(about[0] if name and len(about) == 1 else about, indent=2))
-    elif name and len(classes) == 1:
-        _show_one(classes[0])
+    elif survey or recent:
+        _show_names(_show_survey if survey else _show_recent, survey, as_json)
     elif name or family or search:
-        _show_some(classes)
+        if name:
+            echo_meanings(name)
+        found = _found(name) if name else _of_family(family) if family else _with_text(search or "")
+        _show_found(found, as_json, alone=bool(name) and len(found) == 1)
+    elif as_json:
+        _show_found(_every(), as_json)
     else:
-        _show_keys(classes)
+        _show_keys(_every())

@@ -16,6 +16,7 @@ from spmvbench.cli.results import echo_unread
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -209,14 +210,7 @@ def command(
 
     from spmvbench.paths import inside
 
-    if "-" in (out, site):
-        raise UsageError("a report is a folder of files and cannot go to standard output: name a folder")
-    if every and (runs or out is not None or site is not None):
-        raise UsageError("--all reports every run in --results and writes there: give no RUN, --out or --site with it")
-    if site is not None and out is not None:
-        raise UsageError("--site writes the page into the run's folder: give no --out with it")
-    if (every or site is not None) and asked["paper"]:
-        raise UsageError("--paper writes files beside the page, which --site and --all do not: use --out")
+    _require_one_place(runs, out, site, every=every, paper=asked["paper"])
     folders = _folders(runs, _results(results, site), every=every)
     if len(folders) > 1 and out is None and not every:
         raise UsageError("a report of several runs needs --out DIR")
@@ -243,6 +237,20 @@ def command(
         if not webbrowser.open(written.resolve().as_uri()):
             raise SpmvbenchError(f"no browser can be started here: open {written} in one")
     return code
+
+
+def _require_one_place(
+    runs: tuple[str, ...], out: str | None, site: str | None, *, every: bool, paper: str | None
+) -> None:
+    """Raises UsageError for options that name several places to write to, or one that cannot be written to."""
+    if "-" in (out, site):
+        raise UsageError("a report is a folder of files and cannot go to standard output: name a folder")
+    if every and (runs or out is not None or site is not None):
+        raise UsageError("--all reports every run in --results and writes there: give no RUN, --out or --site with it")
+    if site is not None and out is not None:
+        raise UsageError("--site writes the page into the run's folder: give no --out with it")
+    if (every or site is not None) and paper:
+        raise UsageError("--paper writes files beside the page, which --site and --all do not: use --out")
 
 
 def _require_inside(folders: list[Path], site: Path) -> None:
@@ -273,9 +281,6 @@ def _write(
     emulated: bool,
 ) -> Path:
     """Write one report of these runs with the command's options, print what was written, return the page."""
-    from tqdm import tqdm
-
-    from spmvbench.analysis import cards as analysis
     from spmvbench.analysis.cases import latest_cases
     from spmvbench.analysis.choice import labels_of
     from spmvbench.reports import figures as known
@@ -283,42 +288,17 @@ def _write(
     from spmvbench.reports import published as papers
     from spmvbench.reports.site import runs as site_runs
     from spmvbench.reports.site import writing
-    from spmvbench.rows import store
 
     images, names = _images(image or ("pdf" if paper else "svg")), _names(figures)
     if paper and "pdf" not in images:
         raise UsageError("--paper writes PDF: name pdf in --image, or leave --image out")
-    count, hidden = len(known.choose(names)), not sys.stderr.isatty()
+    count = len(known.choose(names))
     rows, matrices, environment = _read(folders)
-    for column, chosen in (("dtype", _names(dtype)), ("mode", _names(mode))):
-        if chosen is not None:
-            present = sorted(rows[column].unique())
-            rows = rows[rows[column].isin(chosen)]
-            if rows.empty:
-                raise UsageError(f"no row has {column} {' or '.join(chosen)}: there is {', '.join(present)}")
-    rows = _once(rows)
-    other = None if beside is None else store.folder(beside, folders[0].parent)
-    second_card = None
-    if other is not None:
-        from spmvbench.reports import cards
-
-        second = rows_of(other)
-        if cards.differ(rows, second):
-            if site is not None:
-                raise UsageError("--beside a run of another card writes files beside the page: use --out, not --site")
-            second_card = second
-        else:
-            rows = analysis.beside(rows, second, other.name)
+    rows = _once(_of_values(rows, dtype=_names(dtype), mode=_names(mode)))
+    rows, card = (rows, None) if beside is None else _joined(rows, beside, folders[0].parent, alone=site is not None)
     rows = _narrowed(rows, formats, matrix, group, min_nnz)
     shared, home = ("", "") if site is None else writing.shared(site, out)
-    with (
-        style.paper(paper) if paper else nullcontext(),
-        tqdm(desc="Drawing", total=count, unit="figure", leave=False, disable=hidden, dynamic_ncols=True) as bar,
-    ):
-
-        def watch(done: int, of: int) -> None:
-            bar.update(done - bar.n)
-
+    with style.paper(paper) if paper else nullcontext():
         report = page.write(
             rows,
             environment,
@@ -336,31 +316,93 @@ def _write(
             notices=site_runs.notices(latest_cases(rows)),
             # The width of a paper's figures is known in this process alone.
             jobs=(os.cpu_count() or 1) if len(rows) >= MANY_ROWS and not paper else 1,
-            watch=watch,
+            watch=_progress(count),
         )
-        carried: pd.DataFrame | None = None
-        more: list[Path] = []
-        if second_card is not None and other is not None:
-            ratio = cards.bandwidth_ratio(environment, store.environment(other))
-            carried, files = cards.write(rows, second_card, ratio, out, images)
-            more += files
+        compared = None if card is None else _compare_cards(rows, environment, card, out, images)
     width = max((len(drawn.name) for drawn in report.drawn), default=0)
     for drawn in report.drawn if site is None else ():
         click.echo(f"  {drawn.name:{width}}  {', '.join(path.name for path in drawn.files)}")
     for reason, left_out in report.left_out.items():
         click.echo(f"Left out: {', '.join(left_out)}: {reason}")
+    if compared:
+        compared()
     if paper:
-        from spmvbench import formats as known_formats
-        from spmvbench.reports import paper as papers_of
-
-        references = {key: known_formats.get(key).reference for key in known_formats.keys()}  # noqa: SIM118
-        more += papers_of.write(out, rows, report.drawn, paper, references)
-    for path in more:
-        click.echo(f"  {path.name}")
-    if carried is not None and second_card is not None:
-        _echo_cards(carried, cards.names(rows)[0], cards.names(second_card)[0], ratio)
+        _write_paper(out, rows, report.drawn, paper)
     click.echo(f"Report: {report.page}")
     return report.page
+
+
+def _of_values(rows: pd.DataFrame, **chosen: list[str] | None) -> pd.DataFrame:
+    """The rows with one of the chosen values in each named column. Raises UsageError if there is none."""
+    for column, values in chosen.items():
+        if values is not None:
+            present = sorted(rows[column].unique())
+            rows = rows[rows[column].isin(values)]
+            if rows.empty:
+                raise UsageError(f"no row has {column} {' or '.join(values)}: there is {', '.join(present)}")
+    return rows
+
+
+def _joined(rows: pd.DataFrame, beside: str, results: Path, *, alone: bool) -> tuple[pd.DataFrame, Path | None]:
+    """The rows with those of another run, and None; if it is of another card, the rows alone and its folder.
+
+    alone: whether the page is all that is written, which raises UsageError for another card.
+    """
+    from spmvbench.analysis import cards as analysis
+    from spmvbench.reports import cards
+    from spmvbench.rows import store
+
+    other = store.folder(beside, results)
+    second = rows_of(other)
+    if not cards.differ(rows, second):
+        return analysis.beside(rows, second, other.name), None
+    if alone:
+        raise UsageError("--beside a run of another card writes files beside the page: use --out, not --site")
+    return rows, other
+
+
+def _progress(count: int) -> Callable[[int, int], None]:
+    """A function that shows how many of so many figures are drawn, at a terminal."""
+    from tqdm import tqdm
+
+    hidden = not sys.stderr.isatty()
+    bar = tqdm(desc="Drawing", total=count, unit="figure", leave=False, disable=hidden, dynamic_ncols=True)
+
+    def watch(done: int, of: int) -> None:
+        bar.update(done - bar.n)
+        if done >= of:
+            bar.close()
+
+    return watch
+
+
+def _compare_cards(
+    rows: pd.DataFrame, environment: dict[str, Any], other: Path, out: Path, images: list[str]
+) -> Callable[[], None]:
+    """Write the comparison with a run of another card. Returns what prints it."""
+    from spmvbench.reports import cards
+    from spmvbench.rows import store
+
+    second = rows_of(other)
+    ratio = cards.bandwidth_ratio(environment, store.environment(other))
+    over, files = cards.write(rows, second, ratio, out, images)
+
+    def shown() -> None:
+        for path in files:
+            click.echo(f"  {path.name}")
+        _echo_cards(over, cards.names(rows)[0], cards.names(second)[0], ratio)
+
+    return shown
+
+
+def _write_paper(out: Path, rows: pd.DataFrame, drawn: Sequence[Any], width: str) -> None:
+    """Write and print what a paper takes beside its figures."""
+    from spmvbench import formats
+    from spmvbench.reports import paper
+
+    references = {key: formats.get(key).reference for key in formats.keys()}  # noqa: SIM118
+    for path in paper.write(out, rows, drawn, width, references):
+        click.echo(f"  {path.name}")
 
 
 def _echo_cards(over: pd.DataFrame, here: str, there: str, bandwidths: float) -> None:

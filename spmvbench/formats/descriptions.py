@@ -85,6 +85,26 @@ def describe(cls: type[Format]) -> dict[str, Any]:
     }
 
 
+def facts(cls: type[Format]) -> dict[str, str]:
+    """What a reader needs to know of a format, a word or a few for each fact; facts that it lacks are left out."""
+    about = {
+        "Family": cls.family,
+        "Operation": "" if cls.op == "spmv" else cls.op,
+        "Survey": cls.survey_name,
+        "Confidence": formats.survey.confidence(cls.key),
+        "Lacks": formats.survey.lacks(cls.key),
+        "Storage": cls.shared_implementation,
+        "Same as": cls.alias_of,
+        "Reference": cls.reference,
+        "Devices": ", ".join(cls.devices),
+        "Limit": "" if cls.wide_offsets else "fewer than 2^31 entries",
+        "Origin": "this project's kernel" if cls.project_kernel else "",
+        "Experiment": "measured, never ranked" if cls.experiment else "",
+        "Kernels": ", ".join(source.rpartition("/")[2] for source in formats.sources(cls)),
+    }
+    return {name: fact for name, fact in about.items() if fact}
+
+
 def by_family(keys: Iterable[str]) -> list[type[Format]]:
     """The formats of these keys, sorted by family and key."""
     return sorted(map(formats.get, keys), key=lambda cls: (cls.family, cls.key))

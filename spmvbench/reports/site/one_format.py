@@ -14,7 +14,7 @@ from spmvbench.analysis.cases import emulated
 from spmvbench.analysis.coverage import coverage, geometric_mean
 from spmvbench.analysis.ranking import TIE, ranked
 from spmvbench.analysis.speedup import logarithms, opponents
-from spmvbench.formats.descriptions import describe
+from spmvbench.formats.descriptions import describe, facts
 from spmvbench.reports import links, tables
 from spmvbench.reports.site import pictures
 from spmvbench.reports.site.linked import Cell, Heading, Table, of_format, of_matrix, of_number
@@ -34,7 +34,7 @@ class FormatPage:
 
     key: str
     about: Mapping[str, Any]
-    facts: list[tuple[str, str]]
+    facts: Mapping[str, str]
     drawn: list[pictures.Drawn]
     not_drawn: str
     history: Table | None
@@ -105,7 +105,7 @@ def page(key: str, of: Known, runs: Sequence[Run]) -> FormatPage:
     return FormatPage(
         key=key,
         about=about,
-        facts=_facts(about),
+        facts=facts(formats.get(key)) if installed else {},
         drawn=drawn,
         not_drawn=not_drawn,
         history=_history(labels, of.history, rows, {run.name: run.link for run in runs}),
@@ -121,25 +121,6 @@ def _labels(key: str, rows: pd.DataFrame) -> list[str]:
     """The labels of a key, that with default parameters first, then those with most rows."""
     counts = rows["label"].value_counts()
     return sorted(counts.index, key=lambda label: (label != key, -counts[label], label))
-
-
-def _facts(about: Mapping[str, Any]) -> list[tuple[str, str]]:
-    if not about:
-        return []
-    kernel = "this project's" if about["project_kernel"] else ""
-    operation = "" if about["op"] == "spmv" else about["op"]
-    found = {
-        "Family": about["family"],
-        "Paper": about["reference"],
-        "The survey's name": about["survey_name"],
-        "What was read": about["confidence"],
-        "Storage": about["shared_implementation"],
-        "Another name of": about["alias_of"],
-        "Kernel": kernel,
-        "Operation": operation,
-        "Kernel files": ", ".join(source.rpartition("/")[2] for source in about["sources"]),
-    }
-    return [(name, text) for name, text in found.items() if text]
 
 
 def _history(
