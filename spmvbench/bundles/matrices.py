@@ -16,8 +16,7 @@ from spmvbench.bundles.findings import FAILED, OPEN, PASSED, Bundle, Finding, ma
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.conversion import EMULATED
-from spmvbench.matrices import Matrix, suitesparse, synthetic
-from spmvbench.matrices import sources as collected
+from spmvbench.matrices import Matrix, lookup, suitesparse, synthetic
 from spmvbench.matrices.features import features
 from spmvbench.measure import bounds, operations, reading
 from spmvbench.measure.cases import DTYPES
@@ -100,12 +99,12 @@ def at_hand(group: str, name: str) -> Callable[[], Matrix] | str:
     if group == "synthetic":
         if not synthetic.is_spec(name):
             return "no generator has their names"
-        return lambda: collected.obtain(name)
+        return lambda: lookup.obtain(name)
     if group == "file":
         return "they were given as files"
     if not suitesparse.at_hand(group, name):
         return "they are not here (spmvbench fetch)"
-    return lambda: collected.obtain(f"{group}/{name}")
+    return lambda: lookup.obtain(f"{group}/{name}")
 
 
 Size = tuple[int, int, int]  # rows, columns, entries

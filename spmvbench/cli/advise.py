@@ -81,7 +81,7 @@ def command(
 
     from spmvbench.advice import choosing, model
     from spmvbench.formats.arrays import Csr, require_finite
-    from spmvbench.matrices.sources import obtain
+    from spmvbench.matrices.lookup import obtain
     from spmvbench.operators import measuring
     from spmvbench.operators.format_choice import like
 

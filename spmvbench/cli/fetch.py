@@ -46,7 +46,7 @@ def command(
     spmvbench fetch --set survey34
     """  # noqa: D301 - click reads the backspace
     from spmvbench.matrices import sets, suitesparse, synthetic
-    from spmvbench.matrices.sources import require_no_other
+    from spmvbench.matrices.lookup import require_no_other
 
     if not chosen:
         raise UsageError(

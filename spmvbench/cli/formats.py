@@ -165,7 +165,7 @@ def _show_same(name: str | None, matrix: str, as_json: bool) -> None:
     from spmvbench.analysis.programs import same_as
     from spmvbench.analysis.reasons import by_kind
     from spmvbench.devices import open_device
-    from spmvbench.matrices.sources import obtain
+    from spmvbench.matrices.lookup import obtain
     from spmvbench.measure import program
     from spmvbench.runner import plan
 

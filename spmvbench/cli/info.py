@@ -41,7 +41,7 @@ def command(matrix: str, as_json: bool, image: str | None, real_part: bool, seed
     from spmvbench import paths
     from spmvbench.formats.arrays import Csr
     from spmvbench.matrices import features
-    from spmvbench.matrices.sources import obtain
+    from spmvbench.matrices.lookup import obtain
 
     kind = _image_kind(image) if image else ""
     found = obtain(matrix)

@@ -11,7 +11,7 @@ from spmvbench.errors import SpmvbenchError
 from spmvbench.matrices import suitesparse
 from spmvbench.matrices.conditions import ANY, Conditions, option
 from spmvbench.matrices.download import Unreachable
-from spmvbench.matrices.sources import Matrix, is_own, resolve
+from spmvbench.matrices.lookup import Matrix, is_own, resolve
 from spmvbench.matrices.suitesparse import Entry
 
 # Entries that groups, sets, globs and conditions fetch unasked: about a gigabyte of archives.

@@ -40,7 +40,7 @@ SHA256 = Path(__file__).with_name("sha256.csv.gz")
 
 # Valid groups and names: they become parts of paths, rows, figures and commands.
 _NAME = re.compile(r"\w[\w.+-]{0,99}", re.ASCII)
-_OWN_GROUPS = ("file", "synthetic")  # groups of matrices that are not of the collection; see sources.Matrix
+_OWN_GROUPS = ("file", "synthetic")  # groups of matrices that are not of the collection; see lookup.Matrix
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from spmvbench.formats import Csr, imports
 from spmvbench.matrices import Matrix
 from spmvbench.matrices import cache as cache_file
 from spmvbench.matrices.features import description, features
-from spmvbench.matrices.sources import obtain
+from spmvbench.matrices.lookup import obtain
 from spmvbench.measure import matrix_cache, timing
 from spmvbench.rows.store import now
 

@@ -13,8 +13,8 @@ from spmvbench import paths
 from spmvbench.errors import UsageError
 from spmvbench.formats import Format
 from spmvbench.matrices import Matrix
+from spmvbench.matrices.lookup import require_readable
 from spmvbench.matrices.selection import Notify, Selection
-from spmvbench.matrices.sources import require_readable
 from spmvbench.matrices.suitesparse import is_known
 from spmvbench.measure import operations
 from spmvbench.measure.cases import DEFAULT_MODES, Case, Settings, device_kind

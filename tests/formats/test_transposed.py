@@ -128,7 +128,7 @@ def test_wrong_names_are_refused(word):
 
 
 def test_groups_share_a_matrix(monkeypatch):
-    from spmvbench.matrices.sources import obtain
+    from spmvbench.matrices.lookup import obtain
 
     cases = plan.cross(
         [obtain("pde:3")],

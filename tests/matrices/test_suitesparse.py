@@ -22,7 +22,7 @@ from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.matrices import suitesparse
 from spmvbench.matrices.conditions import Conditions
 from spmvbench.matrices.download import Limits, Unreachable
-from spmvbench.matrices.sources import resolve
+from spmvbench.matrices.lookup import resolve
 from spmvbench.matrices.suitesparse import Entry, fetch
 
 QUICK = Limits(tries=4, backoff=0.01, connect=2, read=0.3)

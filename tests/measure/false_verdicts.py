@@ -21,7 +21,7 @@ import numpy as np
 from spmvbench import formats
 from spmvbench.devices import open_device
 from spmvbench.formats.conversion import Tuning, converting_for
-from spmvbench.matrices import sets, sources
+from spmvbench.matrices import lookup, sets
 from spmvbench.measure import bounds, operations, protocol, row, stages, timing
 from spmvbench.measure.cases import DTYPES, Settings
 from spmvbench.measure.changing_x import time_with_changing_x
@@ -64,7 +64,7 @@ def main(device_name: str, set_name: str, matrices: str, specs: str, dtypes: str
     rule = replace(timing.RULES[device.kind], rounds=1, budget=timing.RULES[device.kind].budget / 10)
     names = matrices.split() or sets.members(set_name)
     chosen = plan.choose_formats(specs, device.name, ["spmv"])
-    every = plan.cross([sources.obtain(names[0])], chosen, dtypes.split(","), ["hot"], device.name, 0, ["spmv"])
+    every = plan.cross([lookup.obtain(names[0])], chosen, dtypes.split(","), ["hot"], device.name, 0, ["spmv"])
     precompile.precompile(plan.grouped(every), device.name, sys.stderr.buffer, lambda: False)
     print(f"compiled after {time.monotonic() - began:.0f} s", flush=True)
     false, judged, left = [], 0, 0
@@ -72,7 +72,7 @@ def main(device_name: str, set_name: str, matrices: str, specs: str, dtypes: str
     faster: dict[str, float] = collections.defaultdict(float)
     spent: dict[str, float] = collections.Counter()
     for name in names:
-        matrix = sources.obtain(name)
+        matrix = lookup.obtain(name)
         for dtype in dtypes.split(","):
             ops = {"spmv": operations.get("spmv")}
             a = read(matrix, 0, False)[0].astype(DTYPES[dtype])

@@ -10,7 +10,7 @@ import pytest
 from spmvbench import formats
 from spmvbench.formats import Csr
 from spmvbench.matrices import Matrix, synthetic
-from spmvbench.matrices.sources import obtain
+from spmvbench.matrices.lookup import obtain
 from spmvbench.measure.cases import Settings
 from spmvbench.measure.reading import digest
 from spmvbench.rows import store

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spmvbench import paths
-from spmvbench.matrices import sources
+from spmvbench.matrices import lookup
 from spmvbench.measure import matrix_cache, reading
 
 
@@ -25,7 +25,7 @@ def same(one, other):
 
 
 def test_a_matrix_is_read_once_and_each_process_has_a_private_copy(folder, monkeypatch):
-    matrix = sources.obtain("uniform:50:3")
+    matrix = lookup.obtain("uniform:50:3")
     read = reading.read.__wrapped__
     a, known, about = read(matrix, 1, False, str(folder))
     monkeypatch.setattr(reading, "_read", None)  # nothing may be read now
@@ -44,7 +44,7 @@ def test_a_matrix_is_read_once_and_each_process_has_a_private_copy(folder, monke
 
 def test_the_second_process_waits_and_a_failed_one_releases_the_lock(folder):
     target, made = folder / "x", []
-    a = reading.read(sources.obtain("tridiag:9"), 0, False)
+    a = reading.read(lookup.obtain("tridiag:9"), 0, False)
 
     def make():
         made.append(1)
@@ -107,7 +107,7 @@ def test_a_shared_folder_that_is_a_link_or_another_user_s_is_refused(tmp_path):
 
 def test_features_are_computed_once_for_a_matrix(tmp_path, monkeypatch):
     monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path))
-    read, matrix = reading.read.__wrapped__, sources.obtain("uniform:50:3")
+    read, matrix = reading.read.__wrapped__, lookup.obtain("uniform:50:3")
     _, known, about = read(matrix, 1, False)
     monkeypatch.setattr(reading, "features", None)  # nothing may be computed now
     _, again, about_again = read(matrix, 1, False)

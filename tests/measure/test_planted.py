@@ -15,7 +15,7 @@ from spmvbench import formats
 from spmvbench.devices import open_device
 from spmvbench.formats import conversion
 from spmvbench.formats.csr.csr import CsrScalar
-from spmvbench.matrices import sources
+from spmvbench.matrices import lookup
 from spmvbench.measure import protocol, reading, stages, timing, worker
 from spmvbench.measure.cases import Settings
 from spmvbench.measure.results import HostConversion
@@ -181,7 +181,7 @@ def test_the_layout_that_is_timed_is_that_of_the_exact_integer_test(first, plant
 def test_every_planted_fault_is_detected_on_real_matrices(planted, name, mirror, monkeypatch):
     monkeypatch.setenv("SPMVBENCH_MIRROR", str(mirror))
     for dtype in ("f32", "f64"):
-        rows = rows_of([*planted, "csr-scalar"], open_device("emulated"), dtype, monkeypatch, sources.obtain(name))
+        rows = rows_of([*planted, "csr-scalar"], open_device("emulated"), dtype, monkeypatch, lookup.obtain(name))
         check(rows, caches_save=False)
         assert sum(row["status"] == "wrong" for row in rows.values()) >= len(planted) - 4
 

@@ -8,7 +8,7 @@ import pytest
 from spmvbench import formats, paths
 from spmvbench.formats import Csr
 from spmvbench.formats.conversion import EMULATED
-from spmvbench.matrices import sources
+from spmvbench.matrices import lookup
 from spmvbench.measure import matrix_cache
 from spmvbench.measure.cases import Settings
 from spmvbench.runner import driver, plan, precompile, prefetch, session
@@ -16,11 +16,11 @@ from spmvbench.runner import driver, plan, precompile, prefetch, session
 
 @pytest.mark.slow
 def test_a_process_prefetches_and_errors_are_silent(tmp_path):
-    matrix = sources.obtain("tridiag:9")
+    matrix = lookup.obtain("tridiag:9")
     assert prefetch.start(tmp_path, matrix, 0, False).wait(60) == 0
     assert matrix_cache.cache_path(tmp_path, matrix, 0, False).exists()
     assert prefetch.start(tmp_path, matrix, 0, False) is None
-    assert prefetch.start(tmp_path, sources.Matrix("a", "b:1", "", "synthetic"), 0, False).wait(60) == 0
+    assert prefetch.start(tmp_path, lookup.Matrix("a", "b:1", "", "synthetic"), 0, False).wait(60) == 0
 
 
 CUT = "ehyb-rcm[shared_bytes=1024]"  # more than one partition of a small matrix
@@ -28,7 +28,7 @@ CUT = "ehyb-rcm[shared_bytes=1024]"  # more than one partition of a small matrix
 
 @pytest.fixture
 def groups():
-    matrices = [sources.obtain(spec) for spec in ("pde:12", "tridiag:9", "tridiag:8")]
+    matrices = [lookup.obtain(spec) for spec in ("pde:12", "tridiag:9", "tridiag:8")]
     return plan.grouped(plan.cross(matrices, formats.parse(f"{CUT},csr-scalar"), ("f64",), ("hot",), "cuda:0", 0))
 
 
@@ -62,7 +62,7 @@ def test_matrices_are_read_ahead_and_formats_prepared(work, groups, monkeypatch)
     assert not ahead.folder.exists()
     # The partition of pde:12 is on the disk, under the name that a conversion gives it.
     monkeypatch.setattr("spmvbench.formats.cache_blocking.partition.METHODS", {})
-    a = Csr.of(sources.obtain("pde:12").read(0)).astype(np.float64)
+    a = Csr.of(lookup.obtain("pde:12").read(0)).astype(np.float64)
     ((cls, params),) = formats.parse(CUT)
     found = cls.from_csr(a, **params)
     assert found.partition_cached and found.partitions > 1 and found.setup_seconds > 0
@@ -90,7 +90,7 @@ def test_a_session_works_ahead_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(prefetch, "MIN_ENTRIES", 0)
     monkeypatch.setattr(prefetch.os, "cpu_count", lambda: 8)
-    matrices = [sources.obtain(spec) for spec in ("tridiag:9", "tridiag:8", "tridiag:7")]
+    matrices = [lookup.obtain(spec) for spec in ("tridiag:9", "tridiag:8", "tridiag:7")]
     chosen = formats.parse(f"{CUT},csr-scalar")
     groups = plan.grouped(plan.cross(matrices, chosen, ("f64",), ("hot",), "emulated", 0))
     rows, known, compiled = [], set(), []
@@ -134,7 +134,7 @@ class Slow(CsrScalar):
 def test_a_preparation_that_takes_too_long_ends_and_nobody_waits_for_it(tmp_path, monkeypatch):
     (tmp_path / "slow.py").write_text(SLOW)
     monkeypatch.setenv("SPMVBENCH_FORMATS", str(tmp_path / "slow.py"))
-    matrix = sources.obtain("tridiag:9")
+    matrix = lookup.obtain("tridiag:9")
     process = prefetch.start(tmp_path, matrix, 0, False, [("slow", {}, "f64")], EMULATED, seconds=1)
     assert process.wait() == -signal.SIGALRM
     with paths.locked(matrix_cache.preparation_lock(tmp_path, matrix, 0, False), lambda: True) as had:

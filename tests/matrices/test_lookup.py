@@ -5,7 +5,7 @@ import pytest
 
 import spmvbench
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.matrices import Matrix, load, resolve, sources, suitesparse
+from spmvbench.matrices import Matrix, load, lookup, resolve, suitesparse
 from spmvbench.matrices.conditions import Conditions
 from spmvbench.matrices.download import Unreachable
 
@@ -191,7 +191,7 @@ def test_load_fetches_what_is_not_here(collection):
     with pytest.raises(SpmvbenchError, match="cannot fetch Boeing/pwtk"):
         load("Boeing/pwtk")
     with pytest.raises(UsageError, match="is a glob"):
-        sources.obtain("HB/*")
+        lookup.obtain("HB/*")
 
 
 def test_seed_and_real_part_reach_the_reader(collection):
