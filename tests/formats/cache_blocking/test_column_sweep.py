@@ -10,19 +10,13 @@ from spmvbench import load, testing
 from spmvbench.formats import Csr, get
 from spmvbench.formats.cache_blocking import column_sweep
 from spmvbench.formats.cache_blocking.column_sweep import CONTINUED, Cut
-
-
-def with_lengths(lengths, cols=500):
-    rng = np.random.default_rng(1)
-    rows = np.repeat(np.arange(len(lengths)), lengths)
-    columns = np.concatenate([np.sort(rng.choice(cols, n, replace=False)) for n in lengths]) if len(lengths) else []
-    return Csr.of(sparse.csr_array((rng.uniform(1, 2, len(rows)), (rows, columns)), shape=(len(lengths), cols)))
+from tests.formats.rows import with_lengths
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(1, 9))
 @settings(max_examples=60)
 def test_blocks_are_a_cut_of_rows_and_entries_that_fits(lengths, blocks):
-    a = with_lengths(lengths)
+    a = Csr.of(with_lengths(lengths, 500, drawn=1))
     most = 3 + -(-int(1.25 * a.rows) // blocks)
     cut = Cut.of(a, blocks, most)
     assert cut.entry[0] == 0
@@ -46,7 +40,7 @@ def test_a_kernel_cuts_as_arrays_do(name, checking):
 
 
 def test_a_long_row_is_in_several_blocks():
-    fmt = get("column-sweep").from_csr(with_lengths([3, 400, 2] + [0] * 5), sms=4, shared_bytes=1024)
+    fmt = get("column-sweep").from_csr(with_lengths([3, 400, 2] + [0] * 5, 500, drawn=1), sms=4, shared_bytes=1024)
     assert len(fmt.row_start) == 2  # few entries: one block
     a = Csr.of(sparse.csr_array(np.ones((1, 30_000))))
     fmt = get("column-sweep").from_csr(a, sms=4)

@@ -9,14 +9,7 @@ from scipy import sparse
 from spmvbench import testing
 from spmvbench.devices import open_device
 from spmvbench.devices.emulated import Emulated
-
-
-def with_lengths(lengths):
-    rng = np.random.default_rng(0)
-    row = np.repeat(np.arange(len(lengths)), lengths)
-    column = np.concatenate([np.arange(n) for n in lengths])
-    return sparse.csr_array(sparse.coo_array((rng.uniform(-1, 1, len(row)), (row, column)), shape=(len(lengths), 2000)))
-
+from tests.formats.rows import with_lengths
 
 # A lane takes 8 entries, a batch is 256, a warp's share a multiple of it.
 LENGTHS = {

@@ -10,16 +10,9 @@ from spmvbench import testing
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.csr.csr5 import Csr5, by_kernels, packets, sigma_by_rule, y_offset_bits
+from tests.formats.rows import names, with_lengths
 
 DIRTY = 1 << 31
-
-
-def with_lengths(lengths, cols=9000, seed=0):
-    rng = np.random.default_rng(seed)
-    row_ptr = np.concatenate([[0], np.cumsum(lengths)])
-    col_idx = np.concatenate([np.empty(0, int), *(np.sort(rng.choice(cols, n, replace=False)) for n in lengths)])
-    values = rng.uniform(-1, 1, row_ptr[-1])
-    return sparse.csr_array((values, col_idx, row_ptr), shape=(len(lengths), cols))
 
 
 def unpacked(fmt):
@@ -77,7 +70,7 @@ LENGTHS = {
 @pytest.mark.parametrize("sigma", [4, 5, 16, 17, 18, 32])
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
 def test_descriptors_are_the_paper_s(lengths, sigma):
-    a = with_lengths(lengths)
+    a = with_lengths(lengths, 9000, drawn=0)
     fmt = testing.convert(f"csr5[sigma={sigma}]", a)
     tile_ptr, parts, slot_rows = by_the_book(a.indptr, sigma)
     assert (fmt.tile_ptr & ~np.uint32(DIRTY)).tolist() == tile_ptr
@@ -116,23 +109,23 @@ def assert_kernels_convert_alike(a, sigma, device):
 @pytest.mark.parametrize("sigma", [4, 17, 18, 32])
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
 def test_kernels_convert_as_arrays_do(lengths, sigma, emulated):
-    assert_kernels_convert_alike(with_lengths(lengths), sigma, emulated)
+    assert_kernels_convert_alike(with_lengths(lengths, 9000, drawn=0), sigma, emulated)
 
 
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
 def test_conversion_kernels_stay_in_bounds(lengths, checking):
-    assert_kernels_convert_alike(with_lengths(lengths), 4, checking)
+    assert_kernels_convert_alike(with_lengths(lengths, 9000, drawn=0), 4, checking)
 
 
 @pytest.mark.parametrize(("value", "index"), [(np.float32, np.int32), (np.float64, np.int64)])
 def test_conversion_kernels_take_every_type(value, index, emulated):
-    a = Csr.of(with_lengths([3, 0, 400, 7] * 9)).astype(value)
+    a = Csr.of(with_lengths([3, 0, 400, 7] * 9, 9000, drawn=0)).astype(value)
     assert_kernels_convert_alike(Csr(a.shape, a.row_ptr.astype(index), a.col_idx, a.values), 6, emulated)
 
 
 def test_a_small_example_by_hand():
     # sigma 4, tiles of 128: rows of 6, 122 | 130, ... so the second tile begins with row 2.
-    fmt = testing.convert("csr5[sigma=4]", with_lengths([6, 122, 130, 2, 0, 10, 200]))
+    fmt = testing.convert("csr5[sigma=4]", with_lengths([6, 122, 130, 2, 0, 10, 200], 9000, drawn=0))
     assert fmt.tile_desc.shape == (3, 1, 32)
     assert fmt.tile_ptr.tolist() == [0, 2, 2 | DIRTY, 6, 7]
     # 7 bits y_offset, 5 bits seg_offset, 4 flags, then nothing.
@@ -150,7 +143,7 @@ def test_a_small_example_by_hand():
 
 
 def test_tiles_are_stored_step_by_step_and_the_tail_in_order():
-    a = with_lengths([10] * 26)  # two tiles of 128, and 4 entries
+    a = with_lengths([10] * 26, 9000, drawn=0)  # two tiles of 128, and 4 entries
     fmt = testing.convert("csr5[sigma=4]", a)
     for stored, given in ((fmt.values, a.data), (fmt.col_idx, a.indices)):
         for tile in range(2):
@@ -175,7 +168,7 @@ def test_bits_and_packets():
 @pytest.mark.parametrize("sigma", [1, 3, -1, 33])
 def test_other_sigmas_are_refused(sigma):
     with pytest.raises(UsageError, match="sigma"):
-        Csr5.from_csr(with_lengths([3]), sigma=sigma)
+        Csr5.from_csr(with_lengths([3], 9000, drawn=0), sigma=sigma)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +177,7 @@ def test_other_sigmas_are_refused(sigma):
 def test_every_sigma(sigma, emulated):
     lengths = [0, 1, 700, 2, 0, 0, 3, 32 * sigma, 1, 0, 2500, 0, *range(40), 5 * sigma, 0]
     spec = f"csr5[sigma={sigma}]"
-    a = with_lengths(lengths)
+    a = with_lengths(lengths, 9000, drawn=0)
     testing.check_conversion(spec, a)
     testing.check_product(spec, a, emulated)
 
@@ -192,42 +185,37 @@ def test_every_sigma(sigma, emulated):
 @pytest.mark.parametrize("kernel", ["fast", "paper"])
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
 def test_tile_boundaries(lengths, kernel, checking):
-    testing.check_product(f"csr5[sigma=4,kernel={kernel}]", with_lengths(lengths), checking)
+    testing.check_product(f"csr5[sigma=4,kernel={kernel}]", with_lengths(lengths, 9000, drawn=0), checking)
 
 
 @pytest.mark.parametrize("batch", [4, 8, 16])
 @pytest.mark.parametrize("sigma", [6, 17, 32])
 def test_batches_that_do_not_divide_sigma(sigma, batch, emulated):
-    a = with_lengths([3, 1000, 0, 7, 300] * 3)
+    a = with_lengths([3, 1000, 0, 7, 300] * 3, 9000, drawn=0)
     testing.check_product(f"csr5[sigma={sigma},batch={batch}]", a, emulated)
 
 
-def names(spec, a):
-    x, y = np.zeros(a.shape[1]), np.zeros(a.shape[0])
-    return [launch.kernel.partition("<")[0] for launch in testing.convert(spec, a).launches(x, y)]
-
-
 def test_only_what_must_be_zero_is_set_to_zero(emulated):
-    tail = with_lengths([3] * 30)
-    tiles = with_lengths([3] * 300)
-    gaps = with_lengths([3, 0] * 300)
-    assert names("csr5", tail) == ["csr5_fused"]
-    assert names("csr5", tiles) == ["zero_cut_rows", "csr5_fused"]
-    assert names("csr5", gaps) == ["zero_fill", "csr5_fused"]
-    assert names("csr5[kernel=paper]", gaps) == ["zero_fill", "csr5_tiles", "carry_add", "csr5_tail"]
+    tail = with_lengths([3] * 30, 9000, drawn=0)
+    tiles = with_lengths([3] * 300, 9000, drawn=0)
+    gaps = with_lengths([3, 0] * 300, 9000, drawn=0)
+    assert names(testing.convert("csr5", tail)) == ["csr5_fused"]
+    assert names(testing.convert("csr5", tiles)) == ["zero_cut_rows", "csr5_fused"]
+    assert names(testing.convert("csr5", gaps)) == ["zero_fill", "csr5_fused"]
+    assert names(testing.convert("csr5[kernel=paper]", gaps)) == ["zero_fill", "csr5_tiles", "carry_add", "csr5_tail"]
     for a in (tail, tiles, gaps):
         testing.check_product("csr5", a, emulated)
 
 
 def test_sums_of_small_rows_next_to_large_ones_keep_their_digits(emulated):
     # A difference of prefix sums over the lanes would lose the small rows.
-    a = with_lengths([40] * 30)
+    a = with_lengths([40] * 30, 9000, drawn=0)
     a.data[:] = np.where(np.repeat(np.arange(30), 40) % 2, 1e-12, 1e12) * np.sign(a.data)
     testing.check_product("csr5[sigma=4]", a, emulated)
 
 
 def test_infinity_stays_in_its_row(emulated):
-    a = with_lengths([40] * 30)
+    a = with_lengths([40] * 30, 9000, drawn=0)
     a.data[45] = np.inf
     x, y = np.ones(a.shape[1]), np.full(30, np.nan)
     fmt = testing.convert("csr5[sigma=4]", a)
@@ -237,7 +225,7 @@ def test_infinity_stays_in_its_row(emulated):
 
 
 def test_footprint_is_the_sum_of_its_parts():
-    a = with_lengths([7] * 1000)
+    a = with_lengths([7] * 1000, 9000, drawn=0)
     fmt = testing.convert("csr5", a)  # sigma 7: tiles of 224
     tiles = -(-7000 // 224) - 1
     assert fmt.nbytes == Csr.of(a).nbytes + 4 * (tiles + 2) + 128 * tiles + 4 * (tiles + 1)

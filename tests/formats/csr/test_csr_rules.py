@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from spmvbench import testing
-from spmvbench.formats import Csr
-from spmvbench.formats.arrays import offsets
-
-
-def with_lengths(*lengths):
-    """Rows of so many entries from column 0 on, their values counted from 1."""
-    row_ptr = offsets(np.array(lengths))
-    col_idx = np.concatenate([np.arange(n, dtype=np.int32) for n in lengths])
-    return Csr((len(lengths), max(lengths)), row_ptr, col_idx, np.arange(1.0, row_ptr[-1] + 1))
+from tests.formats.rows import launches, with_lengths
 
 
 def launch(spec, a):
     """(lanes, entries per lane, rows per group, threads per block, blocks) of the only launch."""
-    (only,) = testing.convert(spec, a).launches(np.zeros(a.cols), np.zeros(a.rows))
+    (only,) = launches(testing.convert(spec, a))
     return *map(int, only.kernel.rstrip(">").split(", ")[2:]), only.block, only.grid
 
 
@@ -37,17 +28,17 @@ LANES = {
 
 @pytest.mark.parametrize("spec", LANES)
 def test_lanes_by_the_mean_row(spec):
-    found = {mean: launch(spec, with_lengths(int(mean), int(mean + 0.5)))[0] for mean in LANES[spec]}
+    found = {mean: launch(spec, with_lengths([int(mean), int(mean + 0.5)]))[0] for mean in LANES[spec]}
     assert found == LANES[spec]
 
 
 def test_the_longest_row_sizes_all_groups():
-    found = {longest: launch("csr-yt", with_lengths(1, longest, 0))[0] for longest in (0, 1, 2, 3, 16, 17, 33)}
+    found = {longest: launch("csr-yt", with_lengths([1, longest, 0]))[0] for longest in (0, 1, 2, 3, 16, 17, 33)}
     assert found == {0: 1, 1: 1, 2: 2, 3: 4, 16: 16, 17: 32, 33: 32}
 
 
 def test_rows_and_threads_that_the_papers_fix():
-    a = with_lengths(*[4] * 1000)
+    a = with_lengths([*[4] * 1000])
     assert launch("csr-rg", a) == (4, 1, 2, 128, 16)  # 32 groups of 2 rows per block
     assert launch("csr-rg[repeat=1]", a) == (4, 1, 1, 128, 32)
     assert launch("csr-guo-wang[block=512]", a) == (16, 1, 1, 512, 32)
@@ -57,27 +48,27 @@ def test_rows_and_threads_that_the_papers_fix():
 
 @pytest.mark.parametrize("mean", [1, 8, 40])
 def test_papers_rules_are_compared_with_one_entry_a_lane_in_blocks_of_one_size(mean):
-    a = with_lengths(*[mean] * 70)
+    a = with_lengths([*[mean] * 70])
     for spec in ("csr-guo-wang", "csr-elzein", "csr-rg", "csr-yt", "csr-wang", "csr-jsr", "csr-am", "csr-bb"):
         _, entries, _, block, _ = launch(spec, a)
         assert (entries, block) == (1, 128), spec
 
 
 def test_our_own_rule_gives_a_lane_two_entries():
-    assert launch("csr-lanes", with_lengths(*[12] * 100)) == (8, 2, 1, 512, 2)
-    assert launch("csr-lanes", with_lengths(*[7] * 100)) == (4, 2, 1, 128, 4)
-    assert launch("csr-lanes[lanes=32]", with_lengths(*[7] * 100)) == (32, 2, 1, 128, 25)
+    assert launch("csr-lanes", with_lengths([*[12] * 100])) == (8, 2, 1, 512, 2)
+    assert launch("csr-lanes", with_lengths([*[7] * 100])) == (4, 2, 1, 128, 4)
+    assert launch("csr-lanes[lanes=32]", with_lengths([*[7] * 100])) == (32, 2, 1, 128, 25)
 
 
 def test_nothing_is_timed_on_the_host():
-    a = with_lengths(*[12] * 100)
+    a = with_lengths([*[12] * 100])
     assert launch("csr-am", a)[:2] == (16, 1)
     assert testing.convert("csr-am", a).detail == {"lanes": 16, "block": 128}
 
 
 def test_padded_rows_by_hand():
-    a = with_lengths(2, 0, 17)
-    a.values[[1, 18]] = 0.0  # stored zeros at the ends of rows, where padding begins
+    a = with_lengths([2, 0, 17])
+    a.data[[1, 18]] = 0.0  # stored zeros at the ends of rows, where padding begins
     fmt = testing.convert("csr-bb", a)
     assert fmt.row_ptr.tolist() == [0, 16, 16, 48]
     assert fmt.col_idx.tolist() == [0, *[1] * 15, *range(16), *[16] * 16]
@@ -86,4 +77,4 @@ def test_padded_rows_by_hand():
     rows, cols, values = fmt.to_coo()
     assert rows.tolist() == [0, 0, *[2] * 17]
     assert cols.tolist() == [0, 1, *range(17)]
-    assert values.tolist() == a.values.tolist()
+    assert values.tolist() == a.data.tolist()

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from spmvbench import testing
 from spmvbench.formats import Csr
@@ -10,21 +9,13 @@ from spmvbench.formats.conversion import Limits, converting_for
 from spmvbench.formats.csr.amf import LONG, Folds
 from spmvbench.formats.csr.lrb import bin_of
 from spmvbench.formats.csr.overlap import BATCH
-
-
-def with_lengths(lengths, cols=20_000):
-    """Rows of these lengths, columns from 0 on."""
-    col_idx = np.concatenate([np.arange(n) for n in lengths])
-    row_ptr = np.concatenate([[0], np.cumsum(lengths)])
-    return sparse.csr_array((np.arange(1.0, len(col_idx) + 1), col_idx, row_ptr), shape=(len(lengths), cols))
+from tests.formats.rows import launches, with_lengths
 
 
 def launched(spec, a, **limits):
     with converting_for(Limits(multiprocessors=132, shared_bytes=0)):
         fmt = testing.convert(spec, a)
-    return fmt, [
-        (step.kernel.split("<")[0], step.grid) for step in fmt.launches(np.zeros(a.shape[1]), np.zeros(a.shape[0]))
-    ]
+    return fmt, [(launch.kernel.split("<")[0], launch.grid) for launch in launches(fmt)]
 
 
 def test_a_bin_ends_at_a_power_of_two():
@@ -33,7 +24,7 @@ def test_a_bin_ends_at_a_power_of_two():
 
 
 def test_each_bin_has_its_kernel_and_long_rows_are_set_to_zero_before():
-    a = with_lengths([1, 20, 300, 16, 5000, 0, 1500])
+    a = with_lengths([1, 20, 300, 16, 5000, 0, 1500], 20000)
     fmt, kernels = launched("csr-lrb", a)
     assert fmt.rows.tolist() == [0, 5, 3, 1, 2, 6, 4]
     assert kernels == [
@@ -50,33 +41,33 @@ def test_each_bin_has_its_kernel_and_long_rows_are_set_to_zero_before():
 
 
 def test_rows_are_folded_up_to_a_number_of_entries_and_of_rows():
-    folds = Folds.of(Csr.of(with_lengths([3] * 40)), 32)
+    folds = Folds.of(Csr.of(with_lengths([3] * 40, 20000)), 32)
     assert np.diff(folds.first_row).tolist() == [10, 10, 10, 10]
     assert folds.height == 16
-    assert np.diff(Folds.of(Csr.of(with_lengths([1] * 40)), 32).first_row).tolist() == [16, 16, 8]
-    assert Folds.of(Csr.of(with_lengths([40] * 3)), 32).height == 1
+    assert np.diff(Folds.of(Csr.of(with_lengths([1] * 40, 20000)), 32).first_row).tolist() == [16, 16, 8]
+    assert Folds.of(Csr.of(with_lengths([40] * 3, 20000)), 32).height == 1
 
 
 def test_a_row_that_is_far_too_long_is_cut():
     longest = 32 * LONG
-    folds = Folds.of(Csr.of(with_lengths([5, 2 * longest + 1, 4])), 32)
+    folds = Folds.of(Csr.of(with_lengths([5, 2 * longest + 1, 4], 20000)), 32)
     assert folds.first_row.tolist() == [0, 1, 1, 1, 2, 3]
     assert np.diff(folds.ptr).tolist() == [5, longest, longest, 1, 4]
     assert folds.cut.tolist() == [1, 1]
-    assert len(Folds.of(Csr.of(with_lengths([longest])), 32).cut) == 0
+    assert len(Folds.of(Csr.of(with_lengths([longest], 20000)), 32).cut) == 0
 
 
 def test_entries_of_a_folded_row_are_in_order_of_column():
-    fmt = testing.convert("csr-amf", with_lengths([3, 2, 4]))
+    fmt = testing.convert("csr-amf", with_lengths([3, 2, 4], 20000))
     assert (fmt.columns & (2**28 - 1)).tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 3]
     assert (fmt.columns.view(np.uint32) >> 28).tolist() == [0, 1, 2, 0, 1, 2, 0, 2, 2]
 
 
 def test_a_batch_begins_with_the_first_row_that_ends_in_it():
-    fmt, _ = launched("csr-overlap", with_lengths([0, BATCH - 1, 1, 0, 3 * BATCH, 5, 0]))
+    fmt, _ = launched("csr-overlap", with_lengths([0, BATCH - 1, 1, 0, 3 * BATCH, 5, 0], 20000))
     assert fmt.first_row.tolist() == [0, 4, 4, 4, 5, 7]
     assert fmt.per_block == 1
-    assert testing.convert("csr-overlap[batches=3]", with_lengths([9])).per_block == 3
+    assert testing.convert("csr-overlap[batches=3]", with_lengths([9], 20000)).per_block == 3
 
 
 @pytest.mark.parametrize(("nnz", "items"), [(2_700_000, 1), (2_710_000, 4), (5_400_000, 4), (5_410_000, 8)])

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from spmvbench import formats, testing
 from spmvbench.devices import open_device
 from spmvbench.formats.csr.merge import tile_rows
+from tests.formats.rows import launches, names, with_lengths
 
 
 @pytest.fixture(scope="module", params=["emulated", "emulated-check"])
 def device(request):
     return open_device(request.param)
-
-
-def with_lengths(lengths, cols=4000, seed=0):
-    rng = np.random.default_rng(seed)
-    row_ptr = np.concatenate([[0], np.cumsum(lengths)])
-    col_idx = np.concatenate([np.empty(0, int), *(np.sort(rng.choice(cols, n, replace=False)) for n in lengths)])
-    values = rng.uniform(-1, 1, row_ptr[-1])
-    return sparse.csr_array((values, col_idx, row_ptr), shape=(len(lengths), cols))
 
 
 def walked(row_ptr, tile):
@@ -72,7 +64,7 @@ def test_no_rows_are_no_tiles():
 )
 def test_rows_that_tiles_cut(lengths, key, device):
     spec = f"{key}items=7,block=64]"
-    a = with_lengths(lengths)
+    a = with_lengths(lengths, 4000, drawn=0)
     testing.check_conversion(spec, a)
     testing.check_product(spec, a, device)
 
@@ -84,12 +76,12 @@ ENDS = (1, 2, 15)
 def test_every_number_of_items(items, device):
     if device.name == "emulated-check" and items not in ENDS:
         return  # the other sizes differ in nothing that this build could find
-    a = with_lengths([5, 0, 900, 1, 1, 0, 0, 33] * 2)
+    a = with_lengths([5, 0, 900, 1, 1, 0, 0, 33] * 2, 4000, drawn=0)
     testing.check_product(f"csr-merge-tiles[items={items},block=64]", a, device)
 
 
 def test_tiles_within_one_row_add_in_order_where_there_are_two():
-    a = with_lengths([800])
+    a = with_lengths([800], 4000, drawn=0)
     device = open_device("emulated")
     fmt = testing.convert("csr-merge-tiles[items=7,block=64]", a)
     assert len(fmt.tile_row) == 3
@@ -104,24 +96,20 @@ def test_tiles_within_one_row_add_in_order_where_there_are_two():
 
 
 def test_sizes_are_cub_s_for_the_paper_s_kernel():
-    a = with_lengths([4] * 100)
+    a = with_lengths([4] * 100, 4000, drawn=0)
     for dtype, expected in ((np.float64, "64, 5, false>"), (np.float32, "128, 7, false>")):
-        launches = testing.convert("merge-csr", a.astype(dtype)).launches(
-            np.zeros(a.shape[1], dtype), np.zeros(a.shape[0], dtype)
-        )
-        assert [launch.kernel.partition("<")[0] for launch in launches] == ["merge_search", "merge_tiles", "carry_add"]
-        assert launches[1].kernel.endswith(expected)
+        fmt = testing.convert("merge-csr", a.astype(dtype))
+        assert names(fmt) == ["merge_search", "merge_tiles", "carry_add"]
+        assert launches(fmt)[1].kernel.endswith(expected)
 
 
 def test_the_paper_s_kernel_stores_nothing_beyond_csr():
-    a = with_lengths([4] * 100)
+    a = with_lengths([4] * 100, 4000, drawn=0)
     assert testing.convert("merge-csr", a).nbytes == formats.Csr.of(a).nbytes
     ours = testing.convert("csr-merge-tiles[items=5,block=64]", a)
     assert ours.nbytes == formats.Csr.of(a).nbytes + 4 * 3  # 500 steps are two tiles of 320
 
 
 def test_one_launch_where_no_row_can_be_cut():
-    a = with_lengths([4] * 10)
-    x, y = np.zeros(a.shape[1]), np.zeros(a.shape[0])
-    launches = testing.convert("csr-merge-tiles", a).launches(x, y)
-    assert [launch.kernel.partition("<")[0] for launch in launches if launch.grid] == ["merge_pairs"]
+    a = with_lengths([4] * 10, 4000, drawn=0)
+    assert names(testing.convert("csr-merge-tiles", a)) == ["merge_pairs"]

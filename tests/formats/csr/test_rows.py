@@ -9,34 +9,28 @@ from spmvbench.formats import Csr
 from spmvbench.formats.conversion import Limits, converting_for
 from spmvbench.formats.csr import bins
 from spmvbench.formats.csr.rows import Pieces
+from tests.formats.rows import launches, with_lengths
+
+
+def kernels(fmt):
+    return [(launch.kernel, launch.grid, launch.block) for launch in launches(fmt)]
+
 
 HARD = testing.hard_matrices()
 
 
-def with_lengths(lengths, cols=20_000):
-    """Rows of these lengths, columns from 0 on."""
-    col_idx = np.concatenate([np.arange(n) for n in lengths])
-    row_ptr = np.concatenate([[0], np.cumsum(lengths)])
-    return sparse.csr_array((np.ones(len(col_idx)), col_idx, row_ptr), shape=(len(lengths), cols))
-
-
-def kernels(fmt):
-    y, x = (np.zeros(side) for side in fmt.shape)
-    return [(launch.kernel, launch.grid, launch.block) for launch in fmt.launches(x, y)]
-
-
 def test_csr_gg_sorts_rows_by_length_and_gives_each_range_its_lanes():
-    fmt = testing.convert("csr-gg", with_lengths([40, 0, 3, 33, 2, 32, 17, 4]))
+    fmt = testing.convert("csr-gg", with_lengths([40, 0, 3, 33, 2, 32, 17, 4], 20000))
     assert fmt.rows.tolist() == [1, 4, 2, 7, 6, 5, 3, 0]
     assert (fmt.ranges, fmt.lanes) == ((0, 2, 4, 6, 8), (1, 2, 16, 32))
     lanes = [kernel.split(", ")[2:4] for kernel, _, _ in kernels(fmt)]
     assert lanes == [["1", "1"], ["2", "1"], ["16", "1"], ["32", "1"]]
-    more = kernels(testing.convert("csr-gg[shift=1]", with_lengths([40, 0, 3, 33, 2, 32, 17, 4])))
+    more = kernels(testing.convert("csr-gg[shift=1]", with_lengths([40, 0, 3, 33, 2, 32, 17, 4], 20000)))
     assert [kernel.split(", ")[2] for kernel, _, _ in more] == ["2", "4", "32"]
 
 
 def test_csr_gg_gives_every_class_its_fastest_lanes_and_joins_neighbours(monkeypatch):
-    a = Csr.of(with_lengths([300, 5, 1, 9, 0, 20, 40]))
+    a = Csr.of(with_lengths([300, 5, 1, 9, 0, 20, 40], 20000))
 
     class Held(Csr):
         xp = property(lambda self: NotNumpy)
@@ -63,7 +57,7 @@ def test_csr_gg_gives_every_class_its_fastest_lanes_and_joins_neighbours(monkeyp
 
 
 def test_acsr_bins_by_powers_of_two():
-    fmt = testing.convert("acsr[long=pieces]", with_lengths([0, 1, 2, 3, 4, 5, 64, 65, 1024, 1025, 9000]))
+    fmt = testing.convert("acsr[long=pieces]", with_lengths([0, 1, 2, 3, 4, 5, 64, 65, 1024, 1025, 9000], 20000))
     assert fmt.bin_ptr.tolist()[:8] == [0, 1, 3, 5, 6, 6, 6, 7]
     assert fmt.detail == {"bins": 8, "long_rows": 2}
     assert fmt.piece_row.tolist() == [9, 10, 10, 10]
@@ -75,7 +69,7 @@ def test_acsr_bins_by_powers_of_two():
 
 
 def test_acsr_cuts_the_longest_rows_alone_where_they_are_many():
-    fmt = testing.convert("acsr[row_max=2,long=pieces]", with_lengths([1500, 3000, 1600, 2000]))
+    fmt = testing.convert("acsr[row_max=2,long=pieces]", with_lengths([1500, 3000, 1600, 2000], 20000))
     assert sorted(set(fmt.piece_row.tolist())) == [1, 3]
     assert kernels(fmt)[1][1:] == (2, 1024)
 
@@ -87,17 +81,17 @@ def test_acsr_gives_long_rows_a_grid_each(checking):
     kernel, grid, block = kernels(fmt)[-1]
     assert kernel.startswith("csr_row_grids<")
     assert (grid, block) == ((8, 2), 256)  # 9,000 entries are 8 blocks of 256 threads with 5 each
-    assert "csr_row_grids" not in str(kernels(testing.convert("acsr", with_lengths([1024, 2]))))
+    assert "csr_row_grids" not in str(kernels(testing.convert("acsr", with_lengths([1024, 2], 20000))))
     testing.check_product("acsr", a, checking)
 
 
 def test_csr_bins_is_one_kind_where_others_are_few(emulated):
-    a = with_lengths([7] * 400 + [1] * 9 + [3000])
+    a = with_lengths([7] * 400 + [1] * 9 + [3000], 20000)
     with converting_for(Limits(multiprocessors=1, shared_bytes=0)):
         fmt = testing.convert("csr-bins", a)
     assert fmt.detail == {"pieces": 1, "rows_32": 0, "rows_16": 0, "rows_8": 0, "rows_4": 409, "rows_2": 0}
     assert fmt.rows.tolist() == list(range(409))
-    same = testing.convert("csr-bins", with_lengths([7] * 400))
+    same = testing.convert("csr-bins", with_lengths([7] * 400, 20000))
     assert len(same.rows) == 0
     assert len(kernels(same)) == 1
 
@@ -130,17 +124,17 @@ def test_pieces_hold_every_entry_of_their_rows_once(size):
 
 @pytest.mark.parametrize(("mean", "lanes"), [(2, 2), (3, 4), (4, 4), (5, 8), (64, 8), (65, 32)])
 def test_lightspmv_takes_lanes_by_the_mean_row(mean, lanes):
-    fmt = testing.convert("lightspmv-warp", with_lengths([mean] * 10))
+    fmt = testing.convert("lightspmv-warp", with_lengths([mean] * 10, 20000))
     assert fmt.detail == {"lanes": lanes}
     assert kernels(fmt)[0][0] == "zero_fill<unsigned int>"
 
 
 def test_lightspmv_fills_the_device_and_no_more():
-    a = with_lengths([3] * 3000)
+    a = with_lengths([3] * 3000, 20000)
     with converting_for(Limits(multiprocessors=3, shared_bytes=0)):
         assert kernels(testing.convert("lightspmv-vector", a))[1][1:] == (6, 1024)
         assert kernels(testing.convert("lightspmv-vector[blocks=2]", a))[1][1] == 2
-    assert kernels(testing.convert("lightspmv-vector", with_lengths([3] * 30)))[1][1] == 1
+    assert kernels(testing.convert("lightspmv-vector", with_lengths([3] * 30, 20000)))[1][1] == 1
 
 
 def test_cmrs_packs_the_row_in_the_strip_into_the_column():
@@ -161,4 +155,4 @@ def test_cmrs_packs_28_bits_of_a_column(cols, packed):
 
 @pytest.mark.parametrize(("mean", "h"), [(1, 16), (4, 16), (5, 16), (8, 8), (40, 2), (64, 1)])
 def test_cmrs_strips_have_64_entries(mean, h):
-    assert testing.convert("cmrs", with_lengths([mean] * 20)).detail == {"h": h}
+    assert testing.convert("cmrs", with_lengths([mean] * 20, 20000)).detail == {"h": h}

@@ -7,18 +7,20 @@ from scipy import sparse
 from spmvbench import formats, testing
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.dense_blocks.cb import COO, CSR, DENSE, dealt_out
+from tests.formats.rows import launches
 
 HARD = testing.hard_matrices()
+
+
+def kernels(key, a, **params):
+    return [launch.kernel for launch in launches(formats.get(key).from_csr(a, **params))]
+
+
 KERNELS = "fast", "tensor", "cores", "paper"  # of mbsr
 
 
 def full_blocks(side, count=6):
     return Csr.of(sparse.csr_array(sparse.block_diag([np.arange(1.0, side * side + 1).reshape(side, side)] * count)))
-
-
-def kernels(key, a, **params):
-    fmt = formats.get(key).from_csr(a, **params)
-    return [launch.kernel for launch in fmt.launches(np.zeros(fmt.shape[1], fmt.value_dtype), np.zeros(fmt.shape[0]))]
 
 
 def test_the_authors_take_tensor_cores_where_blocks_are_full():

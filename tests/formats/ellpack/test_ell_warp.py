@@ -6,20 +6,12 @@ import numpy as np
 import pytest
 
 from spmvbench import testing
-from spmvbench.formats import Csr
-from spmvbench.formats.arrays import offsets
-
-
-def with_lengths(*lengths):
-    """Rows of so many entries from column 0 on, their values counted from 1."""
-    row_ptr = offsets(np.array(lengths))
-    col_idx = np.concatenate([np.arange(n, dtype=np.int32) for n in lengths])
-    return Csr((len(lengths), max(lengths)), row_ptr, col_idx, np.arange(1.0, row_ptr[-1] + 1))
+from tests.formats.rows import with_lengths
 
 
 def test_two_groups_by_hand():
     # The longest row of the first group wants 3 lanes of at most 6 slots and gets 4, of 4 slots: 8 rows per warp.
-    a = with_lengths(*[3] * 20, 16, 0, *[2] * 15)
+    a = with_lengths([*[3] * 20, 16, 0, *[2] * 15])
     fmt = testing.convert("ell-warp-k2[thr=6]", a)
     assert fmt.perm.tolist() == [20, *range(20), *range(22, 37)]
     assert fmt.lanes.tolist() == [4, 4, 4, 4, 1]
@@ -37,13 +29,6 @@ def test_two_groups_by_hand():
     [(6, 6, 1, 6), (7, 6, 2, 4), (192, 6, 32, 6), (193, 6, 32, 7), (64, 64, 1, 64), (65, 64, 2, 33), (3000, 0, 32, 94)],
 )
 def test_lanes_of_a_row(longest, thr, lanes, width):
-    fmt = testing.convert(f"ell-warp-k2[thr={thr}]", with_lengths(longest, 1))
+    fmt = testing.convert(f"ell-warp-k2[thr={thr}]", with_lengths([longest, 1]))
     assert set(fmt.lanes) == {lanes}
     assert set(np.diff(fmt.warp_ptr)) == {32 * width}
-
-
-def test_rows_that_are_not_stored_are_zero(checking):
-    for lengths in ([0, 5, 0], [0, 0], [70, 0, *[1] * 40]):
-        a = with_lengths(*lengths)
-        testing.check_conversion("ell-warp-k2", a)
-        testing.check_product("ell-warp-k2", a, checking)

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from scipy import sparse
 
 from spmvbench import testing
-from spmvbench.devices import open_device
 from spmvbench.formats import Csr
 from spmvbench.formats.ellpack.jad import Jad, JdsEnhanced, Pjds, by_kernels, slot_dtype
-
-
-def with_lengths(lengths, cols=100):
-    row_ptr = np.concatenate([[0], np.cumsum(lengths)])
-    col_idx = np.concatenate([np.arange(n) for n in lengths])
-    return sparse.csr_array((np.arange(1.0, row_ptr[-1] + 1), col_idx, row_ptr), shape=(len(lengths), cols))
+from tests.formats.rows import with_lengths
 
 
 def test_rows_are_sorted_and_stored_position_by_position():
@@ -33,7 +26,7 @@ def test_rows_are_sorted_and_stored_position_by_position():
 
 
 def test_diagonals_begin_at_multiples_of_br():
-    fmt = JdsEnhanced.from_csr(with_lengths([1] * 17 + [3]))
+    fmt = JdsEnhanced.from_csr(with_lengths([1] * 17 + [3], 100))
     assert fmt.diag_ptr.tolist() == [0, 32, 48, 64]
     assert fmt.columns[:18].tolist() == [0] * 18
     assert fmt.columns[32:34].tolist() == [1, -1]
@@ -42,7 +35,7 @@ def test_diagonals_begin_at_multiples_of_br():
 
 def test_footprints():
     lengths = np.random.default_rng(0).integers(0, 40, 1000)
-    a = with_lengths(lengths)
+    a = with_lengths(lengths, 100)
     nnz, longest = lengths.sum(), lengths.max()
     assert Jad.from_csr(a).nbytes == 12 * nnz + 4 * (longest + 1) + 4 * 1000
     # pJDS has the slots of sliced ELLPACK with slices of 32 sorted rows.
@@ -55,16 +48,6 @@ def test_footprints():
 
 def test_pointers_are_long_where_the_slots_could_need_it():
     assert [slot_dtype(2**31 - 2**16 - 16, 1, br) for br in (1, 16, 32)] == [np.int32, np.int32, np.int64]
-
-
-@pytest.mark.parametrize("spec", ["jad", "jds-enh", "pjds"])
-def test_padding_never_meets_x(spec):
-    device = open_device("emulated")
-    a = with_lengths([1] * 17 + [3])
-    x, y = np.full(100, np.inf), np.full(18, np.nan)
-    x[:3] = 1
-    device.compile(testing.convert(spec, a).launches(x, y)).run()
-    np.testing.assert_array_equal(y, a @ np.append(np.ones(3), np.zeros(97)))
 
 
 def test_kernels_convert_as_arrays_do(emulated, same_arrays):

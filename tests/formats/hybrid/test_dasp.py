@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from spmvbench import testing
 from spmvbench.formats.hybrid.dasp import Classes
 from spmvbench.formats.vectors import restored
+from tests.formats.rows import with_lengths
 
 HARD = testing.hard_matrices()
-
-
-def of_lengths(lengths, cols=5000):
-    """A csr_array with these row lengths, columns from 0 on in each row and the values 1, 2, ... over all."""
-    lengths = np.asarray(lengths)
-    columns = np.concatenate([np.arange(n) for n in lengths])
-    return sparse.csr_array(
-        (np.arange(1.0, len(columns) + 1), columns, np.append(0, np.cumsum(lengths))), shape=(len(lengths), cols)
-    )
 
 
 def test_classes():
@@ -55,14 +46,14 @@ def test_pairs_of_rows_with_one_and_three_entries():
     assert found.order[:12].tolist() == list(range(135, 147))
     assert found.order[12:20].tolist() == list(range(147, 155))  # rows of one entry
     assert found.order[20:28].tolist() == list(range(8))  # rows of three
-    fmt = testing.convert("dasp", of_lengths(lengths))
+    fmt = testing.convert("dasp", with_lengths(lengths, 5000))
     pair = fmt.classes.bases[2]
     assert fmt.columns[pair : pair + 8].tolist() == [0, 0, 1, 2, 0, 0, 1, 2]
     assert fmt.values[pair : pair + 4].tolist() == [135 * 3 + 13, 1, 2, 3]
 
 
 def test_short_rows_by_hand():
-    fmt = testing.convert("dasp", of_lengths([2] * 9 + [4, 3]))
+    fmt = testing.convert("dasp", with_lengths([2] * 9 + [4, 3], 5000))
     four, two = fmt.classes.bases[3:5]
     assert fmt.permutation.tolist() == [10, 9, *range(9)]
     assert fmt.columns[four : four + 9].tolist() == [0, 1, 2, -1, 0, 1, 2, 3, -1]
@@ -71,7 +62,7 @@ def test_short_rows_by_hand():
 
 
 def test_medium_rows_by_hand():
-    fmt = testing.convert("dasp", of_lengths([8] * 7 + [5]))
+    fmt = testing.convert("dasp", with_lengths([8] * 7 + [5], 5000))
     # The first fragment is full, the second lacks 3 of its last row.
     assert fmt.block_ptr.tolist() == [0, 64]
     assert fmt.values[:8].tolist() == [1, 2, 3, 4, 9, 10, 11, 12]
@@ -94,7 +85,7 @@ SPECS = "dasp", "dasp[order=native,loop=4]", pytest.param("dasp[loop=2,longest=2
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("name", SHARES)
 def test_shares_of_warps(name, spec, emulated):
-    a = of_lengths(np.random.default_rng(0).permutation(SHARES[name]), 700)
+    a = with_lengths(np.random.default_rng(0).permutation(SHARES[name]), 700)
     a.data[:] = np.random.default_rng(1).uniform(0.5, 1.5, a.nnz)
     for dtype in (np.float64, np.float32):
         testing.check_conversion(spec, a.astype(dtype))
@@ -102,17 +93,9 @@ def test_shares_of_warps(name, spec, emulated):
 
 
 def test_native_order_is_that_of_the_classes(emulated):
-    fmt = testing.convert("dasp[order=native]", of_lengths([1, 0, 6, 2]))
+    fmt = testing.convert("dasp[order=native]", with_lengths([1, 0, 6, 2], 5000))
     x, y = np.ones(5000), np.empty(4)
     emulated.compile(fmt.launches(x, y)).run()
     assert y.tolist() == [2 + 3 + 4 + 5 + 6 + 7, 1, 8 + 9, 0]
     assert restored(y, fmt.y_order).tolist() == [1, 0, 27, 17]
     assert testing.convert("dasp", HARD["stencil"]).y_order is None
-
-
-def test_padding_multiplies_no_infinity(emulated):
-    fmt = testing.convert("dasp", of_lengths([3, 5, 2, 1]))
-    x, y = np.ones(5000), np.empty(4)
-    x[4:] = np.inf
-    emulated.compile(fmt.launches(x, y)).run()
-    assert y.tolist() == [6, np.inf, 19, 11]

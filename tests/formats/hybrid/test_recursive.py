@@ -2,18 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from spmvbench import testing
 from spmvbench.formats import Csr
 from spmvbench.formats.hybrid.optimal import Block, best_blocks
 from spmvbench.formats.hybrid.recursive import HybGinkgo
-
-
-def with_lengths(lengths):
-    columns = np.concatenate([np.arange(n) for n in lengths])
-    row_ptr = np.concatenate([[0], np.cumsum(lengths)])
-    return sparse.csr_array((np.ones(len(columns)), columns, row_ptr), shape=(len(lengths), max(lengths)))
+from tests.formats.rows import with_lengths
 
 
 @pytest.mark.parametrize(

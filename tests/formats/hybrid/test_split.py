@@ -12,15 +12,9 @@ from spmvbench.formats.ellpack.ellpack import EllRows
 from spmvbench.formats.hybrid import diagonals, hyb
 from spmvbench.formats.hybrid import rows as by_rows
 from spmvbench.formats.hybrid.rows import Shec
+from tests.formats.rows import with_lengths
 
 HARD = testing.hard_matrices()
-
-
-def with_lengths(lengths, cols):
-    """Rows of these lengths, columns from 0 on, values counting up from 1."""
-    col_idx = np.concatenate([np.arange(n) for n in lengths])
-    row_ptr = np.concatenate([[0], np.cumsum(lengths)])
-    return sparse.csr_array((np.arange(1.0, len(col_idx) + 1), col_idx, row_ptr), shape=(len(lengths), cols))
 
 
 def coo(part):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spmvbench import testing
+from tests.formats.rows import with_lengths
 
 
-def test_long_and_short_pieces_share_lanes(with_lengths):
+def test_long_and_short_pieces_share_lanes():
     # Pieces of at most 16: 16 and 4 of row 0, 10, 6, 3, 3. Alternately: 16, 3, 10, 3, 6, 4.
-    fmt = testing.convert("aligned-coo[L=16]", with_lengths(20, 10, 0, 6, 3, 3))
+    fmt = testing.convert("aligned-coo[L=16]", with_lengths([20, 10, 0, 6, 3, 3]))
     cut = -(2**31)
     assert fmt.warp_ptr.tolist() == [0, 32 * 16]
     lanes = fmt.rows.reshape(16, 32).T
@@ -27,17 +27,10 @@ def test_long_and_short_pieces_share_lanes(with_lengths):
 
 
 @given(lengths=st.lists(st.one_of(st.integers(0, 4), st.integers(0, 300)), min_size=1, max_size=60))
-def test_rows_in_one_lane_are_stored_and_others_added(lengths, with_lengths):
-    fmt = testing.convert("aligned-coo[L=16]", with_lengths(*lengths))
+def test_rows_in_one_lane_are_stored_and_others_added(lengths):
+    fmt = testing.convert("aligned-coo[L=16]", with_lengths(lengths))
     warp = np.repeat(np.arange(len(fmt.warp_ptr) - 1), np.diff(fmt.warp_ptr))
     lane = 32 * warp + np.arange(len(fmt.rows)) % 32
     for row, length in enumerate(lengths):
         assert len(set(lane[fmt.rows == row])) == (0 < length <= 16)
         assert bool((fmt.rows == row - 2**31).any()) == (length > 16)
-
-
-@pytest.mark.parametrize("lengths", [[0, 0], [1], [700, 0, *[1] * 40], [128, 129], [3] * 33])
-def test_rows_of_every_kind(lengths, with_lengths, checking):
-    a = with_lengths(*lengths)
-    testing.check_conversion("aligned-coo", a)
-    testing.check_product("aligned-coo", a, checking)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from spmvbench import testing
+from tests.formats.rows import with_lengths
 
 
-def test_lanes_of_rows_that_are_done_go_to_the_others(with_lengths):
+def test_lanes_of_rows_that_are_done_go_to_the_others():
     # 16 rows are done after a step, another 8 after a step of 2 lanes each, 7 of the others after one of 4 lanes. No
     # second row is left, so 8 and 16 lanes have no step, and the longest takes 2 of 32 lanes.
-    fmt = testing.convert("biell", with_lengths(*[1] * 16, *[3] * 8, *[4] * 7, 40))
+    fmt = testing.convert("biell", with_lengths([*[1] * 16, *[3] * 8, *[4] * 7, 40]))
     assert fmt.perm.tolist() == [31, *range(24, 31), *range(16, 24), *range(16)]
     assert np.diff(fmt.group_ptr).tolist() == [1, 1, 1, 0, 0, 2]
     steps = fmt.columns.reshape(-1, 32)
@@ -22,14 +22,6 @@ def test_lanes_of_rows_that_are_done_go_to_the_others(with_lengths):
     assert steps[4].tolist() == [39, *[-1] * 31]
 
 
-@pytest.mark.parametrize("lengths", [[0, 0, 0], [900], [0] * 40 + [7], list(range(70)), [1000, *[1] * 31, 2]])
-@pytest.mark.parametrize("key", ["biell", "bijad"])
-def test_strips_of_every_kind(key, lengths, checking, with_lengths):
-    a = with_lengths(*lengths)
-    testing.check_conversion(key, a)
-    testing.check_product(key, a, checking)
-
-
-def test_a_sort_of_all_rows_pads_less(with_lengths):
-    a = with_lengths(*range(32), *range(31, -1, -1))
+def test_a_sort_of_all_rows_pads_less():
+    a = with_lengths([*range(32), *range(31, -1, -1)])
     assert len(testing.convert("bijad", a).values) < len(testing.convert("biell", a).values)

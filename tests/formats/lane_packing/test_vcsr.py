@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spmvbench import testing
+from tests.formats.rows import with_lengths
 
 
-def test_steps_have_the_rows_that_go_on(with_lengths):
-    part = testing.convert("vcsr", with_lengths(1, 4, 0, 2, *[1] * 29)).parts["slices"]
+def test_steps_have_the_rows_that_go_on():
+    part = testing.convert("vcsr", with_lengths([1, 4, 0, 2, *[1] * 29])).parts["slices"]
     assert part.perm[:4].tolist() == [1, 3, 0, 4]
     assert part.lengths[:3].tolist() == [4, 2, 1]
     assert part.slice_ptr.tolist() == [0, 36, 36], "the row without entries is in the second slice"
     assert part.columns.tolist() == [0] * 32 + [1, 1, 2, 3]
-    aligned = testing.convert("vcsr[align=4]", with_lengths(1, 4, 0, 2, *[1] * 29)).parts["slices"]
+    aligned = testing.convert("vcsr[align=4]", with_lengths([1, 4, 0, 2, *[1] * 29])).parts["slices"]
     assert aligned.columns.tolist() == [0] * 32 + [1, 1, -1, -1, 2, -1, -1, -1, 3, -1, -1, -1]
 
 
-def test_rows_are_sorted_in_windows_alone(with_lengths):
-    part = testing.convert("vcsr[sigma=32]", with_lengths(*[1] * 32, 2)).parts["slices"]
+def test_rows_are_sorted_in_windows_alone():
+    part = testing.convert("vcsr[sigma=32]", with_lengths([*[1] * 32, 2])).parts["slices"]
     assert part.perm.tolist() == [*range(33)]
 
 
 @given(lengths=st.lists(st.one_of(st.integers(0, 4), st.integers(0, 300)), min_size=1, max_size=90))
-def test_long_rows_leave_the_slices_and_nothing_is_padded(lengths, with_lengths):
-    fmt = testing.convert("vcsr[longest=100]", with_lengths(*lengths))
+def test_long_rows_leave_the_slices_and_nothing_is_padded(lengths):
+    fmt = testing.convert("vcsr[longest=100]", with_lengths(lengths))
     short = sum(n for n in lengths if n <= 100)
     assert fmt.entries == {"slices": short, "long": sum(lengths) - short}
     if short:
         assert len(fmt.parts["slices"].values) == short
-
-
-@pytest.mark.parametrize("key", ["vcsr[longest=3]", "vcsr[longest=300]", "vcsr[align=4]"])
-def test_rows_of_every_kind(key, with_lengths, checking):
-    for lengths in ([0, 0], [1], [700, 0, *[1] * 40], [3, *range(70)], [0] * 33 + [9]):
-        a = with_lengths(*lengths)
-        testing.check_conversion(key, a)
-        testing.check_product(key, a, checking)

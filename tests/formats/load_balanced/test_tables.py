@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from spmvbench import testing
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.conversion import Limits, converting_for
 from spmvbench.formats.load_balanced import merbit, scan
 from spmvbench.formats.load_balanced.load_balance import warps_in_use
+from tests.formats.rows import launches, with_lengths
 
 HARD = testing.hard_matrices()
 
 
-def with_lengths(lengths, cols=3000):
-    """A matrix with rows of these lengths, every value different."""
-    row_ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    col_idx = np.concatenate([np.empty(0, np.int32), *(np.arange(n, dtype=np.int32) for n in lengths)])
-    return sparse.csr_array((np.sin(np.arange(1, row_ptr[-1] + 1)), col_idx, row_ptr), shape=(len(lengths), cols))
-
-
 def test_codes_of_csr_plus_by_hand():
     """3 entries per thread; rows of 4, 0, 1 and 10 entries."""
-    fmt = testing.convert("mgpu-csr-plus[items=3]", with_lengths([4, 0, 1, 10]))
+    fmt = testing.convert("mgpu-csr-plus[items=3]", with_lengths([4, 0, 1, 10], 3000))
     assert fmt.row_id.tolist() == [0, 2, 3]
     assert fmt.row_ptr.tolist() == [0, 4, 5, 15]
     assert fmt.limits.tolist() == [0, 3]
@@ -35,7 +28,7 @@ def test_codes_of_csr_plus_by_hand():
 
 
 def test_a_tile_of_csr_plus_that_begins_in_a_row_says_so():
-    fmt = testing.convert("mgpu-csr-plus[items=3]", with_lengths([384, 500, 268, 1]))  # tiles of 384
+    fmt = testing.convert("mgpu-csr-plus[items=3]", with_lengths([384, 500, 268, 1], 3000))  # tiles of 384
     assert (fmt.limits & 0x7FFFFFFF).tolist() == [0, 1, 1, 3, 4]
     assert (fmt.limits >> 31).tolist() == [0, 0, 1, 0, 0]
 
@@ -53,7 +46,7 @@ def test_codes_by_the_kernel_are_those_by_arrays(items, checking):
 
 def test_bits_of_merbit_by_hand():
     """5 steps per lane; rows of 2, 0 and 4 entries: the steps are 0 0 1 1 0, 0 0 0 1."""
-    fmt = testing.convert("merbit[sigma=5]", with_lengths([2, 0, 4]))
+    fmt = testing.convert("merbit[sigma=5]", with_lengths([2, 0, 4], 3000))
     assert fmt.tile_entry.tolist() == [0, 6]
     assert fmt.tile_row.tolist() == [0, 3]
     assert (fmt.lane_bits >> 18).tolist() == [0b01100, 0b01000]
@@ -62,7 +55,7 @@ def test_bits_of_merbit_by_hand():
 
 
 def test_a_tile_of_merbit_in_which_no_row_ends_says_so():
-    fmt = testing.convert("merbit[sigma=5,block=64]", with_lengths([500]))  # tiles of 160 steps, blocks of two
+    fmt = testing.convert("merbit[sigma=5,block=64]", with_lengths([500], 3000))  # tiles of 160 steps, blocks of two
     assert (fmt.tile_row >> 31).tolist() == [1, 1, 1, 0, 0]
     assert fmt.block_row.tolist() == [0, 0]
 
@@ -78,7 +71,7 @@ def test_bits_by_the_kernel_are_those_by_arrays(sigma, checking, same_arrays):
 
 @pytest.mark.parametrize("sigma", [5, 14, 15, 42])
 def test_widths_of_merbit_s_fields(sigma, checking):
-    a = with_lengths([5, 0, 900, 1, 1, 0, 0, 33, 2200] * 2 + [0] * 700 + [3] * 100)
+    a = with_lengths([5, 0, 900, 1, 1, 0, 0, 33, 2200] * 2 + [0] * 700 + [3] * 100, 3000)
     testing.check_product(f"merbit[sigma={sigma},block=64]", a, checking)
 
 
@@ -97,7 +90,7 @@ def test_warps_grow_with_the_entries(nnz, warps):
 
 
 def test_warps_are_those_of_the_device():
-    a = with_lengths([3000] * 70)
+    a = with_lengths([3000] * 70, 3000)
     with converting_for(Limits(2, 48 << 10)):
         assert len(testing.convert("csr-load-balance", a).start_row) == 2 * 4 * 32
         assert testing.convert("coo-load-balance", a).at_once == 8
@@ -119,12 +112,12 @@ def test_warps_are_those_of_the_device():
     ids=["1", "31 and 33", "long", "empty ends", "64", "empty between"],
 )
 def test_rows_that_shares_of_several_lines_cut(spec, lengths, checking):
-    testing.check_product(spec, with_lengths(lengths), checking)
+    testing.check_product(spec, with_lengths(lengths, 3000), checking)
 
 
 @pytest.mark.parametrize("spec", ["coo-scan", "coo-scan[blocks=3]"])
 def test_coo_scan_gives_the_same_bits_every_time(spec, emulated):
-    a = with_lengths([1500, 3, 0, 2000, 700])
+    a = with_lengths([1500, 3, 0, 2000, 700], 3000)
     fmt = testing.convert(spec, a)
     x, y = np.cos(np.arange(a.shape[1])), np.full(a.shape[0], np.nan)
     program = emulated.compile(fmt.launches(x, y))
@@ -138,9 +131,8 @@ def test_coo_scan_gives_the_same_bits_every_time(spec, emulated):
 def test_hola_gives_a_thread_4_entries_of_small_matrices():
     kernels = {}
     for rows in (100, 101):
-        a = with_lengths([2999] * rows)
-        launches = testing.convert("hola", a).launches(np.zeros(a.shape[1]), np.zeros(a.shape[0]))
-        kernels[a.nnz] = [launch.kernel for launch in launches]
+        a = with_lengths([2999] * rows, 3000)
+        kernels[a.nnz] = [launch.kernel for launch in launches(testing.convert("hola", a))]
     starts = "tile_starts<double, int>"
     assert kernels == {
         299_900: [starts, "hola<double, int, 128, 4, false>"],

@@ -1,0 +1,30 @@
+"""Matrices of which only the lengths of rows matter, and the launches of a format."""
+
+import numpy as np
+from scipy import sparse
+
+
+def with_lengths(lengths, cols=None, drawn=None):
+    """A csr_array with rows of these lengths: columns from 0 on, and the values 1, 2, 3, ... over all.
+
+    cols: as many as the longest row has, if it is None. drawn: seed by which columns, and values between -1 and 1, are
+    drawn instead.
+    """
+    cols = max([*lengths, 1]) if cols is None else cols
+    row_ptr = np.append(0, np.cumsum(lengths)).astype(np.int32)
+    rng = np.random.default_rng(drawn)
+    each = (np.arange(n) if drawn is None else np.sort(rng.choice(cols, n, replace=False)) for n in lengths)
+    columns = np.concatenate([np.empty(0, np.int32), *each]).astype(np.int32)
+    values = np.arange(1.0, len(columns) + 1) if drawn is None else rng.uniform(-1, 1, len(columns))
+    return sparse.csr_array((values, columns, row_ptr), shape=(len(lengths), cols))
+
+
+def launches(fmt):
+    """The launches of one product that have blocks."""
+    x, y = (np.zeros(side, fmt.value_dtype) for side in fmt.shape[::-1])
+    return [launch for launch in fmt.launches(x, y) if launch.grid]
+
+
+def names(fmt):
+    """The kernels of `launches`, without their template arguments."""
+    return [launch.kernel.partition("<")[0] for launch in launches(fmt)]
