@@ -61,7 +61,11 @@ def does_not_compile(source: Path, target: str, log: str) -> DeviceFault:
 
 
 class OutOfDeviceMemory(Exception):
-    """An allocation on the device failed."""
+    """An allocation on the device failed. asked: its bytes; 0 if unknown."""
+
+    def __init__(self, message: str, asked: int = 0):
+        super().__init__(message)
+        self.asked = asked
 
 
 # What hashes of machine code begin with. Those of the first version, without it, covered line tables as well: folders

@@ -95,7 +95,7 @@ def _faults() -> Iterator[None]:
     try:
         yield
     except cupy.cuda.memory.OutOfMemoryError as error:
-        raise OutOfDeviceMemory(str(error)) from error
+        raise OutOfDeviceMemory(str(error), getattr(error, "_size", 0)) from error
     except errors as error:
         if error.status == 2:  # out of memory, in both APIs
             raise OutOfDeviceMemory(str(error)) from error

@@ -124,7 +124,8 @@ class Group:
     """Cases that share one matrix, type and kind of operation: the matrix is read once for them.
 
     formats: for each format with its parameters the cases (operations and modes) that share one conversion. modules:
-    names of the modules that define the formats.
+    names of the modules that define the formats. processes: how often another process may be
+    started for the group because an allocation failed far below what was free; then it is the case's failure.
     """
 
     matrix: Matrix
@@ -132,6 +133,7 @@ class Group:
     dtype: str
     formats: tuple[tuple[Case, ...], ...]
     modules: tuple[str, ...]
+    processes: int = 2
 
     @property
     def cases(self) -> list[Case]:

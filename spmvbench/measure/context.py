@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench import formats
-from spmvbench.devices import Device
+from spmvbench.devices import Device, DeviceFault
 from spmvbench.devices.guards import Guards
 from spmvbench.formats import Call, Format, Launch, Loop
 from spmvbench.formats.arrays import cdiv
@@ -17,7 +17,7 @@ from spmvbench.formats.launches import ctype
 from spmvbench.formats.vectors import parts
 from spmvbench.measure import bounds, timing
 from spmvbench.measure.cases import Case, Settings
-from spmvbench.measure.failures import Wrong
+from spmvbench.measure.failures import FailedAllocation, Wrong, fails_early
 from spmvbench.measure.operations import Operation
 from spmvbench.measure.protocol import Link
 from spmvbench.measure.references import References
@@ -51,6 +51,14 @@ class Task:
         return list(dict.fromkeys(case.op for case in self.cases))
 
 
+def reject(error: Exception, device: Device, settings: Settings, may_fail: bool, stage: str) -> None:
+    """As `Context.reject`, before there is a context."""
+    if isinstance(error, DeviceFault) and error.sticky:
+        raise error
+    if may_fail and fails_early(error, device, settings.max_bytes or device.default_max_bytes):
+        raise FailedAllocation(f"{error} while {stage}") from error
+
+
 @dataclass
 class Context:
     """Data that the formats of a group share: the device, the matrix with its references, x and y on the device.
@@ -58,7 +66,8 @@ class Context:
     x: by operation; all operations write the same y. read_again: makes `references` anew after a format has changed
     them. waited: seconds that stages have waited for other processes. counts_energy: False once the device's counter of
     joules has failed for a format: it is not waited for again. discarded: formats, one after the other, of which every
-    sample of a mode was discarded.
+    sample of a mode was discarded. may_fail: whether another process may be started for the
+    group.
     """
 
     link: Link
@@ -73,6 +82,7 @@ class Context:
     waited: float = 0.0
     counts_energy: bool = True
     discarded: int = 0
+    may_fail: bool = False
 
     def __post_init__(self) -> None:
         self.guards = Guards(self.device)
@@ -112,6 +122,12 @@ class Context:
         written = [*(f"wrote beyond {name}" for name in beyond), *(f"changed the shared {name}" for name in changed)]
         if written:
             raise Wrong(f"{' and '.join(written)} while {self.link.stage}")
+
+    def reject(self, error: Exception) -> None:
+        """Raise what a stage has raised if this process cannot go on: a sticky fault, or, if another process may do
+        better, an allocation that failed far below what is free.
+        """
+        reject(error, self.device, self.settings, self.may_fail, self.link.stage)
 
     def change_x_seconds(self, op: str) -> float:
         """Seconds of one change of x alone, in a graph of many changes; the same for all formats."""

@@ -8,7 +8,9 @@ import sys
 import traceback
 from dataclasses import dataclass
 
-from spmvbench.devices import DeviceFault, OutOfDeviceMemory
+import psutil
+
+from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Skip
 from spmvbench.formats.registry import REGISTRY
@@ -23,6 +25,13 @@ class Wrong(Exception):
     def __init__(self, reason: str, ratio: float = math.nan):
         super().__init__(reason)
         self.ratio = ratio
+
+
+class FailedAllocation(DeviceFault):
+    """An allocation failed though far more was free: another process may do without this failure."""
+
+    def __init__(self, reason: str):
+        super().__init__(reason, sticky=True)
 
 
 @dataclass(frozen=True)
@@ -41,7 +50,7 @@ def failure_of(error: Exception, stage: str) -> Failure:
         return Failure("wrong", str(error))
     if isinstance(error, Skip):
         return Failure("skipped", error.reason, error.needed_bytes or 0, error.limit_bytes or 0)
-    if isinstance(error, MemoryError | OutOfDeviceMemory):
+    if isinstance(error, OUT_OF_MEMORY):
         return Failure("oom", f"out of memory while {stage}: {error}")
     if isinstance(error, DeviceFault):
         return Failure("error" if stage == COMPILING else "crashed", f"fault while {stage}: {error}")
@@ -54,6 +63,23 @@ def failure_of(error: Exception, stage: str) -> Failure:
     frame = next((f for f in reversed(frames) if f.filename.startswith(tuple(own_folders))), frames[-1])
     where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
     return Failure("error", f"{type(error).__name__} while {stage}: {error} ({where})")
+
+
+OUT_OF_MEMORY = (MemoryError, OutOfDeviceMemory)  # CuPy's is a subclass of MemoryError
+# Memory that is free when an allocation fails for another reason: so many times its bytes, or if these are unknown, so
+# many times what a format may take.
+FAR_ABOVE_ASKED, FAR_ABOVE_LIMIT = 16, 2
+
+
+def fails_early(error: BaseException, device: Device, limit: int) -> bool:
+    """Whether an allocation failed far below what was free. limit: bytes that a format may take."""
+    if not isinstance(error, OUT_OF_MEMORY):
+        return False
+    # Of this project, of CuPy, and of NumPy.
+    asked = next((n for name in ("asked", "_size", "_total_size") if (n := getattr(error, name, 0))), 0)
+    on_host = isinstance(error, MemoryError) and not type(error).__module__.startswith("cupy")
+    free = psutil.virtual_memory().available if on_host else device.memory_free()
+    return bool(free >= (FAR_ABOVE_ASKED * asked if asked else FAR_ABOVE_LIMIT * limit))
 
 
 def raise_if_wrong(verdict: verify.Verdict, when: str) -> float:

@@ -15,7 +15,6 @@ from functools import partial
 from time import perf_counter  # bound before a format can replace it
 from typing import Any
 
-from spmvbench.devices import DeviceFault
 from spmvbench.formats.arrays import Array
 from spmvbench.formats.conversion import Tuning, converting_for
 from spmvbench.formats.dependencies import check_sources
@@ -126,8 +125,7 @@ class GroupRun:
             try:
                 work(progress)
             except Exception as error:
-                if isinstance(error, DeviceFault) and error.sticky:
-                    raise
+                context.reject(error)
                 progress.failure = failure_of(error, context.link.stage)
                 progress.add_error(error.ratio if isinstance(error, Wrong) else math.nan)
                 if progress.failure.status == "error":  # the log holds all of a compiler's messages

@@ -5,8 +5,9 @@ wait unless MAX_UNANSWERED answers are missing.
 
 Worker to parent, as tuples: ("ready", facts of the device) or ("refused", message, exit code) at the start; then
 ("begin", index of the format in its group or None, stage, length of the log), ("matrix", columns), ("description",
-columns of rows.schema.MATRIX_COLUMNS), ("row", case_id, columns), ("done",); ("broken", reason) before it ends because
-the process cannot go on, ("refused", message) because no process can: the device throttles.
+columns of rows.schema.MATRIX_COLUMNS), ("row", case_id, columns), ("done",); before it ends
+("broken", reason) because the process cannot go on, ("again", reason) because the group has to be measured by another
+one, ("refused", message) because no process can: the device throttles.
 
 The worker sends each fact at once, so that the parent can write the row of a case that crashes. Submitted formats run
 in the worker and could write into the pipe. Therefore the parent accepts only messages of exactly this form, with
@@ -98,6 +99,8 @@ def validated(message: tuple[Any, ...], group: Group, missing: Container[str]) -
         case ("done",):
             if any(case.case_id in missing for case in group.cases):
                 raise Malformed("that it was done before every case had a row")
+        case ("again", str()) if group.processes > 0:
+            pass
         case ("broken" | "refused", str()):
             pass
         case _:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench import paths
-from spmvbench.devices import Device, OutOfDeviceMemory, Program, Throttling
+from spmvbench.devices import Device, Program, Throttling
 from spmvbench.devices.guards import Guards
 from spmvbench.formats import Call, Format, Launch, Loop, Skip
 from spmvbench.formats.conversion import Tuning
@@ -32,7 +32,7 @@ from spmvbench.measure import energy, timing, verify
 from spmvbench.measure.cases import Case
 from spmvbench.measure.changing_x import time_with_changing_x
 from spmvbench.measure.context import Context, Task
-from spmvbench.measure.failures import COMPILING, Wrong, raise_if_wrong
+from spmvbench.measure.failures import COMPILING, OUT_OF_MEMORY, Wrong, raise_if_wrong
 from spmvbench.measure.matrix_cache import CONVERTING, preparation_lock
 from spmvbench.measure.program import program_hash
 from spmvbench.measure.protocol import WAITING
@@ -241,7 +241,8 @@ def decode(context: Context, task: Task, fmt: Format) -> Decoded:
     try:
         difference = verify.decoding_difference(fmt, a)
         context.device.synchronize()
-    except (MemoryError, OutOfDeviceMemory):  # CuPy's is a subclass of MemoryError
+    except OUT_OF_MEMORY as error:
+        context.reject(error)
         return Decoded("no: out of memory")
     if difference:
         raise Wrong(f"{difference} (decoded)")

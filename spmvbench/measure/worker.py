@@ -23,9 +23,9 @@ from spmvbench.formats.precision import rounding_error
 from spmvbench.measure import operations, row, timing
 from spmvbench.measure.bounds import Fetched
 from spmvbench.measure.cases import Group, Settings, precision_of
-from spmvbench.measure.context import Context
+from spmvbench.measure.context import Context, reject
 from spmvbench.measure.device_limits import compilation_lock, measure_limits
-from spmvbench.measure.failures import failure_of
+from spmvbench.measure.failures import FailedAllocation, failure_of
 from spmvbench.measure.group import GroupRun
 from spmvbench.measure.protocol import Link, Stop
 from spmvbench.measure.reading import host_spmv, read
@@ -115,10 +115,10 @@ def measure(
             previous.fetched,
             read_again,
             discarded=previous.discarded,
+            may_fail=group.processes > 0,
         )
     except Exception as error:
-        if isinstance(error, DeviceFault) and error.sticky:
-            raise
+        reject(error, device, settings, group.processes > 0, link.stage)
         failure = failure_of(error, link.stage)
         # If a reader refuses a matrix, no format has failed. A file that the user named is an error all the same.
         if isinstance(error, SpmvbenchError) and not (group.matrix.source == "file" and link.stage == READING):
@@ -168,6 +168,10 @@ def main() -> None:
             connection.send(("done",))
     except Throttling as throttling:  # another worker would find the same: the cases are left for another time
         connection.send(("refused", str(throttling)))
+    except FailedAllocation as failed:
+        print(f"{failed}: far more was free, another process measures the group", file=sys.stderr, flush=True)
+        connection.send(("again", str(failed)))
+        os._exit(0)  # it may hold much
     except DeviceFault as fault:
         connection.send(("broken", f"fault while {link.stage}: {fault}"))
         os._exit(0)  # a broken context can hang while it is destroyed

@@ -250,62 +250,118 @@ class Driver:
 
     def measure_group(self, worker: Worker, group: Group) -> list[Group]:
         """Measure a group. Returns what is left of it: nothing, unless the worker died or was stopped."""
-        cases = {case.case_id: case for case in group.cases}
-        matrix: dict[str, Any] = {}
-        index, stage, began, since = None, "receiving its work", now(), time.monotonic()
-        period, limit = since, READ_LIMIT
-        retried: list[Group] = []
+        return _Measurement(self, worker, group).run()
+
+
+class _Done(Exception):
+    """The worker has no more messages about its group."""
+
+
+class _Measurement:
+    """A group that a worker measures: what its messages have said so far.
+
+    cases: those without a row, by id. matrix: columns of its rows. index: of the format that is measured; None while
+    the matrix is read. began: when that began, in a row's words. since: when the last message was handled. period,
+    limit: begin of the uninterrupted work, and its limit in seconds. first: groups to be measured before the others.
+    """
+
+    def __init__(self, driver: Driver, worker: Worker, group: Group):
+        self.driver, self.worker, self.group = driver, worker, group
+        self.cases = {case.case_id: case for case in group.cases}
+        self.matrix: dict[str, Any] = {}
+        self.index: int | None = None
+        self.stage, self.began, self.since = "receiving its work", now(), time.monotonic()
+        self.period, self.limit = self.since, READ_LIMIT
+        self.first: list[Group] = []
+
+    def run(self) -> list[Group]:
+        """Handle all messages. Returns as `Driver.measure_group`."""
         try:
-            worker.connection.send(group)
-            while not self.stopped or worker.has_sent():  # rows that it has sent meanwhile are written, too
-                patience = READ_LIMIT if stage == WAITING else limit
-                message = worker.receive(period + patience, patience, stage)
-                try:
-                    kind, *content = validated(message, group, cases)
-                except Malformed as malformed:
-                    raise worker.fault(malformed, stage) from None
-                spent = time.monotonic() - since
-                self.seconds[stage] += spent
-                since += spent
-                if stage == WAITING:
-                    period += spent
-                if kind == "begin":
-                    if content[0] != index:
-                        working_on = () if content[0] is None else group.formats[content[0]]
-                        began, period, limit = now(), since, timeout(self.settings, working_on)
-                    index, stage, worker.logged = content
-                    self.on_begin(group, None if index is None else group.formats[index][0], stage)
-                elif kind == "matrix":
-                    (matrix,) = content
-                elif kind == "description":
-                    self.describe(content[0] | {"group": group.matrix.group, "name": group.matrix.name})
-                elif kind == "row":
-                    case_id, columns = content
-                    self.row(cases.pop(case_id), matrix, columns)
-                    with suppress(ConnectionError):  # it has died in a later stage, which its last messages name
-                        worker.connection.send(not self.stopped)
-                    self.seconds["writing rows"] += time.monotonic() - since
-                    since = time.monotonic()
-                elif kind == "broken":
-                    worker.ended()
-                    raise WorkerDied("crashed", str(content[0]), MAX_TRIES)
-                elif kind == "refused":
-                    worker.ended()
-                    raise DeviceUnavailable(str(content[0]))
-                elif kind == "done":
-                    break
+            self.worker.connection.send(self.group)
+            while not self.driver.stopped or self.worker.has_sent():  # rows that it has sent meanwhile are written, too
+                self._handle_next()
+        except _Done:
+            pass
         except (WorkerDied, ConnectionError) as error:
-            died = error if isinstance(error, WorkerDied) else worker.death(stage)
-            of_one = replace(group, formats=() if index is None else (group.formats[index],)).only(cases)
-            in_flight = of_one if of_one.formats else group.only(cases)
-            ids = frozenset(case.case_id for case in in_flight.cases)
-            self.deaths[ids] += 1
-            if ids and self.deaths[ids] < died.tries:
-                retried = [in_flight]
-            else:
-                failure = {"status": died.status, "reason": died.reason, "started_at": began}
-                for case in in_flight.cases:
-                    self.row(case, matrix, failure | {"t_case": time.monotonic() - period})
-            cases = {case_id: case for case_id, case in cases.items() if case_id not in ids}
-        rest = group.only(cases)
-        return [*retried, rest] if rest.formats else retried
+            self._died(error if isinstance(error, WorkerDied) else self.worker.death(self.stage))
+        rest = self.group.only(self.cases)
+        return [*self.first, rest] if rest.formats else self.first
+
+    def _handle_next(self) -> None:
+        patience = READ_LIMIT if self.stage == WAITING else self.limit
+        message = self.worker.receive(self.period + patience, patience, self.stage)
+        try:
+            kind, *content = validated(message, self.group, self.cases)
+        except Malformed as malformed:
+            raise self.worker.fault(malformed, self.stage) from None
+        spent = time.monotonic() - self.since
+        self.driver.seconds[self.stage] += spent
+        self.since += spent
+        if self.stage == WAITING:
+            self.period += spent
+        HANDLERS[kind](self, *content)
+
+    def _begin(self, index: int | None, stage: str, logged: int) -> None:
+        if index != self.index:
+            working_on = () if index is None else self.group.formats[index]
+            self.began, self.period, self.limit = now(), self.since, timeout(self.driver.settings, working_on)
+        self.index, self.stage, self.worker.logged = index, stage, logged
+        self.driver.on_begin(self.group, None if index is None else self.group.formats[index][0], stage)
+
+    def _matrix(self, columns: dict[str, Any]) -> None:
+        self.matrix = columns
+
+    def _description(self, about: dict[str, Any]) -> None:
+        self.driver.describe(about | {"group": self.group.matrix.group, "name": self.group.matrix.name})
+
+    def _row(self, case_id: str, columns: dict[str, Any]) -> None:
+        self.driver.row(self.cases.pop(case_id), self.matrix, columns)
+        with suppress(ConnectionError):  # it has died in a later stage, which its last messages name
+            self.worker.connection.send(not self.driver.stopped)
+        self.driver.seconds["writing rows"] += time.monotonic() - self.since
+        self.since = time.monotonic()
+
+    def _done(self) -> None:
+        raise _Done
+
+    def _again(self, _reason: str) -> None:
+        """All cases without a row, in another process."""
+        self.worker.ended()
+        self.group = replace(self.group, processes=self.group.processes - 1)
+        raise _Done
+
+    def _broken(self, reason: str) -> None:
+        self.worker.ended()
+        raise WorkerDied("crashed", reason, MAX_TRIES)
+
+    def _refused(self, reason: str) -> None:
+        self.worker.ended()
+        raise DeviceUnavailable(reason)
+
+    def _died(self, died: WorkerDied) -> None:
+        """The case that was running is tried again before all others, or has a row."""
+        group, index = self.group, self.index
+        of_one = replace(group, formats=() if index is None else (group.formats[index],)).only(self.cases)
+        in_flight = of_one if of_one.formats else group.only(self.cases)
+        ids = frozenset(case.case_id for case in in_flight.cases)
+        self.driver.deaths[ids] += 1
+        if ids and self.driver.deaths[ids] < died.tries:
+            self.first = [in_flight]
+        else:
+            failure = {"status": died.status, "reason": died.reason, "started_at": self.began}
+            for case in in_flight.cases:
+                self.driver.row(case, self.matrix, failure | {"t_case": time.monotonic() - self.period})
+        self.cases = {case_id: case for case_id, case in self.cases.items() if case_id not in ids}
+
+
+# By the kind of a message, see `protocol`.
+HANDLERS: dict[str, Callable[..., None]] = {
+    "begin": _Measurement._begin,
+    "matrix": _Measurement._matrix,
+    "description": _Measurement._description,
+    "row": _Measurement._row,
+    "done": _Measurement._done,
+    "again": _Measurement._again,
+    "broken": _Measurement._broken,
+    "refused": _Measurement._refused,
+}

@@ -21,6 +21,7 @@ from spmvbench.formats.conversion import EMULATED
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.measure import changing_x, device_limits, energy, matrix_cache, protocol, reading, stages, timing, worker
 from spmvbench.measure.cases import Settings
+from spmvbench.measure.failures import FailedAllocation
 from spmvbench.runner import plan
 
 
@@ -138,13 +139,15 @@ def measure(monkeypatch):
 
     matrix = OnDevice()
 
-    def run(*classes, modes=("hot", "cold"), device=None, dtype="f64", previous=None, facts=None, **settings):
+    def run(
+        *classes, modes=("hot", "cold"), device=None, dtype="f64", previous=None, facts=None, processes=0, **settings
+    ):
         for cls in classes:
             cls.key = cls.key or cls.__name__.lower()
             register(cls)
         chosen = [(formats.get(cls.key), {}) for cls in classes]
         cases = plan.cross([matrix], chosen, [dtype], modes, "cuda:0", 0)
-        (group,) = plan.grouped(cases)
+        group = replace(plan.grouped(cases)[0], processes=processes)
         pipe, device = Recorder(), device or HostCuda()
         reading.read.cache_clear()
         settings = Settings("cuda:0", budget=1e-6, **settings)
@@ -395,6 +398,25 @@ def test_a_format_that_never_fits_is_out_of_memory(measure):
     assert rows["test-huge", "hot"]["status"] == "oom"
     assert "80 GB asked" in rows["test-huge", "hot"]["reason"]
     assert rows["test-a", "hot"]["status"] == "ok"
+
+
+@pytest.mark.parametrize("failing", ["convert", "launches", "to_coo"])
+@pytest.mark.parametrize(("asked", "processes", "again"), [(10**6, 2, True), (10**6, 0, False), (10**8, 2, False)])
+def test_an_allocation_that_fails_far_below_what_is_free_ends_the_process(measure, failing, asked, processes, again):
+    """10^9 bytes are free. Without another process, and if little more was free, it is the format's failure."""
+
+    def fails(*args, **params):
+        raise OutOfDeviceMemory("none left", asked)
+
+    classes = variant("A"), variant("Short", **{failing: classmethod(fails) if failing == "convert" else fails})
+    if again:
+        with pytest.raises(FailedAllocation, match="none left while"):
+            measure(*classes, modes=("hot",), processes=processes)
+    else:
+        _, rows, _ = measure(*classes, modes=("hot",), processes=processes)
+        assert rows["test-a", "hot"]["status"] == "ok"
+        failed = rows["test-short", "hot"]
+        assert (failed["status"], failed.get("decoded")) in [("oom", None), ("ok", "no: out of memory")]
 
 
 @pytest.mark.parametrize("sticky", [True, False])

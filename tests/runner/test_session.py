@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,7 +45,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spmvbench.devices import Device
+from spmvbench.devices import Device, OutOfDeviceMemory
 from spmvbench.formats import Launch, Skip, register
 from spmvbench.formats.csr.csr import CsrArrays, CsrScalar
 from spmvbench.measure import timing
@@ -141,6 +142,34 @@ class Once(CsrScalar):
             died.touch()
             os.abort()
         return super().convert(a)
+
+
+class Short(CsrScalar):
+    reference = "none"
+    survey_name = ""
+    failures = 99
+
+    @classmethod
+    def convert(cls, a, **params):
+        processes = Path(__file__).with_name(cls.key)
+        with processes.open("a+") as file:
+            file.seek(0)
+            known = set(file.read().split())
+            file.write(f" {os.getpid()}")
+        if len(known | {str(os.getpid())}) <= cls.failures:
+            raise OutOfDeviceMemory("cudaErrorMemoryAllocation", 1_300_000)
+        return super().convert(a)
+
+
+@register
+class ShortTwice(Short):
+    key = "short-twice"
+    failures = 2
+
+
+@register
+class ShortAlways(Short):
+    key = "short-always"
 
 
 @register
@@ -326,6 +355,20 @@ def test_a_case_that_kills_its_worker_is_marked_after_a_second_try_alone(run_own
     assert order.index("dies-once") < order.index("bad-killed") < order.index("csr-vector")
 
 
+@pytest.mark.slow
+def test_a_group_is_measured_again_after_an_allocation_that_failed_far_below_what_is_free(run_own, tmp_path):
+    done = run_own("tridiag:20", "--formats", "csr-scalar,short-twice,csr-vector", "--run", "r")
+    assert set(store.load(tmp_path / "results" / "r")["status"]) == {"ok"}, done.err
+    log = (tmp_path / "results" / "r" / "worker.log").read_text()
+    assert log.count("far more was free, another process measures the group") == 2
+    done = run_own("tridiag:20", "--formats", "csr-scalar,short-always,csr-vector", "--run", "s")
+    rows = store.load(tmp_path / "results" / "s").set_index("label")
+    assert rows["status"].to_dict() == {"csr-scalar": "ok", "short-always": "oom", "csr-vector": "ok"}, done.err
+    reason = "out of memory while converting the integer matrix: cudaErrorMemoryAllocation"
+    assert rows.loc["short-always", "reason"] in (reason, reason.replace("the integer matrix", "on the host"))
+    assert len(set(next(tmp_path.rglob("short-always")).read_text().split())) == 3
+
+
 class DyingWorker:
     """Sends given messages, then dies."""
 
@@ -404,6 +447,7 @@ INVALID = {
     "a description of unknown columns": ("description", {"matrix_sha256": "x", "colour": "red"}),
     "an end before all is done": ("done",),
     "a fault without a reason": ("broken",),
+    "a failed allocation without a reason": ("again",),
 }
 
 
@@ -424,6 +468,21 @@ def test_an_invalid_message_marks_only_the_running_case(group, invalid):
     assert measuring.measure_group(InvalidWorker(VALID, ("row", second.case_id, OK), ("done",)), rest) == []
     assert [(row["case_id"], row["status"]) for row in written] == [(first.case_id, "crashed"), (second.case_id, "ok")]
     assert re.fullmatch("the worker sent (an?|that) .*, while checking", written[0]["reason"])
+
+
+def test_a_group_is_given_to_as_many_processes_as_it_may_have(group):
+    measuring = driver.Driver(Settings("emulated"), None, None, facts={"device": "emulated", "properties": {}})
+    first, second = group.cases
+    left = [group]
+    for processes in (1, 0):
+        left = measuring.measure_group(AgainWorker(VALID, ("again", "while timing")), left[0])
+        assert left == [replace(group, processes=processes)]
+    alone, rest = measuring.measure_group(InvalidWorker(VALID, ("again", "while timing")), left[0])
+    assert (alone.cases, rest.cases) == ([first], [second])
+
+
+class AgainWorker(DyingWorker):
+    ended = staticmethod(lambda: 0)
 
 
 def test_rows_that_were_sent_before_a_stop_are_written(group):
