@@ -26,19 +26,15 @@ from spmvbench.rows.schema import (
     current_metadata,
     invalid_rows,
 )
+from tests.made import row as made
 
 PUBLISHED = Path(__file__).parents[1] / "results/published"
 STEERING = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe\u200b\x9b31m\r\x00"
 
 
 def row(case, **columns):
-    about = {
-        "case_id": case, "group": "G", "name": case, "matrix_sha256": case, "rows": 9, "cols": 9, "nnz": 9,
-        "format": "ell", "label": "ell", "dtype": "f64", "mode": "hot", "op": "spmv", "device": "cuda:0",
-        "device_name": "a device", "status": "ok", "t_median": 1e-5, "gflops": 1.0, "bytes_per_nnz": 12.0,
-        "started_at": "2026-01-01T10:00:00",
-    }  # fmt: skip
-    return blank_row() | about | columns
+    known = {"case_id": case, "matrix_sha256": case, "rows": 9, "cols": 9, "nnz": 9, "gflops": 1.0}
+    return made(case, "ell", 1e-5) | known | {"started_at": "2026-01-01T10:00:00"} | columns
 
 
 def write_run(folder, *rows, **session):

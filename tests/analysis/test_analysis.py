@@ -18,40 +18,9 @@ from spmvbench.analysis.roofline import attainable, ceilings, efficiency, gather
 from spmvbench.analysis.speedup import pair_speedups, pair_summary, speedup_summary, speedups
 from spmvbench.analysis.tiles import tile_shares
 from spmvbench.reports import published
-from spmvbench.rows.schema import blank_row
+from tests.made import row, rows
 
 K40M = {"architecture": "sm_35", "multiprocessors": 15, "max_sm_clock_mhz": 745}
-
-
-def row(name, label, seconds, **columns):
-    """A right row in f64, hot, of a matrix with a million entries."""
-    found = blank_row() | {
-        "case_id": f"{name} {label} {columns}",
-        "group": "G",
-        "name": name,
-        "matrix_sha256": "ab",
-        "nnz": 1_000_000,
-        "format": label,
-        "label": label,
-        "dtype": "f64",
-        "mode": "hot",
-        "op": "spmv",
-        "device": "cuda:0",
-        "device_name": "GPU",
-        "status": "ok",
-        "t_median": seconds,
-        "gflops": 2e-3 / seconds,
-        "started_at": "2026-01-01T00:00:00.000000+00:00",
-        "t_convert_host": 1.0,
-        "t_convert_device": 0.5,
-        "t_transfer": 0.25,
-        "t_setup": 0.0,
-    }
-    return found | columns
-
-
-def rows(*given):
-    return latest_cases(pd.DataFrame(given))
 
 
 @pytest.fixture

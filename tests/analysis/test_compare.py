@@ -10,17 +10,14 @@ from hypothesis import strategies as st
 
 from spmvbench.analysis import compare
 from spmvbench.measure.timing import median_interval
-from spmvbench.rows.schema import blank_row
+from tests.made import row as made
 
 
 def row(t=1e-5, spread=0.002, **columns):
     """A right case of `t` seconds whose samples are within `spread` of that."""
     samples = t * np.linspace(1 - spread, 1 + spread, 41)
-    return blank_row() | {
-        "run_id": "r", "group": "G", "name": "a", "matrix_sha256": "ab", "format": "ell", "label": "ell",
-        "source_hash": "ff", "dtype": "f64", "op": "spmv", "mode": "hot", "device": "cuda:0", "device_name": "H200",
-        "status": "ok", "t_median": t, "samples": samples.tolist(), "started_at": "2026-01-02",
-    } | columns  # fmt: skip
+    known = {"case_id": "", "device_name": "H200", "samples": samples.tolist(), "started_at": "2026-01-02"}
+    return made("a", "ell", t) | known | columns
 
 
 def compared(before, after, threshold=None):

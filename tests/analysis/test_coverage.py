@@ -4,31 +4,14 @@ import pandas as pd
 import pytest
 
 from spmvbench.analysis.coverage import coverage, geometric_mean
-from spmvbench.rows.schema import blank_row
+from tests.made import row
 
 
 def rows(*cases, **columns):
     """Rows from (matrix, label, status, seconds), 1e9 flops each."""
     return pd.DataFrame(
-        blank_row()
-        | {
-            "case_id": f"{matrix}{label}{columns}",
-            "group": "G",
-            "name": matrix,
-            "matrix_sha256": "" if matrix == "unread" else "hash",
-            "label": label,
-            "status": status,
-            "t_median": seconds,
-            "gflops": 1 / seconds,
-            "bytes_per_nnz": 12.0,
-            "dtype": "f64",
-            "mode": "hot",
-            "op": "spmv",
-            "device": "cuda:0",
-            "device_name": "GPU",
-            "error_ratio": 0.25,
-            "started_at": "1",
-        }
+        row(matrix, label, seconds, matrix_sha256="" if matrix == "unread" else "hash", error_ratio=0.25)
+        | {"status": status, "gflops": 1 / seconds}
         | columns
         for matrix, label, status, seconds in cases
     )

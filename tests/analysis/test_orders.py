@@ -7,7 +7,7 @@ import pytest
 from spmvbench.analysis.cases import natural_products
 from spmvbench.analysis.orders import COLUMNS, gains, gains_by_format, mean_gains
 from spmvbench.reports import figures
-from tests.analysis.test_analysis import row, rows
+from tests.made import row, rows
 
 
 @pytest.fixture

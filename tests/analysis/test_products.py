@@ -19,7 +19,7 @@ from spmvbench.analysis.products import (
     products,
 )
 from spmvbench.reports import advised, tables
-from tests.analysis.test_analysis import row, rows
+from tests.made import row, rows
 
 CUSPARSE = "cusparse-csr-alg1"
 

@@ -2,46 +2,20 @@
 
 import math
 
-import pandas as pd
 import pytest
 
-from spmvbench.analysis.cases import latest_cases
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.profiles import performance_profile
 from spmvbench.analysis.programs import aliases, counts, same_as, shared, without_aliases
 from spmvbench.analysis.ranking import best_formats, by_mean_slowdown, mean_slowdowns, ranked
 from spmvbench.analysis.ratios import ratios
 from spmvbench.analysis.speedup import speedups
-from spmvbench.rows.schema import blank_row
+from tests.made import row as made
+from tests.made import rows as table
 
 
 def row(name, label, seconds, program="", **columns):
-    found = blank_row() | {
-        "case_id": f"{name} {label} {columns}",
-        "group": "G",
-        "name": name,
-        "matrix_sha256": "ab",
-        "nnz": 1000,
-        "format": label.partition("[")[0],
-        "label": label,
-        "params": "{}",
-        "dtype": "f64",
-        "mode": "hot",
-        "op": "spmv",
-        "device": "cuda:0",
-        "device_name": "GPU",
-        "status": "ok" if seconds else "skipped",
-        "t_median": seconds or math.nan,
-        "gflops": 1 / seconds if seconds else math.nan,
-        "bytes_per_nnz": 12.0,
-        "program": program,
-        "started_at": "2026-01-01T00:00:00.000000+00:00",
-    }
-    return found | columns
-
-
-def table(*rows):
-    return latest_cases(pd.DataFrame(rows))
+    return made(name, label, seconds, program=program, nnz=1000, gflops=1 / seconds if seconds else math.nan) | columns
 
 
 @pytest.fixture

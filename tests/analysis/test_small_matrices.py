@@ -4,7 +4,7 @@ import pytest
 
 from spmvbench.analysis.small_matrices import COLUMNS, small_matrices
 from spmvbench.reports import figures
-from tests.analysis.test_analysis import row, rows
+from tests.made import row, rows
 
 
 def case(name, label, seconds, launches, longest, **columns):

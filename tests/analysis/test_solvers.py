@@ -7,7 +7,7 @@ import pytest
 
 from spmvbench.analysis.solvers import COLUMNS, solvers
 from spmvbench.reports import figures
-from tests.analysis.test_analysis import row, rows
+from tests.made import row, rows
 
 
 def solver(name, label, seconds, share, op="cg@10", **columns):

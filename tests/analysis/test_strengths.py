@@ -8,7 +8,7 @@ import pytest
 from spmvbench import formats
 from spmvbench.analysis.strengths import COLUMNS, EVERY, strengths, structures
 from spmvbench.publishing import strengths as report
-from tests.analysis.test_analysis import row, rows
+from tests.made import row, rows
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = {

@@ -5,7 +5,7 @@ import pytest
 
 from spmvbench.analysis.values import COLUMNS, gains, gains_by_format
 from spmvbench.reports import figures
-from tests.analysis.test_analysis import row, rows
+from tests.made import row, rows
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from spmvbench.rows import store
-from spmvbench.rows.schema import COLUMNS, blank_row
+from spmvbench.rows.schema import COLUMNS
+from tests.made import row
 
 CASES = [("a", "ell", 1e-5), ("a", "csr_x", 2e-5), ("b", "ell", "skipped"), ("b", "csr_x", 4e-5)]
 
@@ -16,18 +17,15 @@ def write_run(folder, cases=CASES, **columns):
     folder.mkdir()
     store.append_session(folder, {"started": "2026-01-01T00:00:00", "command": ["spmvbench", "run", "pde:8"]})
     for place, (name, label, t) in enumerate(cases):
-        ok = not isinstance(t, str)
-        row = {
-            "run_id": folder.name, "case_id": f"{name}-{label}", "sequence": place + 1, "group": "HB", "name": name,
-            "matrix_sha256": name * 8, "rows": 10, "cols": 12, "nnz": 50, "row_len_std": 2.0, "row_len_mean": 5.0,
-            "format": label, "label": label, "dtype": "f64", "op": "spmv", "mode": "hot", "device": "cuda:0",
-            "device_name": "NVIDIA X", "status": "ok" if ok else t, "reason": "" if ok else "100 % | padding_x\nmore",
-            "started_at": "2026-01-01T10:00:00",
-        }  # fmt: skip
-        if ok:
-            row |= {"t_median": t, "gflops": 1e-4 / t, "samples": [t] * 3, "n_samples": 3, "repeats": 7,
-                    "bytes_format": 640, "bytes_per_nnz": 12.8, "error_ratio": 0.5}  # fmt: skip
-        store.append(folder, blank_row() | row | columns)
+        known = {"run_id": folder.name, "case_id": f"{name}-{label}", "sequence": place + 1, "group": "HB"}
+        known |= {"matrix_sha256": name * 8, "rows": 10, "cols": 12, "nnz": 50, "row_len_std": 2.0, "row_len_mean": 5.0}
+        known |= {"device_name": "NVIDIA X", "started_at": "2026-01-01T10:00:00"}
+        if isinstance(t, str):
+            known |= {"status": t, "reason": "100 % | padding_x\nmore"}
+        else:
+            known |= {"gflops": 1e-4 / t, "samples": [t] * 3, "n_samples": 3, "repeats": 7, "bytes_format": 640}
+            known |= {"bytes_per_nnz": 12.8, "error_ratio": 0.5}
+        store.append(folder, row(name, label, None if isinstance(t, str) else t) | known | columns)
 
 
 @pytest.fixture

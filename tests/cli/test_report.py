@@ -8,6 +8,7 @@ import pytest
 
 from spmvbench.rows import store
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
+from tests.made import row
 
 
 def write_run(results, run, started, seconds=1e-5, device="cuda:0", matrices=("G/a", "G/b")):
@@ -17,16 +18,12 @@ def write_run(results, run, started, seconds=1e-5, device="cuda:0", matrices=("G
     for group, name in (matrix.split("/") for matrix in matrices):
         for label, factor in (("csr-vector", 1.0), ("ell", 0.5)):
             t = seconds * factor
-            row = blank_row() | {
-                "run_id": run, "case_id": f"{name}-{label}-{device}", "group": group, "name": name, "label": label,
-                "matrix_sha256": "ab" * 32, "nnz": 1000, "rows": 100, "cols": 100, "row_len_mean": 10.0,
-                "row_len_cv": 0.1, "format": label, "params": "{}", "source_hash": "ff", "dtype": "f64", "op": "spmv",
-                "mode": "hot", "device": device, "device_name": "a device", "status": "ok", "t_median": t,
-                "gflops": 2e-6 / t, "bytes_format": 12400, "bytes_per_nnz": 12.4, "model_bytes": 14000,
-                "t_convert_host": 1e-3, "t_transfer": math.nan if device == "emulated" else 1e-4, "t_setup": 0.0,
-                "error_ratio": 0.1, "started_at": f"{started}T00:00:00.000000+00:00",
-            }  # fmt: skip
-            store.append(folder, row)
+            known = {"run_id": run, "case_id": f"{name}-{label}-{device}", "group": group, "matrix_sha256": "ab" * 32}
+            known |= {"nnz": 1000, "rows": 100, "cols": 100, "row_len_mean": 10.0, "row_len_cv": 0.1, "params": "{}"}
+            known |= {"device": device, "device_name": "a device", "gflops": 2e-6 / t, "bytes_format": 12400}
+            known |= {"bytes_per_nnz": 12.4, "model_bytes": 14000, "t_convert_host": 1e-3, "error_ratio": 0.1}
+            known |= {"t_transfer": math.nan if device == "emulated" else 1e-4, "t_convert_device": math.nan}
+            store.append(folder, row(name, label, t) | known | {"started_at": f"{started}T00:00:00.000000+00:00"})
     store.append_session(folder, {"started": started, "device": device})
     return folder
 
@@ -106,7 +103,8 @@ def test_no_run_at_all_fails_with_what_to_do(command, tmp_path):
 
 
 def test_run_without_rows_fails_with_what_to_do(command, tmp_path):
-    (tmp_path / "empty" / "parts").mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "rows.jsonl").touch()
     result = command("report", "empty", "--results", tmp_path)
     assert result.code == 1
     assert "holds no rows yet" in result.err

@@ -11,6 +11,7 @@ import spmvbench
 from spmvbench.cli import cli
 from spmvbench.rows import store
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
+from tests.made import row
 
 
 def write_run(folder, cases, started, **columns):
@@ -18,12 +19,8 @@ def write_run(folder, cases, started, **columns):
     folder.mkdir(parents=True)
     store.append_session(folder, {"started": started, "host": "h", "command": ["/bin/spmvbench", "run", "pde:8"]})
     for place, name in enumerate(cases):
-        row = {
-            "run_id": folder.name, "case_id": name, "sequence": place + 1, "group": "G", "name": name, "label": "ell",
-            "matrix_sha256": "ab", "dtype": "f64", "mode": "hot", "op": "spmv", "device": "cuda:0",
-            "device_name": "a device", "status": "ok", "t_median": 1e-5, "gflops": 1.0, "started_at": started,
-        }  # fmt: skip
-        store.append(folder, blank_row() | row | columns)
+        known = {"run_id": folder.name, "case_id": name, "sequence": place + 1, "started_at": started}
+        store.append(folder, row(name, "ell", 1e-5) | known | columns)
     store.describe(folder, blank_row(MATRIX_COLUMNS) | {"matrix_sha256": "ab"})
 
 

@@ -6,17 +6,15 @@ import pytest
 from spmvbench.analysis.older import older_programs
 from spmvbench.errors import UsageError
 from spmvbench.publishing import claims
-from spmvbench.rows.schema import blank_row
+from tests.made import row as made
 
 
 def run(times, matrices, dtype="f64", day="2026-01-01", card="", **columns):
     """Rows of these labels on these matrices, each with the time that `times` gives its label."""
     rows = [
-        blank_row()
-        | {"group": matrix.rpartition("/")[0], "name": matrix.rpartition("/")[2], "matrix_sha256": matrix, "nnz": 1000}
-        | {"label": label, "format": label.partition("[")[0], "t_median": time, "dtype": dtype, "mode": "hot"}
-        | {"op": "spmv", "status": "ok", "device": "cuda:0", "device_name": "gpu", "started_at": day}
-        | {"case_id": f"{matrix} {label}", "sequence": place, "run_id": "a"}
+        made(matrix.rpartition("/")[2], label, time)
+        | {"group": matrix.rpartition("/")[0], "matrix_sha256": matrix, "nnz": 1000, "dtype": dtype}
+        | {"started_at": day, "case_id": f"{matrix} {label}", "sequence": place, "run_id": "a", "device_name": "gpu"}
         | columns
         for matrix in matrices
         for place, (label, time) in enumerate(times.items())

@@ -4,7 +4,7 @@ import pytest
 
 from spmvbench.errors import UsageError
 from spmvbench.publishing.kernels import ratios
-from tests.analysis.test_analysis import row, rows
+from tests.made import row, rows
 
 
 def test_times_of_both_kernels_are_compared_on_the_matrices_that_have_both():

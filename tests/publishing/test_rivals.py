@@ -5,7 +5,7 @@ import pytest
 
 from spmvbench.publishing import rivals
 from spmvbench.reports import published
-from tests.analysis.test_analysis import row, rows
+from tests.made import row, rows
 
 PUBLIC = published.Programs(
     "NVIDIA H200",

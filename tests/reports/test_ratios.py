@@ -9,7 +9,7 @@ from spmvbench.analysis.cases import latest_cases
 from spmvbench.analysis.ratios import ratios
 from spmvbench.reports import figures, style
 from spmvbench.reports.figures.ratios import _on, _two_digits
-from spmvbench.rows.schema import blank_row
+from tests.made import row as made
 
 (FIGURE,) = figures.choose(["ratios"])
 OPTIONS = figures.Options(None, {})
@@ -26,17 +26,9 @@ MATRICES = (
 
 
 def row(label, matrix, time, family="CSR", status="ok", **more):
-    right = {"t_median": time, "gflops": 1 / time} if status == "ok" else {}
-    return (
-        blank_row()
-        | {
-            "run_id": "r", "case_id": f"{label} {matrix}", "group": "G", "name": matrix, "matrix_sha256": matrix,
-            "format": label, "label": label, "family": family, "dtype": "f64", "mode": "hot", "op": "spmv",
-            "device": "cuda:0", "device_name": "a GPU", "status": status,
-        }
-        | right
-        | more
-    )  # fmt: skip
+    right = {"gflops": 1 / time} if status == "ok" else {}
+    known = {"case_id": f"{label} {matrix}", "matrix_sha256": matrix, "family": family, "device_name": "a GPU"}
+    return made(matrix, label, time) | known | {"status": status, "started_at": ""} | right | more
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,44 @@
+"""Rows as a run writes them, of cases that no device has measured."""
+
+import pandas as pd
+
+from spmvbench.analysis.cases import latest_cases
+from spmvbench.rows.schema import blank_row
+
+
+def row(name, label, seconds, **columns):
+    """A row in f64, hot, of a matrix with a million entries: verified, or skipped if it has no seconds."""
+    about = {
+        "run_id": "r",
+        "case_id": f"{name} {label} {columns}",
+        "group": "G",
+        "name": name,
+        "matrix_sha256": "ab",
+        "nnz": 1_000_000,
+        "format": label.partition("[")[0],
+        "label": label,
+        "source_hash": "ff",
+        "dtype": "f64",
+        "mode": "hot",
+        "op": "spmv",
+        "device": "cuda:0",
+        "device_name": "GPU",
+        "status": "skipped",
+        "started_at": "2026-01-01T00:00:00.000000+00:00",
+    }
+    times = {
+        "status": "ok",
+        "t_median": seconds,
+        "gflops": 2e-3 / (seconds or 1),
+        "bytes_per_nnz": 12.0,
+        "t_convert_host": 1.0,
+        "t_convert_device": 0.5,
+        "t_transfer": 0.25,
+        "t_setup": 0.0,
+    }
+    return blank_row() | about | (times if seconds else {}) | columns
+
+
+def rows(*given):
+    """These rows as analyses take them."""
+    return latest_cases(pd.DataFrame(given))
