@@ -21,8 +21,6 @@ from spmvbench.reports.api import report as spmvbench_report
 from spmvbench.runner.arguments import precisions
 
 MATRIX = sparse.eye_array(3, format="csr")
-NO_NAMES = ["", ".", "..", "../up", "a/b", "/tmp/a", "rows.jsonl", "Rows.jsonl", "index.html", "report", "shared",
-            ".trash", "run.json", "a\0b", "a\nb", "a\n", "\x1b[31m", "-rf", " a", "n" * 201]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -212,29 +210,15 @@ def test_run_again_measures_nothing_again(rows):
     ("matrices", "options", "said"),
     [
         ([], {}, "nothing to run"),
-        ("pde:8", {"formats": "ell,sel"}, "there is no format 'sel'"),
-        ("pde:8", {"dtype": "f16"}, "'f16' is none of f64, f32"),
-        ("pde:8", {"mode": "warm"}, "'warm' is none of hot, cold"),
         ("pde:8", {"formats": []}, "names no format"),
-        ("pde:8", {"op": "bsf"}, "there is no operation 'bsf'"),
-        ("pde:8", {"convert": "device"}, "needs a GPU"),
         ("pde:8", {"min_nnz": -1}, "min_nnz takes an integer from 0 on"),
-        ("csr-vector", {}, "no matrix but a word of --formats"),
-        ("pde:8", {"convert": "host"}, "'host' is none of both, device"),
-        ("none.mtx", {}, "there is no file none.mtx"),
-        ("pde:8", {"dtype": ""}, "give one or more of f64, f32"),
         ("pde:8", {"mode": []}, "give one or more of hot, cold"),
-        ("pde:8", {"convert": "both,device"}, "'both,device' is none of both, device"),
-        ("pde:8", {"device": "tpu"}, "there is no device 'tpu'"),
-        ("pde:8", {"device": "cuda:x"}, "there is no device 'cuda:x'; did you mean cuda:0"),
         ("pde:8", {"budget": -1}, "-1 is no number of seconds above 0"),
         ("pde:8", {"budget": float("nan")}, "nan is no number of seconds above 0"),
         ("pde:8", {"timeout": 0}, "0 is no number of seconds above 0"),
-        ("pde:8", {"timeout": "soon"}, "'soon' is no number of seconds above 0"),
         ("pde:8", {"max_bytes": 0}, "0 is no size"),
         ("pde:8", {"seed": -1}, "-1 is no seed"),
         ("pde:8", {"seed": 0.5}, "0.5 is no seed"),
-        *(("pde:8", {"run": name}, "is no name for a run") for name in NO_NAMES),
         ({"": MATRIX}, {}, "'' is no label"),
         ({"a\nb": MATRIX}, {}, "is no label"),
         ({"\x1b[31m": MATRIX}, {}, "is no label"),

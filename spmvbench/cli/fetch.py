@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from spmvbench.cli.results import counted
 from spmvbench.cli.selection import selection
 from spmvbench.errors import UsageError
 
@@ -91,7 +92,7 @@ def _list(entries: list[Entry]) -> None:
         here += there
         click.echo(f"{entry.id:{width}} {rows:>12} {cols:>12} {stored:>14}{'  cached' if there else ''}")
     total = sum(entry.stored or 0 for entry in entries)
-    click.echo(f"{len(entries)} matrices, {total:,} entries by the index, {here} cached")
+    click.echo(f"{counted(len(entries), 'matrix')}, {total:,} entries by the index, {here} cached")
 
 
 def _summarise(outcome: Outcome) -> None:

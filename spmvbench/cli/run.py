@@ -215,7 +215,7 @@ def command(
     device, notice, workers = distribution.open(device, dry_run=dry_run)
     if device_kind(device) != "cuda" and not _is_typed("convert"):
         convert = "both"  # a configuration for GPUs can be tried without one
-    run = run_name or default_name(chosen, device)
+    run = default_name(chosen, device) if run_name is None else run_name
     chosen = chosen.or_cached(functools.partial(click.echo, err=True))
     request = RunRequest.of(selection=chosen, run=run, device=device, results=results, convert=convert, **asked)
     echo_meanings(request.formats or "", {operations.kind(op) for op in request.ops} or None)

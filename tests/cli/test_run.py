@@ -4,7 +4,9 @@ import re
 import click
 import pytest
 
+import spmvbench
 from spmvbench.cli.run import default_name
+from spmvbench.errors import UsageError
 from spmvbench.matrices import download, suitesparse
 from spmvbench.matrices.conditions import Conditions
 from spmvbench.matrices.selection import Selection
@@ -29,37 +31,11 @@ def run(command, tmp_path, monkeypatch):
     [
         ([], "--set demo"),
         (["--limit", "3"], "--set demo"),
-        (["--set", "dmo"], "did you mean demo"),
-        (["tridiagonal:5"], "did you mean tridiag"),
-        (["nowhere.mtx"], "there is no file nowhere.mtx"),
-        (["pde:4", "--formats", "csr-scaler"], "did you mean csr-scalar"),
-        (["pde:4", "--formats", "ell[thread=2]"], "did you mean threads"),
-        (["pde:4", "--formats", "ell[threads=3]"], "threads takes 1, 2, 4"),
-        (["pde:4", "--formats", "ell[threads"], "cannot read"),
-        (["pde:4", "--formats", ","], "names no format"),
-        (["pde:4", "--dtype", "f16"], "'f16' is none of f64, f32"),
-        (["pde:4", "--dtype", ""], "one or more of f64, f32"),
-        (["pde:4", "--mode", "warm"], "'warm' is none of hot, cold"),
-        (["pde:4", "--device", "emulatd"], "did you mean emulated"),
-        (["pde:4", "--device", "cuda"], "there is no device 'cuda'"),
-        (["pde:4", "--run", "../elsewhere"], "is no name for a run"),
-        (["pde:4", "--run", ".hidden"], "is no name for a run"),
-        (["pde:4", "--run", "a/b"], "is no name for a run"),
-        (["pde:4", "--budget", "0"], "--budget"),
-        (["pde:4", "--budget", "soon"], "--budget"),
-        (["pde:4", "--timeout", "-1"], "--timeout"),
-        (["pde:4", "--timeout", "nan"], "--timeout"),
-        (["pde:4", "--max-bytes", "2 fish"], "write 500MB or 2GB"),
-        (["pde:4", "--max-bytes", "0"], "write 500MB or 2GB"),
-        (["pde:4", "--max-bytes", "9" * 400], "write 500MB or 2GB"),
-        (["pde:4", "--budget", "9" * 400], "--budget"),
-        (["pde:4", "--limit", "9" * 5000], "--limit"),
-        (["pde:4", "--formats", f"sell[height={'9' * 400}]"], "height takes"),
-        (["pde:4", "--formats", f"csr-elzein[switch={'9' * 400}]"], "switch takes"),
-        (["pde:4", "--seed", "-1"], "--seed"),
-        (["pde:4", "--limit", "0"], "--limit"),
-        (["pde:4", "--convert", "device", "--device", "emulated"], "--convert device needs a GPU"),
+        (["--min-rows", "-1"], "--min-rows"),
         (["pde:4", "--min-nnz", "many"], "--min-nnz"),
+        (["pde:4", "--seed", "-1"], "--seed"),
+        (["pde:4", "--limit", "9" * 5000], "--limit"),
+        (["pde:4", "--limit", "0"], "--limit"),
         (["pde:4", "--config", "dem"], "did you mean demo"),
         (["pde:4", "--nonsense"], "nonsense"),
         (["pde:4", "--shard", "3/2"], "write 1/8 to 8/8"),
@@ -70,9 +46,6 @@ def run(command, tmp_path, monkeypatch):
         (["pde:4", "--scheduler", "local", "--against", "HEAD"], "leave out --scheduler"),
         (["pde:4", "--formats", "ell", "csr-vector"], "write its list with commas, --formats A,csr-vector"),
         (["pde:4", "--dtype", "f64", "f32"], "write its list with commas, --dtype A,f32"),
-        (["pde60"], "a generated one is written pde:60"),
-        (["--min-rows", "-1"], "--min-rows"),
-        (["pde:4", "--field", "f64"], "--field"),
         (["pde:4", "--estimate"], "--estimate needs --dry-run"),
         (["pde:4", "--dry-run", "--estimate"], "measure a sample"),
     ],
@@ -83,6 +56,55 @@ def test_a_wrong_command_is_refused_with_the_way_out(run, tmp_path, monkeypatch,
     assert result.code == 2, result.err
     assert words in result.err
     assert "Traceback" not in result.err
+    assert not (tmp_path / "results").exists()
+
+
+NO_NAMES = ["", ".", "..", "../up", "a/b", "/tmp/a", ".hidden", "rows.jsonl", "Rows.jsonl", "index.html", "report",
+            "shared", ".trash", "run.json", "a\0b", "a\nb", "a\n", "\x1b[31m", "-rf", " a", "n" * 201]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("set", "dmo", "did you mean demo"),
+        ("formats", "csr-scaler", "did you mean csr-scalar"),
+        ("formats", "ell[thread=2]", "did you mean threads"),
+        ("formats", "ell[threads=3]", "threads takes 1, 2, 4"),
+        ("formats", "ell[threads", "cannot read"),
+        ("formats", f"sell[height={'9' * 400}]", "height takes"),
+        ("formats", f"csr-elzein[switch={'9' * 400}]", "switch takes"),
+        ("formats", ",", "names no format"),
+        ("op", "bsf", "there is no operation 'bsf'"),
+        ("order", "rmc", "there is no order 'rmc'"),
+        ("dtype", "f16", "'f16' is none of f64, f32"),
+        ("dtype", "", "give one or more of f64, f32"),
+        ("mode", "warm", "'warm' is none of hot, cold"),
+        ("device", "emulatd", "did you mean emulated"),
+        ("device", "cuda", "there is no device 'cuda'"),
+        ("device", "cuda:x", "there is no device 'cuda:x'; did you mean cuda:0"),
+        *(("run", name, "is no name for a run") for name in NO_NAMES),
+        *(
+            (name, value, "is no number of seconds above 0")
+            for name in ("budget", "energy", "timeout")
+            for value in ("0", "-1", "soon", "nan", "9" * 400)
+        ),
+        *(("max_bytes", value, "write 500MB or 2GB") for value in ("2 fish", "0", "9" * 400)),
+        ("convert", "device", "--convert device needs a GPU"),
+        ("convert", "both,device", "'both,device'"),
+        ("field", "f64", "field"),
+        ("matrices", "nowhere.mtx", "there is no file nowhere.mtx"),
+        ("matrices", "tridiagonal:5", "did you mean tridiag"),
+        ("matrices", "pde60", "a generated one is written pde:60"),
+        ("matrices", "csr-vector", "no matrix but a word of --formats"),
+    ],
+)
+def test_the_command_and_python_refuse_the_same_values(run, tmp_path, option, value, words):
+    typed = [value] if option == "matrices" else ["pde:4", f"--{option.replace('_', '-')}={value}"]
+    result = run(*typed)
+    assert result.code == 2 and words in result.err and "Traceback" not in result.err
+    given = {"matrices": "pde:4", "device": "emulated", "progress": False} | {option: value}
+    with pytest.raises(UsageError, match=re.escape(words)):
+        spmvbench.run(**given)
     assert not (tmp_path / "results").exists()
 
 
@@ -195,7 +217,7 @@ def test_a_run_ends_with_a_table_and_continues_for_nothing(run, tmp_path):
     table = [line.split() for line in first.out.splitlines() if line.startswith(("csr-scalar", "ell"))]
     assert [(line[0], line[-1]) for line in table] == [("csr-scalar", "2/2"), ("ell", "2/2")]
     folder = tmp_path / "out" / "tridiag_64+1-emulated"
-    assert f"Next: spmvbench report {folder.relative_to(tmp_path)}" in first.out
+    assert first.out.endswith(f"Next: spmvbench report {folder.relative_to(tmp_path)} --emulated\n")
     assert len(store.load(folder)) == 4
 
     second = run(*args)
@@ -469,11 +491,6 @@ def test_without_a_gpu_the_default_is_one_format_per_storage_idea_and_says_how_t
     assert int(re.search(r"(\d+) formats", everything.out)[1]) > 100
     searches = run("tridiag:9", "--dry-run", "--op", "bfs")  # operations that were asked for have formats of their own
     assert "one format per storage idea" not in searches.out and searches.code == 0
-
-
-def test_the_hint_after_an_emulated_run_draws_its_figures(run):
-    result = run("tridiag:9", "--formats", "csr-scalar", "--run", "hint")
-    assert result.out.endswith("Next: spmvbench report hint --emulated\n")
 
 
 def test_the_demonstration_s_formats_are_formats_of_the_emulated_device():
