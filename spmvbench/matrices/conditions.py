@@ -83,13 +83,12 @@ class Conditions:
         """Whether there is a condition."""
         return any(True for _ in self.given())
 
-    def meets(self, facts: Any) -> bool:
-        """Whether an index entry, or an object with some of its attributes, meets all conditions."""
-        for name, value in self.given():
-            fact = getattr(facts, CONDITIONS[name].fact, None)
-            if fact is None or not CONDITIONS[name].meets(fact, value):
-                return False
-        return True
+    def meets(self, fact_of: Callable[[str], Any]) -> bool:
+        """Whether a matrix meets all conditions. fact_of: its facts by name, as of an index entry; None for unknown."""
+        return all(
+            (fact := fact_of(CONDITIONS[name].fact)) is not None and CONDITIONS[name].meets(fact, value)
+            for name, value in self.given()
+        )
 
     def words(self) -> list[str]:
         """The conditions as they are typed on the command line."""

@@ -6,7 +6,7 @@ import glob
 import hashlib
 import itertools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,14 @@ class Matrix:
         if self.nnz is not None:
             return self.nnz
         return synthetic.entries(self.name, seed) if self.path is None else self.read(seed, "real").nnz
+
+    def is_complex(self) -> bool:
+        """Whether it has complex values. Raises as `read`."""
+        try:
+            self.read()
+        except files.Complex:
+            return True
+        return False
 
     def read(self, seed: int = 0, complex_values: files.ComplexValues = "refuse") -> Any:
         """The matrix as a canonical scipy.sparse.csr_array of float64; see files.read and synthetic.generate.
@@ -183,56 +191,22 @@ def _is_glob(text: str) -> bool:
     return any(sign in text for sign in "*?[")
 
 
-@dataclass(frozen=True)
-class _Facts:
-    """What conditions are about, of a generated matrix or a file; a pattern is real, because it is given values.
-
-    Each raises SpmvbenchError if the matrix cannot be read.
-    """
-
-    matrix: Matrix
-    seed: int
-
-    @property
-    def kind(self) -> str:
-        return self.matrix.kind
-
-    @property
-    def name(self) -> str:
-        return self.matrix.name
-
-    @property
-    def nnz(self) -> int:
-        return self.matrix.entries(self.seed)
-
-    @property
-    def rows(self) -> int:
-        return int(self._read().shape[0])
-
-    @property
-    def cols(self) -> int:
-        return int(self._read().shape[1])
-
-    @property
-    def spd(self) -> bool:
-        return is_spd(self._read())
-
-    @property
-    def dtype(self) -> str:
-        try:
-            self.matrix.read(self.seed)
-        except files.Complex:
-            return "complex"
-        return "real"
-
-    def _read(self) -> Any:
-        return self.matrix.read(self.seed, "real")
+# What conditions are about, of a generated matrix or a file; a pattern is real, because it is given values.
+_FACTS: dict[str, Callable[[Matrix, int], Any]] = {
+    "kind": lambda matrix, seed: matrix.kind,
+    "name": lambda matrix, seed: matrix.name,
+    "nnz": lambda matrix, seed: matrix.entries(seed),
+    "rows": lambda matrix, seed: matrix.read(seed, "real").shape[0],
+    "cols": lambda matrix, seed: matrix.read(seed, "real").shape[1],
+    "spd": lambda matrix, seed: is_spd(matrix.read(seed, "real")),
+    "dtype": lambda matrix, seed: "complex" if matrix.is_complex() else "real",
+}
 
 
 def _meets(conditions: Conditions, matrix: Matrix, seed: int) -> bool:
     """Whether a generated matrix or a file meets the conditions; a file that cannot be read does."""
     try:
-        return conditions.meets(_Facts(matrix, seed))
+        return conditions.meets(lambda fact: _FACTS[fact](matrix, seed) if fact in _FACTS else None)
     except SpmvbenchError:
         return True
 

@@ -294,7 +294,7 @@ def search(
         for group in groups:
             _check_group(group, entries)
         entries = [entry for entry in entries if entry.id in chosen or entry.group in groups]
-    return [entry for entry in entries if conditions.meets(entry)][:limit]
+    return [entry for entry in entries if conditions.meets(partial(getattr, entry))][:limit]
 
 
 def _check_group(group: str, entries: Sequence[Entry]) -> None:
