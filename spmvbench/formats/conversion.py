@@ -177,6 +177,26 @@ def offsets(counts: Array, state: Array, run: Run) -> tuple[Array, list[int]]:
     return (narrow if index_dtype(found[-1]) == np.int32 else wide), found
 
 
+CHAIN = "load_balanced/chain.cu"
+_SEGMENT, _CHAIN_BLOCK = constant(CHAIN, "SEGMENT"), constant(CHAIN, "CHAIN_BLOCK")
+
+
+def chain(following: Array, run: Run) -> Array:
+    """As `arrays.chain` by kernels and one wait, int32. following: (n,), int32, without the end n."""
+    xp, n = array_module(following), len(following)
+    segments = max(cdiv(n, _SEGMENT), 1)
+    exits, enters = xp.empty(n, dtype=np.int32), xp.empty(segments, dtype=np.int32)
+    counts, size = xp.empty(segments, dtype=np.int32), np.int32(n)
+    run(Launch(CHAIN, "chain_exits", segments, _CHAIN_BLOCK, (size, following, exits)))
+    run(Launch(CHAIN, "chain_enters", 1, 1, (size, np.int32(segments), exits, enters)))
+    args = (size, following, enters, counts)
+    run(Launch(CHAIN, "chain_places<false, int>", segments, _CHAIN_BLOCK, (*args, exits, exits)))
+    ptr, found = offsets(counts, notes(xp, segments), run)
+    places = xp.empty(found[-1] + 1, dtype=np.int32)
+    run(Launch(CHAIN, f"chain_places<true, {ctype(ptr)}>", segments, _CHAIN_BLOCK, (*args, ptr, places)))
+    return places
+
+
 def check(launches: list[Launch]) -> None:
     """Call the check that `converting_for` was given, if any, with launches that are to run."""
     if (found := _CHECK.get()) is not None:

@@ -7,14 +7,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, chain, expand, offsets
-from spmvbench.formats.launches import Launch, after_zeros, cbool
+from spmvbench.formats.conversion import Run, notes, runner
+from spmvbench.formats.conversion import chain as chain_by
+from spmvbench.formats.conversion import offsets as offsets_by
+from spmvbench.formats.kernels import constant
+from spmvbench.formats.launches import Launch, after_zeros, cbool, ctype, per_thread
 from spmvbench.formats.load_balanced.tiles import BLOCKS, Tiled
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
 ITEMS = 4  # entries per thread, as the published programs have it: 1024 a block of 256
 LONG_PARTS = 3  # blocks' worth of entries that a part of a long row has
-LONG_ON, LONG_OFF = 128, 32  # rows longer than the first begin a region of long rows, shorter than the second end it
+CONVERT = "load_balanced/adaptive_convert.cu"
+# Rows longer than the first begin a region of long rows, shorter than the second end it.
+LONG_ON, LONG_OFF = constant(CONVERT, "LONG_ON"), constant(CONVERT, "LONG_OFF")
+REGION_ROWS, REGION_BLOCK = constant(CONVERT, "REGION_ROWS"), constant(CONVERT, "REGION_BLOCK")
 
 
 def region_cuts(lengths: Array) -> Array:
@@ -33,7 +40,17 @@ def row_blocks(a: Csr, entries: int, regions: bool = False) -> Array:
     A block takes rows for as long as they have at most `entries` together, but at least one row. regions: it ends where
     a region of long rows begins or ends too (HiPC'15; clSPARSE's loop also forgets the region at each block's end).
     """
-    xp = a.xp
+    xp, run = a.xp, runner(a)
+    if run is not None:
+        stretches = cdiv(a.rows, REGION_ROWS)
+        looks, following = (xp.empty(stretches, dtype=np.int32) for _ in range(3)), xp.empty(a.rows, dtype=np.int32)
+        about, rows = (a.row_ptr, *looks), np.int32(a.rows)
+        if regions:
+            kernel = f"adaptive_regions<{ctype(a.row_ptr)}>"
+            run(Launch(CONVERT, kernel, stretches, REGION_BLOCK, (rows, *about)))
+        kernel = f"adaptive_following<{ctype(a.row_ptr)}, {cbool(regions)}>"
+        run(Launch(CONVERT, kernel, stretches, REGION_BLOCK, (rows, np.int32(entries), *about, following)))
+        return chain_by(following, run)
     row = xp.arange(a.rows, dtype=np.int64)
     full = xp.minimum(a.row_ptr[:-1].astype(np.int64) + entries, a.nnz).astype(a.row_ptr.dtype)
     fits = xp.searchsorted(a.row_ptr, full, side="right") - 1
@@ -132,7 +149,9 @@ class CutRowBlocks(Tiled):
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        xp = a.xp
+        xp, run = a.xp, runner(a)
+        if run is not None:
+            return super().convert(a) | cls._by_kernels(a, run, *cls._sizes(**params))
         blocks, parts, part = cls._parts(a, **params)
         ptr = offsets(parts)
         of = expand(ptr, int(ptr[-1]))
@@ -142,6 +161,22 @@ class CutRowBlocks(Tiled):
             "block_entry": xp.append(begin, xp.full(1, a.nnz)).astype(a.row_ptr.dtype),
             "cut_rows": blocks[:-1][parts > 1],
         }
+
+    @classmethod
+    def _by_kernels(cls, a: Csr, run: Run, entries: int, part: int) -> dict[str, Array]:
+        xp, index = a.xp, ctype(a.row_ptr)
+        starts = row_blocks(a, entries, regions=True)
+        blocks = len(starts) - 1
+        parts, cuts = (xp.empty(blocks, dtype=np.int32) for _ in range(2))
+        sizes = np.int32(blocks), np.int64(entries), np.int64(part)
+        run(Launch(CONVERT, f"adaptive_parts<{index}>", *per_thread(blocks), (*sizes, a.row_ptr, starts, parts, cuts)))
+        (ptr, (*_, total)), (cut_ptr, (*_, cut)) = (offsets_by(n, notes(xp, blocks), run) for n in (parts, cuts))
+        row_of, entry_of = xp.empty(total + 1, dtype=np.int32), xp.empty(total + 1, dtype=a.row_ptr.dtype)
+        cut_rows = xp.empty(cut, dtype=np.int32)
+        args = (np.int32(a.rows), sizes[0], np.int32(total), sizes[2], a.row_ptr, starts, ptr, cut_ptr)
+        kernel = f"adaptive_cut<{index}, {ctype(ptr)}, {ctype(cut_ptr)}>"
+        run(Launch(CONVERT, kernel, *per_thread(total + 1), (*args, row_of, entry_of, cut_rows)))
+        return {"row_blocks": row_of, "block_entry": entry_of, "cut_rows": cut_rows}
 
     def _sums(self, x: Array, y: Array) -> Launch:
         """The launch that sums all blocks; y is zero in `cut_rows`."""
