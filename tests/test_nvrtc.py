@@ -61,6 +61,19 @@ OWN = {
         *(f"{kernel}<{index}>" for kernel in ("pick_shape", "count_tiles") for index in ("int", "long long")),
         *("store_tiles<double, int, int>", "store_tiles<float, long long, int>"),
     },
+    "load_balanced/chain.cu": {
+        *("chain_exits", "chain_enters", "chain_places<false, int>"),
+        *(f"chain_places<true, {index}>" for index in ("int", "long long")),
+    },
+    "load_balanced/adaptive_convert.cu": {
+        *(f"{kernel}<{index}>" for kernel in ("adaptive_regions", "adaptive_parts") for index in ("int", "long long")),
+        *(f"adaptive_following<int, {regions}>" for regions in ("false", "true")),
+        *("adaptive_following<long long, true>", "adaptive_cut<int, int, int>", "adaptive_cut<long long, int, int>"),
+    },
+    "cache_blocking/window_convert.cu": {
+        *("window_slices<int, false>", "window_slices<long long, true>", "window_chunks<int>"),
+        *("window_tables<int, int, int>", "window_fill<double, int, false>", "window_fill<float, long long, true>"),
+    },
     "load_balanced/balanced_convert.cu": {
         *(f"mgpu_codes<{index}, 128, {items}>" for index in ("int", "long long") for items in (3, 13)),
         *(f"merbit_fields<{index}, {sigma}>" for index in ("int", "long long") for sigma in (5, 14, 15, 42)),

@@ -3,11 +3,9 @@
 #include "async_copy.cuh"
 #include "shared_read.cuh"
 #include "together.cuh"
+#include "window.cuh"
 
-constexpr int GROUP = 8;        // positions whose columns share words
-constexpr int QUARTER = 8;      // words that are a byte of each thread
-constexpr int PACKED = 40;      // in place of a slice's bits with the bytes of a thread's upper bits: packed columns
-constexpr int WIDTH_UNIT = 64;  // a slice's width is stored times this, its bits below
+constexpr int PACKED = 40;  // in place of a slice's bits with the bytes of a thread's upper bits: packed columns
 
 // Asks for a line that will be loaded soon.
 __device__ __forceinline__ void prefetch_l2(const void* p) {

@@ -22,25 +22,30 @@ from spmvbench.formats.arrays import (
     round_up,
 )
 from spmvbench.formats.compressed.bits import WORD, pack, unpack
-from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.conversion import Run, device_limits, notes, runner
+from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.csr.rows import CsrPieces
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.ellpack.sell_local import SellLocal, long_apart, slices_of
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, cbool, ctype, in_part
+from spmvbench.formats.launches import Launch, cbool, ctype, in_part, per_thread
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
 SOURCE = "cache_blocking/sell_window.cu"
-GROUP = constant(SOURCE, "GROUP")  # positions whose columns share words
+SHARED = "include/window.cuh"
+GROUP = constant(SHARED, "GROUP")  # positions whose columns share words
 WIDE = 32  # bits of a column whose x lies in global memory
 BITS = (4, 8, 12, 16)  # of a column that is counted from the slice's first
-QUARTER = constant(SOURCE, "QUARTER")  # words of a slice are counted in: a byte of each thread
+QUARTER = constant(SHARED, "QUARTER")  # words of a slice are counted in: a byte of each thread
 # Of a packed column 8 bits are stored as such; PACKED plus the bytes of a thread's other bits is in place of the bits.
 PACKED, LOW_BITS, MOST_BYTES = constant(SOURCE, "PACKED"), 8, 8
 ALIGNED = 4  # of a window's first column: 16 bytes
-WIDTH_UNIT = constant(SOURCE, "WIDTH_UNIT")  # a slice's width is stored times this, its bits below
+WIDTH_UNIT = constant(SHARED, "WIDTH_UNIT")  # a slice's width is stored times this, its bits below
+TOO_MANY = "positions, words or a slice's width exceed 32 bits"
+CONVERT = "cache_blocking/window_convert.cu"
+BLOCK = constant(CONVERT, "CONVERT_BLOCK")
 STATIC_BYTES = 1024  # of a block's shared memory that CUDA takes for itself, rounded up
 
 
@@ -65,16 +70,17 @@ class Layout(NamedTuple):
         """Words of all threads' columns."""
         return int(self.word[-1]) * QUARTER
 
-    def warps(self, team: int, threads: int) -> int:
-        """Warps that share a slice: `team`, or by the slices for each warp; fewer where warps would be left over."""
-        per_warp = len(self.bits) * WARP / max(len(self.chunks) * threads, 1)
-        by_rule = next((size for size in (1, 2, 4) if per_warp * size >= 2), 8)
-        return math.gcd(team or by_rule, threads // WARP)
-
     def nbytes(self, itemsize: int) -> int:
         """Of the arrays of the format."""
         tables = 16 * len(self.bits) + self.chunks.nbytes + self.perm.nbytes
         return self.slots * itemsize + 4 * self.words + tables
+
+
+def warps_of(slices: int, chunks: int, team: int, threads: int) -> int:
+    """Warps that share a slice: `team`, or by the slices for each warp; fewer where warps would be left over."""
+    per_warp = slices * WARP / max(chunks * threads, 1)
+    by_rule = next((size for size in (1, 2, 4) if per_warp * size >= 2), 8)
+    return math.gcd(team or by_rule, threads // WARP)
 
 
 def layout_of(a: Csr, window: int, chunks: int, sigma: int, *, packed: bool) -> Layout:
@@ -193,11 +199,57 @@ class SellWindow(Format):
     columns: int  # of the largest window
 
     @classmethod
-    def _layout(cls, a: Csr, window: int, blocks: int, threads: int, sigma: int, *, packed: bool) -> Layout:
+    def _windows(cls, a: Csr, window: int, blocks: int, threads: int) -> tuple[int, int]:
+        """Columns of a window, and the chunks at least."""
         limits, item = device_limits(a), a.vector_dtype.itemsize
         room = min(window * 1024 or limits.shared_bytes // 2, limits.shared_bytes)
         columns = max(room - STATIC_BYTES - threads * item, 1024) // item // ALIGNED * ALIGNED
-        return layout_of(a, columns, blocks * limits.multiprocessors, sigma, packed=packed)
+        return columns, blocks * limits.multiprocessors
+
+    @classmethod
+    def _layout(cls, a: Csr, window: int, blocks: int, threads: int, sigma: int, *, packed: bool) -> Layout:
+        return layout_of(a, *cls._windows(a, window, blocks, threads), sigma, packed=packed)
+
+    @classmethod
+    def _by_kernels(
+        cls, a: Csr, apart: Csr | None, run: Run, team: int, threads: int, *, sigma: int, **params: Any
+    ) -> dict[str, Any]:
+        """As `convert` without packed columns."""
+        xp, index, s = a.xp, ctype(a.row_ptr), slices_of(a, sigma)
+        columns, least = cls._windows(a, params["window"], params["blocks"], threads)
+        slices, sorted_ = len(s.ptr) - 1, cbool(len(s.perm) > 0)
+        width, bits, held, low, narrow, high, begins, firsts, sizes = xp.empty((9, slices), dtype=np.int32)
+        rows, count, widest = np.int32(a.rows), np.int32(slices), notes(xp, slices)
+        matrix = s.perm, a.row_ptr, a.col_idx
+        args: tuple[Any, ...] = (rows, count, np.int32(columns), *matrix, width, bits, held, low, narrow, high, widest)
+        run(Launch(CONVERT, f"window_slices<{index}, {sorted_}>", cdiv(slices * WARP, BLOCK), BLOCK, args))
+        position, (most, _, positions) = offsets_by(width, widest, run)
+        word, (*_, length) = offsets_by(held, notes(xp, slices), run)
+        if max(positions, length, most * WIDTH_UNIT) > INT32_MAX:
+            raise Skip(TOO_MANY)
+        shares = np.linspace(0, positions + slices, min(least, slices) + 1)[1:-1]
+        begins[...] = 0
+        state = notes(xp, slices)
+        args = (count, np.int32(columns), xp.asarray(shares), position, narrow, high, begins, firsts, sizes, state)
+        run(Launch(CONVERT, f"window_chunks<{ctype(position)}>", len(shares) + 1, BLOCK, args))
+        chunk, (largest, _, found) = offsets_by(begins, state, run)
+        chunks, table = (xp.empty((n, 4), dtype=np.int32) for n in (found, slices))
+        args = (count, np.int32(found), position, word, chunk, low, bits, firsts, sizes, chunks, table)
+        kernel = f"window_tables<{ctype(position)}, {ctype(word)}, {ctype(chunk)}>"
+        run(Launch(CONVERT, kernel, *per_thread(slices), args))
+        words, values = xp.empty(length * QUARTER, dtype=np.uint32), xp.empty(positions * WARP, dtype=a.dtype)
+        args = (rows, table, low, *matrix, a.values, words, values)
+        run(Launch(CONVERT, f"window_fill<{ctype(values)}, {index}, {sorted_}>", slices, BLOCK, args))
+        return {
+            "chunks": chunks,
+            "slices": table,
+            "words": words,
+            "values": values,
+            "perm": s.perm,
+            "parts": {} if apart is None else {"long": CsrPieces.converted(apart)},
+            "warps": warps_of(slices, found, team, threads),
+            "columns": largest,
+        }
 
     @classmethod
     def estimate(cls, a: Csr, *, team: int, threads: int, long: int, flight: int, **params: Any) -> int:
@@ -209,12 +261,15 @@ class SellWindow(Format):
     @classmethod
     def convert(cls, a: Csr, *, team: int, threads: int, long: int, flight: int, **params: Any) -> dict[str, Any]:
         a, apart = long_apart(a, long)
+        run = runner(a)
+        if run is not None and a.rows and not params["packed"]:
+            return cls._by_kernels(a, apart, run, team, threads, **params)
         xp, at = a.xp, cls._layout(a, threads=threads, **params)
         width = xp.diff(at.position)
         widest = int(width.max()) if len(width) else 0
         most = max(int(at.position[-1]), int(at.word[-1]), widest * WIDTH_UNIT)
         if most > INT32_MAX:
-            raise Skip("positions, words or a slice's width exceed 32 bits")
+            raise Skip(TOO_MANY)
         slices = xp.zeros((len(at.bits), 4), dtype=np.int32)
         chunk = _chunk_of(at.chunks, len(at.bits))
         slices[:, 0], slices[:, 1] = at.position[:-1], at.word[:-1]
@@ -241,7 +296,7 @@ class SellWindow(Format):
             upper = at.word[of] + 4 * cdiv(width[of], 4)
             word, bit = _upper_bits(upper, at.bits[of] - PACKED, place[entry] % WARP, one)
             xp.add.at(words, word, xp.left_shift(np.uint32(1), bit.astype(np.uint32)))
-        warps = at.warps(team, threads)
+        warps = warps_of(len(at.bits), len(at.chunks), team, threads)
         return {
             "chunks": at.chunks,
             "slices": slices,

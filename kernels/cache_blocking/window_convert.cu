@@ -1,0 +1,203 @@
+// CSR to sell-window on the device, without packed columns: what spmvbench/formats/cache_blocking/sell_window.py computes
+// by arrays on the host.
+#include "spmv.cuh"
+#include "window.cuh"
+
+constexpr int CONVERT_BLOCK = 256;
+constexpr int WIDE = 32;         // bits of a column whose x lies in global memory
+constexpr int ALIGNED = 4;       // of a window's first column
+constexpr int NONE = 0x7fffffff;
+
+template <typename I, bool SORTED>
+struct SliceRow {
+  I begin;
+  int length;
+
+  __device__ __forceinline__ SliceRow(int rows, long long place, const int* __restrict__ perm,
+                                      const I* __restrict__ row_ptr)
+      : begin(0), length(0) {
+    if (place >= rows) return;
+    const int row = SORTED ? perm[place] : static_cast<int>(place);
+    begin = row_ptr[row];
+    length = static_cast<int>(row_ptr[row + 1] - begin);
+  }
+};
+
+__device__ __forceinline__ int least(int value) {
+#pragma unroll
+  for (int offset = WARP / 2; offset > 0; offset /= 2) {
+    const int other = __shfl_xor_sync(FULL_MASK, value, offset);
+    value = other < value ? other : value;
+  }
+  return value;
+}
+
+// Of each slice of 32 rows: its positions, the bits of a column, bytes of a thread, first column (0 where columns are
+// whole), and the columns that a window has to hold: from `narrow_low`, NONE if there are none, to `narrow_high`, -1.
+// widest, zero before: the most positions. A warp per slice.
+template <typename I, bool SORTED>
+__global__ void __launch_bounds__(CONVERT_BLOCK)
+    window_slices(int rows, int slices, int window, const int* __restrict__ perm, const I* __restrict__ row_ptr,
+                  const int* __restrict__ col_idx, int* __restrict__ widths, int* __restrict__ bits_of,
+                  int* __restrict__ held, int* __restrict__ lows, int* __restrict__ narrow_low,
+                  int* __restrict__ narrow_high, unsigned long long* __restrict__ widest) {
+  const long long slice = global_thread() / WARP;
+  if (slice >= slices) return;  // the whole warp
+  const SliceRow<I, SORTED> row(rows, slice * WARP + lane_id(), perm, row_ptr);
+  const int width = ~least(~row.length);
+  const int low = least(row.length ? col_idx[row.begin] : NONE);
+  const int high = ~least(row.length ? ~col_idx[row.begin + row.length - 1] : 0);
+  if (lane_id() != 0) return;
+  const long long span = high >= 0 ? static_cast<long long>(high) - low + 1 : 0;
+  int bits = WIDE;
+  for (int fewer = 16; fewer >= 4; fewer -= 4) {
+    if (span < 1 << fewer) bits = fewer;  // all ones are padding
+  }
+  if (span + low % ALIGNED > window) bits = WIDE;
+  const bool far = bits == WIDE;
+  widths[slice] = width;
+  bits_of[slice] = bits;
+  held[slice] = 4 * (width / GROUP * (GROUP * bits / 32) + (width % GROUP * bits + 31) / 32);
+  lows[slice] = far || high < 0 ? 0 : low;
+  narrow_low[slice] = far || high < 0 ? NONE : low;
+  narrow_high[slice] = far ? -1 : high;
+  const unsigned long long w = static_cast<unsigned long long>(width);
+  if (w > *static_cast<volatile unsigned long long*>(widest)) atomicMax(widest, w);
+}
+
+// Chunks of slices: equal shares, those whose columns exceed the window halved until they fit. A block per share, each
+// after the last of `ends` (positions and slices so far) that is not above shares[j]. begins, zero before: 1 where a
+// chunk begins. firsts: the first column of each slice's window. columns: of the chunk that begins. most: as `widest`.
+template <typename P>
+__global__ void __launch_bounds__(CONVERT_BLOCK)
+    window_chunks(int slices, int window, const double* __restrict__ shares, const P* __restrict__ position,
+                  const int* __restrict__ low, const int* __restrict__ high, int* __restrict__ begins,
+                  int* __restrict__ firsts, int* __restrict__ columns, unsigned long long* __restrict__ most) {
+  constexpr int DEPTH = 33;
+  __shared__ int of_warp[2][CONVERT_BLOCK / WARP];
+  __shared__ int stack[DEPTH][2];
+  const auto after = [&](int share) {
+    int from = 0, to = slices;
+    while (from < to) {
+      const int middle = (from + to) / 2;
+      if (static_cast<double>(static_cast<long long>(position[middle + 1]) + middle + 1) <= shares[share]) {
+        from = middle + 1;
+      } else {
+        to = middle;
+      }
+    }
+    return from;
+  };
+  const int share = blockIdx.x;
+  const int begin = share ? after(share - 1) : 0;
+  const int end = share + 1 < static_cast<int>(gridDim.x) ? after(share) : slices;
+  if (threadIdx.x == 0) {
+    stack[0][0] = begin;
+    stack[0][1] = end;
+  }
+  for (int depth = begin < end ? 1 : 0; depth > 0;) {
+    __syncthreads();
+    const int first = stack[depth - 1][0], last = stack[depth - 1][1];
+    int lowest = NONE, highest = -1;
+    for (int s = first + static_cast<int>(threadIdx.x); s < last; s += CONVERT_BLOCK) {
+      lowest = low[s] < lowest ? low[s] : lowest;
+      highest = high[s] > highest ? high[s] : highest;
+    }
+    lowest = least(lowest);
+    highest = ~least(~highest);
+    if (lane_id() == 0) {
+      of_warp[0][threadIdx.x / WARP] = lowest;
+      of_warp[1][threadIdx.x / WARP] = highest;
+    }
+    __syncthreads();
+    for (int w = 0; w < CONVERT_BLOCK / WARP; ++w) {
+      lowest = of_warp[0][w] < lowest ? of_warp[0][w] : lowest;
+      highest = of_warp[1][w] > highest ? of_warp[1][w] : highest;
+    }
+    const int column = highest >= 0 ? lowest / ALIGNED * ALIGNED : 0;
+    const int size = highest >= 0 ? highest - column + 1 : 0;
+    if (size > window && last - first > 1) {
+      const int middle = static_cast<int>((static_cast<long long>(first) + last) / 2);
+      if (threadIdx.x == 0) {
+        stack[depth - 1][0] = middle;
+        stack[depth][0] = first;
+        stack[depth][1] = middle;
+      }
+      ++depth;
+    } else {
+      for (int s = first + static_cast<int>(threadIdx.x); s < last; s += CONVERT_BLOCK) firsts[s] = column;
+      if (threadIdx.x == 0) {
+        begins[first] = 1;
+        columns[first] = size;
+        atomicMax(most, static_cast<unsigned long long>(size));
+      }
+      --depth;
+    }
+  }
+}
+
+// The tables of chunks and slices; a thread per slice. chunk: chunks that begin before each slice.
+template <typename P, typename W, typename C>
+__global__ void window_tables(int slices, int chunks, const P* __restrict__ position, const W* __restrict__ word,
+                              const C* __restrict__ chunk, const int* __restrict__ lows,
+                              const int* __restrict__ bits, const int* __restrict__ firsts,
+                              const int* __restrict__ columns, int* __restrict__ chunk_table,
+                              int* __restrict__ slice_table) {
+  const long long s = global_thread();
+  if (s >= slices) return;
+  const long long own = static_cast<long long>(chunk[s + 1]) - 1;
+  if (chunk[s] <= own) {
+    chunk_table[own * 4] = static_cast<int>(s);
+    chunk_table[own * 4 + 2] = firsts[s];
+    chunk_table[own * 4 + 3] = columns[s];
+    if (own > 0) chunk_table[own * 4 - 3] = static_cast<int>(s);
+  }
+  if (s == slices - 1) chunk_table[static_cast<long long>(chunks) * 4 - 3] = slices;
+  const int width = static_cast<int>(position[s + 1] - position[s]);
+  slice_table[s * 4] = static_cast<int>(position[s]);
+  slice_table[s * 4 + 1] = static_cast<int>(word[s]);
+  slice_table[s * 4 + 2] = bits[s] == WIDE || width == 0 ? 0 : lows[s] - firsts[s];
+  slice_table[s * 4 + 3] = width * WIDTH_UNIT + bits[s];
+}
+
+// Columns and values: a block per slice, a warp for each of its groups of positions in turn.
+template <typename V, typename I, bool SORTED>
+__global__ void __launch_bounds__(CONVERT_BLOCK)
+    window_fill(int rows, const int* __restrict__ slice_table, const int* __restrict__ lows,
+                const int* __restrict__ perm, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+                const V* __restrict__ from, unsigned* __restrict__ words, V* __restrict__ values) {
+  constexpr int VECTOR = 16 / sizeof(V);
+  const long long slice = blockIdx.x;
+  const int lane = lane_id();
+  const SliceRow<I, SORTED> row(rows, slice * WARP + lane, perm, row_ptr);
+  const int width = slice_table[slice * 4 + 3] / WIDTH_UNIT;
+  const int bits = slice_table[slice * 4 + 3] % WIDTH_UNIT;
+  const int low = lows[slice];
+  const unsigned padding = bits == 32 ? ~0u : (1u << bits) - 1;
+  unsigned* word = words + static_cast<long long>(slice_table[slice * 4 + 1]) * QUARTER + lane;
+  V* value = values + static_cast<long long>(slice_table[slice * 4]) * WARP;
+  const int whole = width / GROUP * GROUP;
+  for (int group = threadIdx.x / WARP; group * GROUP < width; group += CONVERT_BLOCK / WARP) {
+    unsigned* next = word + static_cast<long long>(group) * (GROUP * bits / 32) * WARP;
+    unsigned long long waiting = 0;
+    int count = 0;
+#pragma unroll
+    for (int g = 0; g < GROUP; ++g) {
+      const int p = group * GROUP + g;
+      if (p >= width) break;
+      const bool entry = p < row.length;
+      const unsigned code = entry ? static_cast<unsigned>(col_idx[row.begin + p] - low) : padding;
+      value[p < whole ? p / VECTOR * (VECTOR * WARP) + lane * VECTOR + p % VECTOR : p * WARP + lane] =
+          entry ? from[row.begin + p] : V(0);
+      waiting |= static_cast<unsigned long long>(code) << count;
+      count += bits;
+      if (count >= 32) {
+        *next = static_cast<unsigned>(waiting);
+        next += WARP;
+        waiting >>= 32;
+        count -= 32;
+      }
+    }
+    if (count) *next = static_cast<unsigned>(waiting);
+  }
+}
