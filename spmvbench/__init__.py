@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 __all__ = [
     "__version__",
     "advise",
+    "fetch",
     "formats",
     "load",
     "load_run",
@@ -27,6 +28,7 @@ __all__ = [
     "plot",
     "report",
     "run",
+    "search",
     "solve",
 ]
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from spmvbench import formats, solve
     from spmvbench.devices import multiply
     from spmvbench.matrices import load
+    from spmvbench.matrices.collection import fetch, search
     from spmvbench.operators import advise, operator
     from spmvbench.reports.api import plot, report
     from spmvbench.rows.store import load_run
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "advise": "spmvbench.operators",
+    "fetch": "spmvbench.matrices.collection",
     "load": "spmvbench.matrices",
     "load_run": "spmvbench.rows.store",
     "multiply": "spmvbench.devices",
@@ -53,6 +57,7 @@ _LAZY = {
     "plot": "spmvbench.reports.api",
     "report": "spmvbench.reports.api",
     "run": "spmvbench.runner.api",
+    "search": "spmvbench.matrices.collection",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +21,18 @@ if TYPE_CHECKING:
 @click.option(
     "--mirror", help="Address or folder to fetch from.  [default: $SPMVBENCH_MIRROR, else the collection's site]"
 )
+@click.option(
+    "--format",
+    type=click.Choice(["MM", "MAT", "RB"], case_sensitive=False),
+    default="MM",
+    show_default=True,
+    help="Matrix Market, MATLAB or Rutherford-Boeing; other commands read MM from the cache.",
+)
+@click.option(
+    "--outdir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the files, as GROUP/NAME.  [default: the cache]",
+)
 @click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Number of parallel downloads.")
 @click.option("--dry-run", is_flag=True, help="List the matrices without fetching them.")
 @click.option("--missing-ok", is_flag=True, help="Exit with 0 even if the mirror lacks some matrices.")
@@ -30,6 +43,8 @@ def command(
     ctx: click.Context,
     chosen: Selection,
     mirror: str | None,
+    format: str,
+    outdir: Path | None,
     jobs: int,
     dry_run: bool,
     missing_ok: bool,
@@ -71,7 +86,9 @@ def command(
         _list(entries)
         return
     try:
-        outcome = suitesparse.fetch(entries, mirror=mirror, jobs=jobs, verify=verify, progress=not quiet)
+        outcome = suitesparse.fetch(
+            entries, mirror=mirror, jobs=jobs, verify=verify, progress=not quiet, format=format, folder=outdir
+        )
     except KeyboardInterrupt:
         click.echo("Downloads so far are kept; the same command continues.", err=True)
         raise
@@ -97,10 +114,8 @@ def _list(entries: list[Entry]) -> None:
 
 def _summarise(outcome: Outcome) -> None:
     from spmvbench.formats.admission import byte_text
-    from spmvbench.matrices import suitesparse
 
-    size = sum(suitesparse.location(entry.group, entry.name).stat().st_size for entry in outcome.fetched)
-    click.echo(f"fetched        {len(outcome.fetched):5}" + (f"   {byte_text(size)}" if size else ""))
+    click.echo(f"fetched        {len(outcome.fetched):5}" + (f"   {byte_text(outcome.size)}" if outcome.size else ""))
     click.echo(f"cached         {len(outcome.present):5}")
     if outcome.missing:
         click.echo(f"missing        {len(outcome.missing):5}   {_first(outcome.missing)}")

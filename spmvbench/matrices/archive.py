@@ -127,21 +127,23 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     return content
 
 
-def _main(files: list[str], name: str) -> str:
+def _main(files: list[str], name: str, suffix: str) -> str:
     """The matrix among its companions: `<name>/<name>.mtx`, else the file whose name is the prefix of all others."""
-    wanted = f"{name}/{name}.mtx"
+    wanted = f"{name}/{name}{suffix}"
     if wanted in files:
         return wanted
-    matrices = [file.removesuffix(".mtx") for file in files if file.endswith(".mtx")]
+    matrices = [file.removesuffix(suffix) for file in files if file.endswith(suffix)]
     heads = [file for file in matrices if not any(file.startswith(other + "_") for other in matrices)]
     if len(heads) != 1:
         found = ", ".join(files[:5]) or "nothing"
         raise BadArchive(f"{name}.tar.gz holds no {wanted} (it holds {found})")
-    return heads[0] + ".mtx"
+    return heads[0] + suffix
 
 
-def check(path: Path, name: str) -> None:
+def check(path: Path, name: str, suffix: str = ".mtx") -> None:
     """Read a whole archive. Raises BadArchive unless it is intact, harmless and holds the matrix `name`.
+
+    suffix: of the matrix, .mtx for Matrix Market or .rb for Rutherford-Boeing.
 
     Refused: files that are not gzip and tar, truncated files and wrong checksums, absolute paths and `..`, links,
     devices and sparse members, sizes out of proportion, and a main member that is not in Matrix Market format.
@@ -152,25 +154,25 @@ def check(path: Path, name: str) -> None:
             banners[file] = _content(tar, member).read(14)
         while stream.read(CHUNK):  # gzip's checksum and length follow the end of the tar
             pass
-    main = _main(list(banners), name)
-    if banners[main].lower() != b"%%matrixmarket":
+    main = _main(list(banners), name, suffix)
+    if suffix == ".mtx" and banners[main].lower() != b"%%matrixmarket":
         raise BadArchive(f"{main} in {name}.tar.gz is not in Matrix Market format")
 
 
 @contextmanager
-def open_matrix(path: Path, name: str) -> Iterator[IO[bytes]]:
-    """The Matrix Market text of the matrix `name` as a buffered byte stream, unpacked while it is read.
+def open_matrix(path: Path, name: str, suffix: str = ".mtx") -> Iterator[IO[bytes]]:
+    """The text of the matrix `name` as a buffered byte stream, unpacked while it is read.
 
     Raises BadArchive, also while reading, for the same reasons as `check`; checksums are left to `check`.
     """
     seen = []
     with _opened(path, name) as (tar, _):
         for file, member in _members(tar, name):
-            if file == f"{name}/{name}.mtx":
+            if file == f"{name}/{name}{suffix}":
                 yield _content(tar, member)
                 return
             seen.append(file)
-    main = _main(seen, name)
+    main = _main(seen, name, suffix)
     with _opened(path, name) as (tar, _):
         member = next(member for file, member in _members(tar, name) if file == main)
         yield _content(tar, member)

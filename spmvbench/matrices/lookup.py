@@ -151,6 +151,18 @@ def require_readable(matrices: Sequence[Matrix], seed: int = 0, complex_values: 
         raise wrong
 
 
+def name_of(given: Any) -> str | None:
+    """The name of a matrix that is given as text, as a path, or as an object of the collection or of ssgetpy.
+
+    None for anything else.
+    """
+    if isinstance(given, str | os.PathLike):
+        return os.fspath(given)
+    if isinstance(given, Entry | Matrix) or type(given).__module__.partition(".")[0] == "ssgetpy":
+        return f"{given.group}/{given.name}"
+    return None
+
+
 def obtain(name: str | os.PathLike[str]) -> Matrix:
     """One matrix by name, fetched if it is missing. Raises UsageError or SpmvbenchError."""
     name = os.fspath(name)
@@ -171,15 +183,17 @@ def obtain(name: str | os.PathLike[str]) -> Matrix:
     return matrix
 
 
-def load(name: str | os.PathLike[str], seed: int = 0, complex_values: files.ComplexValues = "refuse") -> Any:
+def load(name: Any, seed: int = 0, complex_values: files.ComplexValues = "refuse") -> Any:
     """A matrix by name (`HB/1138_bus`, `pde:60`, a file) as a scipy.sparse.csr_array, fetched if it is missing.
 
-    seed: for generated values and for those of patterns. complex_values: see files.read. Raises TypeError for what is
-    no name and no path, UsageError and SpmvbenchError for one that cannot be read.
+    name: also a path, or what `search` returns. seed: for generated values and for those of patterns. complex_values:
+    see files.read. Raises TypeError for what is none of these, UsageError and SpmvbenchError for a matrix that cannot
+    be read.
     """
-    if not isinstance(name, str | os.PathLike):
+    found = name_of(name)
+    if found is None:
         raise TypeError(f"a matrix is loaded by its name or file, not by {type(name).__name__}")
-    return obtain(os.fspath(name)).read(seed, complex_values)
+    return obtain(found).read(seed, complex_values)
 
 
 def _items(matrices: Iterable[str], set_names: Iterable[str]) -> list[str]:

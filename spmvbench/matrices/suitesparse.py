@@ -4,9 +4,6 @@ T. A. Davis and Y. Hu, The University of Florida Sparse Matrix Collection, ACM T
 `group/name`: names repeat between groups. A mirror is a folder or an address laid out as the site is:
 `files/ssstats.csv` and `MM/<group>/<name>.tar.gz`. Neither is trusted: names become paths only if they are valid for an
 Entry, and an archive is accepted only if it holds a matrix of the size in the index and is not much larger.
-
-The package ssgetpy reads the same index and is not used: importing any part of it creates ~/.ssgetpy and downloads the
-index, or fails without a network, and it omits the last column of the index, which limits the size of a download.
 """
 
 from __future__ import annotations
@@ -20,20 +17,22 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache, partial
 from pathlib import Path
 
 from spmvbench.errors import UsageError, did_you_mean
-from spmvbench.matrices import archive, download
+from spmvbench.matrices import archive, download, ssgetpy_home
 from spmvbench.matrices.conditions import ANY, Conditions
 from spmvbench.matrices.download import LIMITS, Downloads, Failed, Limits, Missing, NoSpace, Unreachable
-from spmvbench.matrices.readers import matrix_market
+from spmvbench.matrices.readers import harwell_boeing, matlab, matrix_market
 from spmvbench.paths import home
 
 SITE = "https://sparse.tamu.edu"
 INDEX = "files/ssstats.csv"
+FORMATS = {"MM": ("MM", ".tar.gz"), "MAT": ("mat", ".mat"), "RB": ("RB", ".tar.gz")}  # folder of the site, suffix
 INDEX_MAX_AGE = 30 * 24 * 3600  # s
 INDEX_MOST = 64 << 20  # bytes
 SHA256 = Path(__file__).with_name("sha256.csv.gz")
@@ -100,7 +99,8 @@ def _may_be(group: str, name: str) -> bool:
 class Outcome:
     """Results of `fetch`, in the order of the given entries.
 
-    failed: (entry, reason). differing: entries that a mirror holds with other bytes than the site's.
+    failed: (entry, reason). differing: entries that a mirror holds with other bytes than the site's. size: bytes
+    fetched.
     """
 
     fetched: list[Entry] = field(default_factory=list)
@@ -108,6 +108,7 @@ class Outcome:
     missing: list[Entry] = field(default_factory=list)
     failed: list[tuple[Entry, str]] = field(default_factory=list)
     differing: list[Entry] = field(default_factory=list)
+    size: int = 0
 
 
 # --- the source and the local paths
@@ -165,9 +166,9 @@ def without_login(mirror: str) -> str:
     return re.sub(r"^(\w+://|)[^/]*@", r"\1", mirror)
 
 
-def location(group: str, name: str) -> Path:
-    """The local path of the archive of a matrix, fetched or not."""
-    return home() / "MM" / group / f"{name}.tar.gz"
+def location(group: str, name: str, format: str = "MM", folder: Path | None = None) -> Path:
+    """The local path of a matrix, fetched or not. folder: None for the cache."""
+    return (home() / format if folder is None else folder) / group / f"{name}{FORMATS[format][1]}"
 
 
 def cached(group: str, name: str) -> Path | None:
@@ -352,8 +353,12 @@ def fetch(
     verify: bool = True,
     progress: bool = True,
     limits: Limits = LIMITS,
+    format: str = "MM",
+    folder: Path | None = None,
 ) -> Outcome:
     """Fetch the archives of the entries into the cache, `jobs` at a time. Cached ones are not fetched again.
+
+    format: one of FORMATS. folder: for the files, by group, instead of the cache.
 
     verify: compare with the site's SHA-256 of 2020. An archive that differs is moved to `quarantine` and counted as
     failed if it comes from the site. It is kept and listed in `differing` if it comes from a mirror, which may have
@@ -363,10 +368,12 @@ def fetch(
     """
     from tqdm import tqdm
 
+    if format not in FORMATS:
+        raise UsageError(f"there is no format {format!r}: known are {', '.join(FORMATS)}")
     entries = list(dict.fromkeys(entries))
     source = _Source.of(mirror)
     hidden = None if progress else True  # None: hidden unless stderr is a terminal
-    archives = _Archives(source, source.downloads(limits, jobs), verify, hidden)
+    archives = _Archives(source, source.downloads(limits, jobs), verify, hidden, format, folder)
     results: dict[Entry, bool | Exception] = {}
     pool = ThreadPoolExecutor(jobs)
     try:
@@ -390,6 +397,7 @@ def fetch(
                 outcome.missing.append(entry)
             case error:
                 outcome.failed.append((entry, str(error) or type(error).__name__))
+    outcome.size = sum(archives.place(entry).stat().st_size for entry in outcome.fetched)
     return outcome
 
 
@@ -401,38 +409,63 @@ class _Archives:
     downloads: Downloads
     verify: bool
     hidden: bool | None
+    format: str
+    folder: Path | None
     differing: set[Entry] = field(default_factory=set)
+
+    def place(self, entry: Entry) -> Path:
+        return location(entry.group, entry.name, self.format, self.folder)
 
     def bring(self, entry: Entry) -> bool:
         """Fetch an archive. Returns False if it was there."""
         from tqdm import tqdm
 
-        target = location(entry.group, entry.name)
+        target = self.place(entry)
         if target.is_file():
             return False
-        path = self.source.file(f"MM/{entry.group}/{entry.name}.tar.gz")
+        site_folder, suffix = FORMATS[self.format]
+        path = self.source.file(f"{site_folder}/{entry.group}/{entry.name}{suffix}")
         with tqdm(desc=entry.id, unit="B", unit_scale=True, leave=False, delay=0.5, disable=self.hidden) as bar:
 
             def show(done: int, total: int | None) -> None:
                 bar.total = total
                 bar.update(done - bar.n)
 
-            accept = partial(self._accept, entry)
+            if self.format == "MM":
+                with ssgetpy_home.archive(entry.group, entry.name) as own, suppress(Failed, archive.BadArchive):
+                    if own:
+                        accept = partial(self._accept, entry, "")
+                        return self.downloads.transfer(own, target, accept, show, most=entry.most_bytes)
+            known = _sha256().get(entry.id, "") if self.verify and self.format == "MM" else ""
+            accept = partial(self._accept, entry, known)
             return self.downloads.transfer(path, target, accept, show, most=entry.most_bytes)
 
-    def _accept(self, entry: Entry, part: Path) -> None:
-        """Raise for a file that is not the archive of this matrix."""
-        known = _sha256().get(entry.id) if self.verify else None
+    def _accept(self, entry: Entry, known: str, part: Path) -> None:
+        """Raise for a file that is not that of this matrix. known: SHA-256 of the site's archive."""
         if known:
             with open(part, "rb") as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() == known:
                     return  # the bytes of the site need no further check
-        archive.check(part, entry.name)
+        if self.format == "MAT":
+            _check_shape(entry, *matlab.read(part).matrix.shape)
+            return
+        suffix = ".rb" if self.format == "RB" else ".mtx"
+        archive.check(part, entry.name, suffix)
+        if self.format == "RB":
+            with archive.open_matrix(part, entry.name, suffix) as text:
+                rows, cols, _ = harwell_boeing.header([text.readline(4096) for _ in range(4)], entry.name)[2]
+            _check_shape(entry, rows, cols)
+            return
         if known and self.source.place == SITE:
             _quarantine(entry, part)
         _check_header(entry, part)
         if known:
             self.differing.add(entry)
+
+
+def _check_shape(entry: Entry, rows: int, cols: int) -> None:
+    if entry.rows is not None and (rows, cols) != (entry.rows, entry.cols):
+        raise Failed(f"another matrix came: {rows} x {cols}; the index says {entry.rows} x {entry.cols}")
 
 
 def _check_header(entry: Entry, part: Path) -> None:

@@ -77,10 +77,10 @@ def operator(
 
 def real_csr(A: Any, dtype: Any = None) -> Csr:
     """Canonical CSR of what `operator` takes, of float64 or float32. Raises TypeError, UsageError, SpmvbenchError."""
-    if isinstance(A, str | os.PathLike):
+    if isinstance(A, str | os.PathLike) or isinstance(getattr(A, "group", None), str):  # or what `search` returns
         from spmvbench.matrices import load
 
-        A = load(os.fspath(A))
+        A = load(A)
     if getattr(getattr(A, "dtype", None), "kind", "") == "c":
         raise TypeError(f"the matrix is {A.dtype}: make an operator of A.real and another one of A.imag")
     a = Csr.of(A)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from spmvbench.errors import UsageError
 from spmvbench.formats.arrays import is_sparse, regular
 from spmvbench.matrices.conditions import Conditions
 from spmvbench.matrices.selection import Selection
+from spmvbench.matrices.sources import name_of
 from spmvbench.measure.cases import Case, Settings
 from spmvbench.rows import store
 from spmvbench.runner import arguments, plan, session
@@ -140,13 +140,14 @@ def _written(given: Any, folder: Path) -> tuple[tuple[str, ...], dict[Path | Non
     """
     from scipy import sparse
 
-    if isinstance(given, str | os.PathLike) or is_sparse(given) or not isinstance(given, Iterable | None):
+    if name_of(given) is not None or is_sparse(given) or not isinstance(given, Iterable | None):
         given = [given]
     if not isinstance(given, Mapping):
         given = {f"matrix-{place}": a for place, a in enumerate(() if given is None else given, start=1)}
     names, labels = list[str](), dict[Path | None, str]()
     for label, a in given.items():
-        if not isinstance(a, str | os.PathLike):
+        name = name_of(a)
+        if name is None:
             a = regular(a)  # raises TypeError
             a = a if sparse.issparse(a) else a.get()
             text = _label(label, labels.values())
@@ -155,8 +156,8 @@ def _written(given: Any, folder: Path) -> tuple[tuple[str, ...], dict[Path | Non
             path.parent.mkdir()
             labels[path] = text
             sparse.save_npz(path, sparse.csr_array(a))
-            a = path
-        names.append(os.fspath(a))
+            name = str(path)
+        names.append(name)
     return tuple(names), labels
 
 

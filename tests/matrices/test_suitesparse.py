@@ -481,7 +481,7 @@ def test_whatever_one_archive_raises_the_others_are_fetched(server, home, monkey
     entries = [ANT, *(Entry("G", f"m{i}") for i in range(3))]
     server.files |= {url_path(entry): pack(entry.name) for entry in entries}
 
-    def check(path, name):
+    def check(path, name, suffix):
         if name == "ant":
             raise RuntimeError
 

@@ -7,6 +7,7 @@ Rutherford-Boeing sparse matrix collection, RAL-TR-97-031, 1997. Both hold compr
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from pathlib import Path
@@ -135,6 +136,25 @@ def _numbers(lines: list[bytes], count: int, form: str, name: str, what: str) ->
         return np.array([re.sub(rb"(?<=[\d.])([+-])", rb"E\1", number) for number in fields]).astype(np.float64)
 
 
+def header(lines: Sequence[bytes], name: str) -> tuple[list[int], str, tuple[int, int, int]]:
+    """Numbers of lines, type of the matrix, and rows, columns and stored entries, of the first four lines of a file.
+
+    Raises SpmvbenchError for elemental matrices and what is no header.
+    """
+    try:
+        cards = [int(field) for field in lines[1].split()]
+        kind, *sizes = lines[2].decode("ascii").split()
+        rows, cols, nnz = (int(size) for size in sizes[:3])
+        field, symmetry, storage = tuple(kind.lower())
+        if len(lines) < 4 or len(cards) < 4:
+            raise ValueError
+    except (ValueError, IndexError, UnicodeDecodeError):
+        raise SpmvbenchError(f"{name} has no Harwell-Boeing header in its first four lines") from None
+    if field not in "rcpiq" or symmetry not in SYMMETRIES or storage != "a":
+        raise SpmvbenchError(f"{name} is of type {kind}: only assembled matrices can be read")
+    return cards, kind, (rows, cols, nnz)
+
+
 @reads(".rb", ".hb", *("." + "".join(kind) for kind in product("rcpiq", "suhzr", "ae")))
 def read(path: Path) -> Stored:
     """The stored entries as a scipy.sparse.coo_array.
@@ -146,18 +166,11 @@ def read(path: Path) -> Stored:
     name = path.name
     with open(path, "rb") as file:
         lines = file.readlines()
-    try:
-        cards = [int(field) for field in lines[1].split()]
-        kind, *sizes = lines[2].decode("ascii").split()
-        rows, cols, nnz = (int(size) for size in sizes[:3])
-        forms = lines[3].decode("ascii").rstrip("\r\n")
-        pointer_form, index_form, value_form = forms[:16], forms[16:32], forms[32:52]
-        pointer_cards, index_cards, value_cards = cards[1:4]
-        field, symmetry, storage = tuple(kind.lower())
-    except (ValueError, IndexError, UnicodeDecodeError):
-        raise SpmvbenchError(f"{name} has no Harwell-Boeing header in its first four lines") from None
-    if field not in "rcpiq" or symmetry not in SYMMETRIES or storage != "a":
-        raise SpmvbenchError(f"{name} is of type {kind}: only assembled matrices can be read")
+    cards, kind, (rows, cols, nnz) = header(lines, name)
+    forms = lines[3].decode("latin-1").rstrip("\r\n")
+    pointer_form, index_form, value_form = forms[:16], forms[16:32], forms[32:52]
+    pointer_cards, index_cards, value_cards = cards[1:4]
+    field, symmetry, _ = tuple(kind.lower())
     checked.size(rows, cols, nnz, name)
     if symmetry in "shz" and rows != cols:
         raise SpmvbenchError(f"{name} declares {rows} x {cols} with {nnz} entries as {kind}, which cannot be")
