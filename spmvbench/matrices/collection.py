@@ -12,7 +12,7 @@ from typing import Any
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.matrices import ssgetpy_home, suitesparse
 from spmvbench.matrices.conditions import Conditions
-from spmvbench.matrices.sources import name_of
+from spmvbench.matrices.lookup import name_of
 from spmvbench.matrices.suitesparse import Entry
 
 Bounds = tuple[int | None, int | None]

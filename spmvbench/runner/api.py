@@ -16,8 +16,8 @@ from spmvbench.devices import chosen
 from spmvbench.errors import UsageError
 from spmvbench.formats.arrays import is_sparse, regular
 from spmvbench.matrices.conditions import Conditions
+from spmvbench.matrices.lookup import name_of
 from spmvbench.matrices.selection import Selection
-from spmvbench.matrices.sources import name_of
 from spmvbench.measure.cases import Case, Settings
 from spmvbench.rows import store
 from spmvbench.runner import arguments, plan, session
