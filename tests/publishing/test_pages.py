@@ -12,7 +12,7 @@ from spmvbench.publishing import in_page, testing
 
 ROOT = Path(spmvbench.__file__).parents[1]
 PAGES = [path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))]
-COMMAND = re.compile(r"^\t?(?:\$\(BIN\)/)?python -m (spmvbench\.publishing\.\w+) (.*) --page (\S+)$", re.MULTILINE)
+COMMAND = re.compile(r"^\t?(?:\$\(BIN\)/)?python -m (spmvbench\.publishing\.\w+) (.*?) ?--page (\S+)$", re.MULTILINE)
 pytestmark = [
     pytest.mark.skipif(not (ROOT / "results" / "published").is_dir(), reason="needs a checkout (git clone)"),
     pytest.mark.slow,
