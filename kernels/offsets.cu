@@ -2,7 +2,7 @@
 #include "spmv.cuh"
 
 constexpr int OFFSETS_BLOCK = 256;
-constexpr int OFFSETS_EACH = 8;  // counts of a thread
+constexpr int OFFSETS_EACH = 8;   // counts of a thread
 constexpr int OFFSETS_NOTES = 4;  // words before those of blocks: two for kernels before, the total, blocks begun
 
 constexpr unsigned long long OWN_SUM = 1ull << 62, WHOLE_SUM = 2ull << 62;  // what a block's word says; 0: nothing yet

@@ -21,6 +21,7 @@ from spmvbench.devices.base import DeviceFault, DeviceUnavailable
 from spmvbench.formats import Csr, Launch, Skip, single_steps
 from spmvbench.formats.precision import PRECISIONS
 from spmvbench.testing import hard_matrices, suited, vectors
+from tests.formats.rows import with_long_pointers
 from tests.kept import contents, formats_text, keep
 
 # Launched by the bench itself, to measure the device, and by converters on it.
@@ -182,10 +183,6 @@ def settings(cls):
         ends = () if values else (parameter.low, parameter.high)
         for value in (*values, *(end for end in ends if end is not None)):
             yield {name: value}
-
-
-def with_long_pointers(a):
-    return Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
 
 
 @pytest.fixture(scope="session")

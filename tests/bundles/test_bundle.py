@@ -63,6 +63,12 @@ def test_paths_are_shortened_to_their_last_part(text, kept):
     assert pack.redacted({"a": [text]}) == {"a": [kept]}
 
 
+def refused(path, words, error=SpmvbenchError):
+    """Asserts that a bundle is an error with these words."""
+    with pytest.raises(error, match=words), check.opened(path, path.parent / "home"):
+        pass
+
+
 def tampered(source, target, change):
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
         for name in old.namelist():
@@ -87,17 +93,12 @@ def tampered(source, target, change):
 def test_damaged_bundles_are_one_line_errors(run, tmp_path, change, words):
     pack.pack(run, tmp_path / "b.zip")
     tampered(tmp_path / "b.zip", tmp_path / "c.zip", change)
-    with pytest.raises(SpmvbenchError, match=words), check.opened(tmp_path / "c.zip", tmp_path):
-        pass
+    refused(tmp_path / "c.zip", words)
 
 
 def test_a_file_that_is_no_bundle_is_an_error(tmp_path):
     (tmp_path / "text.zip").write_text("no archive")
-    with (
-        pytest.raises(UsageError, match="neither a run's folder nor a bundle"),
-        check.opened(tmp_path / "text.zip", tmp_path),
-    ):
-        pass
+    refused(tmp_path / "text.zip", "neither a run's folder nor a bundle", UsageError)
 
 
 def rewritten(source, target, **changes):
@@ -121,11 +122,7 @@ SHAPES = [
 def test_a_manifest_of_another_shape_is_damaged(run, tmp_path, invoke, changes, capsys):
     pack.pack(run, tmp_path / "b.zip")
     rewritten(tmp_path / "b.zip", tmp_path / "c.zip", **changes)
-    with (
-        pytest.raises(SpmvbenchError, match=r"its bundle\.json is not one"),
-        check.opened(tmp_path / "c.zip", tmp_path / "home"),
-    ):
-        pass
+    refused(tmp_path / "c.zip", r"its bundle\.json is not one")
     invoke("check", tmp_path / "c.zip", code=1)
 
 
@@ -137,8 +134,7 @@ def test_an_invalid_manifest_is_one_sentence(run, tmp_path, manifest):
         tmp_path / "c.zip",
         lambda name, content: [(name, manifest if name == pack.MANIFEST else content)],
     )
-    with pytest.raises(SpmvbenchError), check.opened(tmp_path / "c.zip", tmp_path / "home"):
-        pass
+    refused(tmp_path / "c.zip", "c.zip")
 
 
 def patched(path, find, offset, value):
@@ -161,8 +157,7 @@ def test_a_bundle_that_cannot_be_unpacked_is_one_sentence(run, tmp_path, invoke,
     pack.pack(run, path)
     patched(path, b"PK\x03\x04", at_file, value)
     patched(path, b"PK\x01\x02", at_directory, value)
-    with pytest.raises(SpmvbenchError, match=words), check.opened(path, tmp_path / "home"):
-        pass
+    refused(path, words)
     invoke("check", path, code=1)
 
 

@@ -3,6 +3,8 @@
 import numpy as np
 from scipy import sparse
 
+from spmvbench.formats import Csr
+
 
 def with_lengths(lengths, cols=None, drawn=None):
     """A csr_array with rows of these lengths: columns from 0 on, and the values 1, 2, 3, ... over all.
@@ -28,3 +30,14 @@ def launches(fmt):
 def names(fmt):
     """The kernels of `launches`, without their template arguments."""
     return [launch.kernel.partition("<")[0] for launch in launches(fmt)]
+
+
+def runs_on(device):
+    """What runs a launch of a conversion on a device."""
+    return lambda launch: device.compile([launch]).run()
+
+
+def with_long_pointers(matrix):
+    """A Csr whose row pointers have 64 bits."""
+    a = Csr.of(matrix)
+    return Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)

@@ -36,6 +36,7 @@ from spmvbench.formats.conversion import (
     search_once,
 )
 from spmvbench.formats.tuning import one_by_one, tuned
+from tests.formats.rows import with_long_pointers
 
 A = Csr((1, 1), np.array([0, 1], np.int32), np.zeros(1, np.int32), np.ones(1))
 
@@ -80,7 +81,7 @@ def assert_kernels_convert_alike(spec, matrices, device, same_arrays):
     for name, dtype in itertools.product(matrices, (np.float64, np.float32)):
         a = Csr.of(MATRICES[name]).astype(dtype)
         if cls.wide_offsets and dtype == np.float32:
-            a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+            a = with_long_pointers(a)
         with suppress(Skip):
             expected = cls.converted(a, **params)
             with converting_for(EMULATED, run=run):

@@ -19,6 +19,7 @@ from spmvbench.formats import Csr, Format, Launch, Skip, byte_text, single_steps
 from spmvbench.formats.conversion import converting_for
 from spmvbench.publishing import in_page, padding
 from tests.formats.representatives import EMULATED, FEW, HARD, KEYS, REPRESENTATIVES, TALL, TELLING, launched
+from tests.formats.rows import with_long_pointers
 from tests.formats.together import together
 
 SINGLE = [key for key in EMULATED if formats.get(key).keeps_values]  # where precision is of no matter, once is enough
@@ -92,11 +93,6 @@ def check_one_product(key: str, a: sparse.csr_array, device, share: float = 1.0)
     expected, bound = (np.bincount(csr.row_idx, part, csr.rows) for part in (products, 1e-13 * abs(products)))
     found = multiply(testing.convert(key, csr), x, device)
     assert (abs(found - expected) <= bound).all()
-
-
-def with_long_pointers(matrix: sparse.csr_array) -> Csr:
-    a = Csr.of(matrix)
-    return Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
 
 
 def instantiated(key: str, slow: bool) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from spmvbench import load, testing
 from spmvbench.formats import Csr, get
 from spmvbench.formats.cache_blocking import column_sweep
 from spmvbench.formats.cache_blocking.column_sweep import CONTINUED, Cut
-from tests.formats.rows import with_lengths
+from tests.formats.rows import runs_on, with_lengths
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(1, 9))
@@ -35,7 +35,7 @@ def test_blocks_are_a_cut_of_rows_and_entries_that_fits(lengths, blocks):
 def test_a_kernel_cuts_as_arrays_do(name, checking):
     a = Csr.of(testing.hard_matrices()[name])
     for blocks, weight in ((1, 1), (7, 1), (7, 5), (60, 1)):
-        cut = Cut.by_kernel(a, blocks, weight, lambda launch: checking.compile([launch]).run())
+        cut = Cut.by_kernel(a, blocks, weight, runs_on(checking))
         assert [part.tolist() for part in cut] == [part.tolist() for part in Cut.by_arrays(a, blocks, weight)]
 
 
@@ -60,14 +60,14 @@ def test_a_stretch_ends_where_16_bits_of_columns_do():
 def test_kernels_convert_as_arrays_do(name, dtype, checking, same_arrays):
     a = Csr.of(testing.hard_matrices()[name]).astype(dtype)
     cut = Cut.of(a, 3, 4 * a.rows)
-    found = column_sweep.by_kernels(a, cut, lambda launch: checking.compile([launch]).run())
+    found = column_sweep.by_kernels(a, cut, runs_on(checking))
     same_arrays(found, column_sweep.sorted_entries(a, cut), name)
 
 
 def test_kernels_sort_several_tiles(checking, same_arrays):
     a = Csr.of(load("uniform:2000:6")).astype(np.float32)
     cut = Cut.of(a, 2, 4 * a.rows)  # 6,000 entries each
-    found = column_sweep.by_kernels(a, cut, lambda launch: checking.compile([launch]).run())
+    found = column_sweep.by_kernels(a, cut, runs_on(checking))
     same_arrays(found, column_sweep.sorted_entries(a, cut), "two tiles")
 
 
@@ -75,7 +75,7 @@ def test_kernels_sort_columns_of_many_bits(checking, same_arrays):
     rng = np.random.default_rng(2)
     a = Csr.of(sparse.random_array((30, 2**29 + 3), density=1e-7, rng=rng, format="csr"))
     cut = Cut.of(a, 2, 4 * a.rows)
-    found = column_sweep.by_kernels(a, cut, lambda launch: checking.compile([launch]).run())
+    found = column_sweep.by_kernels(a, cut, runs_on(checking))
     same_arrays(found, column_sweep.sorted_entries(a, cut), "five passes")
 
 

@@ -12,6 +12,7 @@ from spmvbench.errors import UsageError
 from spmvbench.formats import Csr
 from spmvbench.formats.cache_blocking import fastload
 from spmvbench.formats.csc.csc import by_columns
+from tests.formats.rows import runs_on
 
 HARD = testing.hard_matrices()
 SOME = ("5x0", "no entries", "1xN", "one full column", "power law", "wide", "duplicates")
@@ -80,18 +81,17 @@ def test_runs_of_equal_rows_are_added_up(lengths, device):
 def test_kernels_convert_as_arrays_do(name, device, same_arrays):
     a = Csr.of(HARD[name])
 
-    def run(launch):
-        device.compile([launch]).run()
-
     col_ptr, order = by_columns(a)
     for height in ("1", "4", "none"):
         for pointers, places in ((col_ptr, order), (a.row_ptr, None)):
             lengths = np.diff(pointers)
             levels = fastload.Levels.of(np.sort(lengths), height)
             args = levels, pointers, lengths.argsort(kind="stable").astype(np.int32), places
-            same_arrays(fastload.by_kernels(*args, run), fastload.by_arrays(*args))
+            same_arrays(fastload.by_kernels(*args, runs_on(device)), fastload.by_arrays(*args))
     fmt = testing.convert("fastload[optimized=true]", a)
-    np.testing.assert_array_equal(fastload.formats_by_kernel(fmt.block_ptr, fmt.row_idx, run), fmt.block_format)
+    np.testing.assert_array_equal(
+        fastload.formats_by_kernel(fmt.block_ptr, fmt.row_idx, runs_on(device)), fmt.block_format
+    )
 
 
 def test_equal_rows_are_added_up_in_blocks_of_height_1_alone():

@@ -7,6 +7,7 @@ from spmvbench.formats import Csr, get
 from spmvbench.formats.cache_blocking import irregular
 from spmvbench.formats.cache_blocking.irregular import Look, choice
 from spmvbench.formats.conversion import Limits, converting_for
+from tests.formats.rows import runs_on
 
 SMALL = Limits(multiprocessors=32, shared_bytes=4096)  # a device on which small matrices look as large ones do
 
@@ -67,7 +68,7 @@ def test_a_sample_of_few_entries_is_all_of_them():
 def test_kernels_look_as_arrays_do(name, dtype, checking):
     a = Csr.of(testing.hard_matrices()[name]).astype(dtype)
     share = max(a.nnz // 5, 1)
-    *numbers, counts = irregular.by_kernels(a, share, lambda launch: checking.compile([launch]).run())
+    *numbers, counts = irregular.by_kernels(a, share, runs_on(checking))
     *expected, of_sample = irregular.by_arrays(a, share)
     assert numbers == expected
     assert counts[counts > 0].tolist() == of_sample[of_sample > 0].tolist()

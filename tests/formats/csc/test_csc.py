@@ -10,6 +10,7 @@ from spmvbench import testing
 from spmvbench.devices import open_device
 from spmvbench.formats import Csr
 from spmvbench.formats.csc.csc import by_columns, col_pointers, lanes_by_mean
+from tests.formats.rows import runs_on
 
 A = sparse.csr_array(np.array([[1.0, 0, 2, 0], [0, 0, 3, 0], [4, 0, 5, 6]]))
 
@@ -41,6 +42,6 @@ def test_kernel_finds_where_columns_begin(name):
     for wide in (False, True):
         a = Csr(a.shape, a.row_ptr.astype(np.int64) if wide else a.row_ptr, a.col_idx, a.values)
         expected, order = by_columns(a)
-        found = col_pointers(a, order, lambda launch: device.compile([launch]).run())
+        found = col_pointers(a, order, runs_on(device))
         assert found.dtype == expected.dtype == a.row_ptr.dtype
         np.testing.assert_array_equal(found, expected)

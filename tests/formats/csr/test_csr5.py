@@ -10,7 +10,7 @@ from spmvbench import testing
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.csr.csr5 import Csr5, by_kernels, packets, sigma_by_rule, y_offset_bits
-from tests.formats.rows import names, with_lengths
+from tests.formats.rows import names, runs_on, with_lengths
 
 DIRTY = 1 << 31
 
@@ -95,7 +95,7 @@ def test_descriptors_are_the_paper_s(lengths, sigma):
 
 def assert_kernels_convert_alike(a, sigma, device):
     a = Csr.of(a)
-    found = by_kernels(a, sigma, lambda launch: device.compile([launch]).run())
+    found = by_kernels(a, sigma, runs_on(device))
     expected = Csr5.from_csr(a, sigma=sigma)
     assert found.pop("tail_row") == expected.tail_row
     assert found.pop("empty_rows") == expected.empty_rows

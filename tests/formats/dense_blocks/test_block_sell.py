@@ -14,6 +14,7 @@ from spmvbench.formats.arrays import offsets
 from spmvbench.formats.dense_blocks import blocks
 from spmvbench.formats.dense_blocks.block_sell import threads_by_slices
 from spmvbench.formats.dense_blocks.tiled import values_together
+from tests.formats.rows import runs_on, with_long_pointers
 
 HARD = testing.hard_matrices()
 
@@ -61,8 +62,8 @@ def test_tiles_by_kernels(sides, wide, emulated):
     for name in ("power law", "empty rows and columns", "3x3 blocks", "one full row", "1xN", "Nx1", "no entries"):
         a = Csr.of(HARD[name])
         if wide:
-            a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
-        tiles = blocks.MarkedTiles(a, blocks.shapes(*sides), lambda launch: emulated.compile([launch]).run())
+            a = with_long_pointers(a)
+        tiles = blocks.MarkedTiles(a, blocks.shapes(*sides), runs_on(emulated))
         known = {shape: int(blocks.SortedTiles(a).counts(*shape).sum()) for shape in blocks.shapes(*sides)}
         assert tiles.totals == (known if len(known) > 1 else {})
         check_store(tiles, HARD[name], sides[0] or 6, sides[1] or 3)
@@ -70,9 +71,7 @@ def test_tiles_by_kernels(sides, wide, emulated):
 
 def test_kernels_neither_race_nor_leave_their_arrays(checking):
     for name in ("power law", "one full row", "0x5"):
-        tiles = blocks.MarkedTiles(
-            Csr.of(HARD[name]), blocks.shapes(0, 0), lambda launch: checking.compile([launch]).run()
-        )
+        tiles = blocks.MarkedTiles(Csr.of(HARD[name]), blocks.shapes(0, 0), runs_on(checking))
         check_store(tiles, HARD[name], 3, 2)
 
 
@@ -85,7 +84,7 @@ def test_slices_by_kernels_are_those_by_arrays(emulated):
         tiles.store(3, 2, 8, 4, place, slice_ptr)
         for tiles in (
             blocks.SortedTiles(a),
-            blocks.MarkedTiles(a, [(3, 2)], lambda launch: emulated.compile([launch]).run()),
+            blocks.MarkedTiles(a, [(3, 2)], runs_on(emulated)),
         )
     )
     for one, other in zip(by_arrays, by_kernels, strict=True):

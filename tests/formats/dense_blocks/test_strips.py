@@ -12,6 +12,7 @@ import spmvbench
 from spmvbench import testing
 from spmvbench.formats import Csr
 from spmvbench.formats.dense_blocks.strips import PIECE, SHAPES, Cover, Program, Strips, Sweep
+from tests.formats.rows import runs_on, with_long_pointers
 
 HARD = testing.hard_matrices()
 
@@ -96,21 +97,18 @@ WIDTHS = [pytest.param(shape, marks=[pytest.mark.slow] * (shape[1] == 4)) for sh
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", WIDTHS)
 def test_kernels_sweep_and_store_alike(shape, checking):
-    def run(launch):
-        checking.compile([launch]).run()
-
     for name in ("power law", "no entries", "empty rows and columns", "1xN", "stencil", "3x3 blocks"):
         a = Csr.of(HARD[name]).astype(np.float32)
         if name == "stencil":
-            a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+            a = with_long_pointers(a)
         for fewest in (1, 2, 3):
-            by_arrays, by_kernels = Sweep(a, *shape, fewest, None), Sweep(a, *shape, fewest, run)
+            by_arrays, by_kernels = Sweep(a, *shape, fewest, None), Sweep(a, *shape, fewest, runs_on(checking))
             assert by_arrays.counted() == by_kernels.counted(), name
             np.testing.assert_array_equal(by_arrays.held(), by_kernels.held())
-        by_arrays, by_kernels = Program(a, *shape, None), Program(a, *shape, run)
+        by_arrays, by_kernels = Program(a, *shape, None), Program(a, *shape, runs_on(checking))
         assert by_arrays.counted() == by_kernels.counted(), name
         np.testing.assert_array_equal(by_arrays.held(), by_kernels.held())
-        stored, by_kernels = Strips.by_arrays(a, *shape), Strips.by_kernels(a, *shape, run)
+        stored, by_kernels = Strips.by_arrays(a, *shape), Strips.by_kernels(a, *shape, runs_on(checking))
         for field, array in stored.items():
             np.testing.assert_array_equal(by_kernels[field], array, err_msg=f"{name}: {field}")
             assert by_kernels[field].dtype == array.dtype

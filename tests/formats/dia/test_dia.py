@@ -11,6 +11,7 @@ from spmvbench import testing
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr
 from spmvbench.formats.dia.dia import Dia, Hdi, dia_by_kernels, diagonal_sizes, hdi_by_kernels
+from tests.formats.rows import runs_on, with_long_pointers
 
 
 def two_hacks():
@@ -66,30 +67,24 @@ def test_other_footprints_are_refused():
 
 
 def test_kernels_convert_as_arrays_do(checking, same_arrays):
-    def run(launch):
-        checking.compile([launch]).run()
-
     for name, matrix in testing.hard_matrices().items():
         a = Csr.of(matrix)
         if not 0 < a.nnz < 600 or a.rows > 600:
             continue
         long = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values.astype(np.float32))
-        same_arrays(dia_by_kernels(a, run), Dia.convert(a), name)
-        same_arrays(hdi_by_kernels(long, "psblas", run), Hdi.convert(long, footprint="psblas"), name)
+        same_arrays(dia_by_kernels(a, runs_on(checking)), Dia.convert(a), name)
+        same_arrays(hdi_by_kernels(long, "psblas", runs_on(checking)), Hdi.convert(long, footprint="psblas"), name)
 
 
 @pytest.mark.parametrize("long_pointers", [False, True])
 def test_kernels_count_the_entries_of_diagonals(long_pointers, checking):
-    def run(launch):
-        checking.compile([launch]).run()
-
     rng = np.random.default_rng(0)
     scattered = sparse.random_array((300, 4000), density=0.01, rng=rng) + sparse.eye_array(300, 4000, k=5)
     for a in (two_hacks(), sparse.csr_array(scattered)):
         a = Csr.of(a)
         if long_pointers:
-            a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
-        offset, held, length = diagonal_sizes(a, run)
+            a = with_long_pointers(a)
+        offset, held, length = diagonal_sizes(a, runs_on(checking))
         expected, entries = np.unique(a.col_idx - a.row_idx, return_counts=True)
         np.testing.assert_array_equal(offset, expected)
         np.testing.assert_array_equal(held, entries)

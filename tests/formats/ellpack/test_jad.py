@@ -8,7 +8,7 @@ from scipy import sparse
 from spmvbench import testing
 from spmvbench.formats import Csr
 from spmvbench.formats.ellpack.jad import Jad, JdsEnhanced, Pjds, by_kernels, slot_dtype
-from tests.formats.rows import with_lengths
+from tests.formats.rows import runs_on, with_lengths
 
 
 def test_rows_are_sorted_and_stored_position_by_position():
@@ -51,11 +51,8 @@ def test_pointers_are_long_where_the_slots_could_need_it():
 
 
 def test_kernels_convert_as_arrays_do(emulated, same_arrays):
-    def run(launch):
-        emulated.compile([launch]).run()
-
     for name, matrix in testing.hard_matrices().items():
         a = Csr.of(matrix)
         if not 0 < a.nnz < 600 or a.rows > 600:
             continue
-        same_arrays(by_kernels(a, 16, run), Jad.convert(a, br=16), name)
+        same_arrays(by_kernels(a, 16, runs_on(emulated)), Jad.convert(a, br=16), name)

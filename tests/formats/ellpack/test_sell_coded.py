@@ -9,6 +9,7 @@ from scipy import sparse
 from spmvbench import testing
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.ellpack.sell_coded import free_bits
+from tests.formats.rows import with_long_pointers
 
 HARD = testing.hard_matrices()
 
@@ -36,7 +37,7 @@ def test_short_values_are_packed_with_every_column(dtype, sigma, emulated):
 
 def test_64_bit_row_pointers_are_packed(emulated):
     a = Csr.of(rounded("power law"))
-    wide = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+    wide = with_long_pointers(a)
     testing.check_conversion("sell-pack", wide)
     testing.check_product("sell-pack", wide, emulated)
 

@@ -12,6 +12,7 @@ from spmvbench.formats import Csr
 from spmvbench.formats.conversion import Limits, converting_for
 from spmvbench.formats.hybrid import cocktail
 from spmvbench.formats.hybrid.cocktail import SHAPES, ByBytes, Cocktail, Point, Table
+from tests.formats.rows import runs_on
 
 SPEEDS = {"dia": 8.0, "sbell": 6.0, "ell": 5.0, "sell": 4.9, "csr": 3.0, "coo": 2.0}
 
@@ -118,11 +119,8 @@ def test_diagonals_and_counts_by_kernels_give_the_same_parts(table, emulated, mo
     expected = testing.convert(spec, a)
     assert next(iter(expected.parts)) == "dia"
 
-    def run(launch):
-        emulated.compile([launch]).run()
-
-    monkeypatch.setattr(cocktail, "runner", lambda matrix: run)
-    monkeypatch.setattr("spmvbench.formats.hybrid.diagonals.runner", lambda matrix: run)
+    monkeypatch.setattr(cocktail, "runner", lambda matrix: runs_on(emulated))
+    monkeypatch.setattr("spmvbench.formats.hybrid.diagonals.runner", lambda matrix: runs_on(emulated))
     same_arrays(testing.convert(spec, Csr.of(a)).arrays(), expected.arrays(), spec)
 
 

@@ -12,7 +12,7 @@ from spmvbench.formats.ellpack.ellpack import EllRows
 from spmvbench.formats.hybrid import diagonals, hyb
 from spmvbench.formats.hybrid import rows as by_rows
 from spmvbench.formats.hybrid.rows import Shec
-from tests.formats.rows import with_lengths
+from tests.formats.rows import runs_on, with_lengths, with_long_pointers
 
 HARD = testing.hard_matrices()
 
@@ -36,13 +36,10 @@ def test_a_piece_without_entries_is_no_part():
 
 
 def test_hyb_splits_rows_that_the_kernel_s_counts_do_not_tell_apart(emulated):
-    def run(launch):
-        emulated.compile([launch]).run()
-
     for lengths in ([4094] * 2, [4095] * 2, [4096] * 2, [5000, 4200, 3], [5000, 2, 3]):
         a = Csr.of(with_lengths(lengths, 6000))
         for breakeven in (0, 1):
-            assert hyb.head_width(a, 3.0, breakeven, run) == hyb.head_width(a, 3.0, breakeven)
+            assert hyb.head_width(a, 3.0, breakeven, runs_on(emulated)) == hyb.head_width(a, 3.0, breakeven)
 
 
 @pytest.mark.parametrize("pr", [1, 3, 20])
@@ -117,7 +114,7 @@ def test_parts_hold_rows_with_entries_alone(cls, name, emulated, monkeypatch, sa
     order = np.lexsort(found[1::-1])
     for array, wanted in zip(found, expected, strict=True):
         np.testing.assert_array_equal(array[order], wanted)
-    monkeypatch.setattr(sell, "runner", lambda matrix: lambda launch: emulated.compile([launch]).run())
+    monkeypatch.setattr(sell, "runner", lambda matrix: runs_on(emulated))
     same_arrays(cls.from_csr(a).arrays(), part.arrays(), name)
     x, y = np.ones(a.cols), np.full(a.rows, np.nan)
     emulated.compile(part.launches(x, y)).run()
@@ -185,10 +182,10 @@ def test_kernels_take_diagonals_as_arrays_do(key, long_pointers, checking, monke
     for matrix in (near, HARD["stencil"], HARD["one full row"], HARD["no entries"], HARD["tall"]):
         a = Csr.of(matrix)
         if long_pointers:
-            a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+            a = with_long_pointers(a)
         expected = testing.convert(key, a)
         with monkeypatch.context() as patch:
-            patch.setattr(diagonals, "runner", lambda matrix: lambda launch: checking.compile([launch]).run())
+            patch.setattr(diagonals, "runner", lambda matrix: runs_on(checking))
             found = testing.convert(key, a)
             ((cls, params),) = formats.parse(key)
             assert cls.estimate(a, **params) == expected.nbytes
@@ -198,15 +195,12 @@ def test_kernels_take_diagonals_as_arrays_do(key, long_pointers, checking, monke
 
 @pytest.mark.parametrize("spec", ["hyb", "hec[pr=3]", "hyb[rule=max]", "shec[least_rows=1]", "shec[least_rows=50]"])
 def test_kernels_deal_rows_as_arrays_do(spec, checking, monkeypatch, same_arrays):
-    def run(launch):
-        checking.compile([launch]).run()
-
     for name in ("power law", "one full row", "long rows among empty", "uniform 8", "no entries"):
         a = Csr.of(HARD[name])
         expected = testing.convert(spec, a)
         with monkeypatch.context() as patch:
             for module in (hyb, sell, by_rows):
-                patch.setattr(module, "runner", lambda matrix: run)
+                patch.setattr(module, "runner", lambda matrix: runs_on(checking))
             found = testing.convert(spec, a)
         same_arrays(found.arrays(), expected.arrays(), name)
         assert found.entries == expected.entries

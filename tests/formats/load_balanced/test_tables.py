@@ -10,7 +10,7 @@ from spmvbench.formats import Csr, Skip
 from spmvbench.formats.conversion import Limits, converting_for
 from spmvbench.formats.load_balanced import merbit, scan
 from spmvbench.formats.load_balanced.load_balance import warps_in_use
-from tests.formats.rows import launches, with_lengths
+from tests.formats.rows import launches, runs_on, with_lengths
 
 HARD = testing.hard_matrices()
 
@@ -38,9 +38,7 @@ def test_codes_by_the_kernel_are_those_by_arrays(items, checking):
     for name, a in HARD.items():
         if 0 < a.nnz < 5000:
             fmt = testing.convert(f"mgpu-csr-plus[items={items}]", a)
-            found = scan.codes_by_kernel(
-                fmt.row_ptr, fmt.limits, items, lambda launch: checking.compile([launch]).run()
-            )
+            found = scan.codes_by_kernel(fmt.row_ptr, fmt.limits, items, runs_on(checking))
             np.testing.assert_array_equal(found, fmt.codes, err_msg=name)
 
 
@@ -65,7 +63,7 @@ def test_bits_by_the_kernel_are_those_by_arrays(sigma, checking, same_arrays):
     for name, matrix in HARD.items():
         a = Csr.of(matrix)
         if a.rows and a.nnz < 5000:
-            found = merbit.by_kernel(a, sigma, lambda launch: checking.compile([launch]).run())
+            found = merbit.by_kernel(a, sigma, runs_on(checking))
             same_arrays(found, merbit.by_arrays(a, sigma), name)
 
 

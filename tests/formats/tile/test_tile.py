@@ -25,6 +25,7 @@ from spmvbench.formats.tile.convert import (
     stable_order,
 )
 from spmvbench.formats.tile.tile import chunks_of
+from tests.formats.rows import runs_on, with_long_pointers
 
 PAPER = Rules(coo=12, dns=128, te=0.2, th=1.0, hyb_min_width=1)
 
@@ -377,7 +378,7 @@ def test_64_bit_offsets(spec, checking):
 def assert_kernels_convert_alike(spec, a, device):
     ((cls, params),) = formats.parse(spec)
     a, params = Csr.of(a), cls.resolve(params)
-    fields = cls.by_kernels(a, params, lambda launch: device.compile([launch]).run())
+    fields = cls.by_kernels(a, params, runs_on(device))
     found, expected = cls(shape=a.shape, params=params, **fields), cls.from_csr(a, **params)
     arrays = found.arrays()
     assert arrays.keys() == expected.arrays().keys()
@@ -431,7 +432,7 @@ def test_kernels_number_tiles_by_group(emulated):
 def test_conversion_kernels_take_long_row_pointers(emulated):
     a = Csr.of(MOSAIC)
     spec = "tile-deferred-coo[defer=0]"
-    assert_kernels_convert_alike(spec, Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values), emulated)
+    assert_kernels_convert_alike(spec, with_long_pointers(a), emulated)
 
 
 def test_chunks_are_even_and_mark_rows_of_several():
