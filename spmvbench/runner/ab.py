@@ -127,7 +127,8 @@ class ABComparison:
                 if build.matrix != matrix:
                     build.request("matrix", *matrix[:2])
                     build.matrix = matrix
-                found = build.request("load", case.format, dict(case.params) | found, case.mode, self.sample)
+                params = dict(case.params) | found
+                found = build.request("load", case.format, params, case.mode, self.sample, self.settings.max_bytes)
             for repeat in range(repeats):
                 for pair in range(self.pairs):
                     yield row | {"repeat": repeat, "pair": pair} | self._measure_pair(repeat * self.pairs + pair)

@@ -3,8 +3,8 @@
 It is run by its path, with the measured build first on Python's path. That build may be older: only devices and formats
 are imported from it, and all messages over the pipe are plain values.
 
-To the worker: the device's name; then ("matrix", file, dtype), ("load", key, params, mode, seconds of a sample),
-("place", seed), ("burst", seconds), and None at the end. From it: ("ready", facts) or ("refused", message, exit code);
+To the worker: the device's name; then ("matrix", file, dtype), ("load", key, params, mode, seconds of a sample, limit
+of bytes), ("place", seed), ("burst", seconds), and None at the end. From it: ("ready", facts) or ("refused", message, exit code);
 then for each request ("done", answer) or ("failed", status, reason).
 """
 
@@ -54,13 +54,15 @@ class ABWorker:
             self.a = formats.Csr(tuple(file_arrays["shape"].tolist()), *arrays).astype(np.dtype(dtype))
         return int(self.a.nnz)
 
-    def load(self, key: str, params: dict[str, Any], mode: str, sample: float) -> dict[str, Any]:
+    def load(
+        self, key: str, params: dict[str, Any], mode: str, sample: float, max_bytes: int | None = None
+    ) -> dict[str, Any]:
         """Convert the matrix and verify one product. Returns the parameters that a format has found by timing."""
         self.fmt = self.work = self.buffer = None
         self.references.clear()
         self.mode, self.sample, self.repeats, xp = mode, sample, 0, self.device.xp
         with converting_for(self.device.limits):
-            self.fmt = formats.get(key).from_csr(self.a.on(xp), **params)
+            self.fmt = formats.get(key).from_csr(self.a.on(xp), max_bytes=max_bytes, **params)
         self.x = np.random.default_rng(0).uniform(-1, 1, self.a.cols).astype(self.a.dtype)
         self.arrays: list[Any] = []
 

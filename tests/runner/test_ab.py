@@ -16,7 +16,7 @@ from spmvbench.matrices import resolve
 from spmvbench.measure.cases import Settings
 from spmvbench.rows import store
 from spmvbench.runner import ab, plan
-from spmvbench.runner.ab_worker import ABWorker
+from spmvbench.runner.ab_worker import ABWorker, answer
 
 # Wilcoxon's signed ranks: the largest T with P(W <= T) <= 0.005 (any table of the test); k is one more.
 CRITICAL = {8: 0, 9: 1, 10: 3, 11: 5, 12: 7, 15: 15, 20: 37}
@@ -140,6 +140,7 @@ def test_only_parameters_are_given_to_the_old_build():
     worker.a = Csr.of(sparse.csr_array(np.triu(np.ones((9, 9)))))
     assert worker.load("csr-am", {}, "hot", 0.0) == {"lanes": 8, "block": 128}
     assert worker.load("csr-gg", {}, "hot", 0.0) == {} and worker.fmt.in_use
+    assert answer(worker, "load", "ell", {}, "hot", 0.0, 8)[:2] == ("failed", "skipped")  # over --max-bytes
 
 
 def test_a_permuted_y_is_verified_in_the_matrix_order():
