@@ -20,7 +20,7 @@ from spmvbench.cli.option_types import Bytes, Seconds, Words
 from spmvbench.cli.progress import Progress, stoppable
 from spmvbench.cli.results import counted, echo_results
 from spmvbench.cli.selection import OPTIONS, selection
-from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -269,6 +269,7 @@ def _measure(
     from spmvbench.measure.timing import RULES
     from spmvbench.rows import store
     from spmvbench.runner import plan, session
+    from spmvbench.runner.request import rows_of
 
     with store.lock(folder):
         if request.fresh and (aside := store.set_aside(folder)):
@@ -282,14 +283,7 @@ def _measure(
         if not finished:
             click.echo(f"Stopped after {progress.rows} of {len(todo)} cases. The same command continues.", err=True)
             return 130
-        rows = store.load(folder)
-    mixture = store.mixed(rows)
-    wanted = {case.case_id for case in cases}
-    rows = rows[rows["case_id"].isin(wanted)]
-    if gone := len(wanted) - len(rows):
-        raise SpmvbenchError(
-            f"{gone} of {len(wanted)} rows are missing in {folder}: the same command measures them again"
-        )
+        rows, mixture = rows_of(folder, cases)
     echo_results(rows)
     if mixture:
         click.echo(f"\n{mixture}")

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from spmvbench.errors import SpmvbenchError
+from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.matrices import suitesparse
 from spmvbench.matrices.conditions import ANY, Conditions, option
 from spmvbench.matrices.download import Unreachable
@@ -22,13 +22,17 @@ Notify = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Selection:
-    """Matrices by name, groups, sets and conditions, as `resolve` takes them."""
+    """Matrices by name, groups, sets and conditions, as `resolve` takes them. Raises UsageError for a wrong limit."""
 
     matrices: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     sets: tuple[str, ...] = ()
     conditions: Conditions = ANY
     limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and (not hasattr(self.limit, "__index__") or self.limit < 1):
+            raise UsageError(f"limit takes an integer from 1 on, not {self.limit!r}")
 
     def __bool__(self) -> bool:
         """Whether anything was chosen; a limit alone chooses nothing."""

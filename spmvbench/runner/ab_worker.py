@@ -4,8 +4,8 @@ It is run by its path, with the measured build first on Python's path. That buil
 are imported from it, and all messages over the pipe are plain values.
 
 To the worker: the device's name; then ("matrix", file, dtype), ("load", key, params, mode, seconds of a sample, limit
-of bytes), ("place", seed), ("burst", seconds), and None at the end. From it: ("ready", facts) or ("refused", message, exit code);
-then for each request ("done", answer) or ("failed", status, reason).
+of bytes), ("place", seed), ("burst", seconds), and None at the end. From it: ("ready", facts) or ("refused", message,
+exit code); then for each request ("done", answer) or ("failed", status, reason).
 """
 
 from __future__ import annotations

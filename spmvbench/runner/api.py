@@ -21,7 +21,7 @@ from spmvbench.matrices.selection import Selection
 from spmvbench.measure.cases import Case, Settings
 from spmvbench.rows import store
 from spmvbench.runner import arguments, plan, session
-from spmvbench.runner.request import RunRequest
+from spmvbench.runner.request import RunRequest, rows_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,10 +116,10 @@ def run(
             if fresh:
                 store.set_aside(request.folder)
             _measured(request.folder, request.pending(request.folder, cases), request.settings(), progress)
-    rows = store.load_run(request.folder)
-    if mixture := store.mixed(rows):
+            rows, mixture = rows_of(request.folder, cases)
+    if mixture:
         warnings.warn(mixture, stacklevel=2)
-    return rows[rows["case_id"].isin({case.case_id for case in cases})]
+    return rows
 
 
 def _measured(folder: Path, todo: list[Case], settings: Settings, progress: bool) -> None:

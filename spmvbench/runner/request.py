@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spmvbench import formats as known_formats
 from spmvbench import orders as known_orders
 from spmvbench import paths
-from spmvbench.errors import UsageError
+from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Format
 from spmvbench.matrices import Matrix
 from spmvbench.matrices.lookup import require_readable
@@ -21,6 +21,9 @@ from spmvbench.measure.cases import DEFAULT_MODES, Case, Settings, device_kind
 from spmvbench.orders import NATURAL
 from spmvbench.rows import store
 from spmvbench.runner import arguments, plan, session
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def _orders(given: Any) -> tuple[str, ...]:
@@ -149,6 +152,21 @@ class RunRequest:
         if self.fresh:
             return list(cases)
         return session.pending(folder, cases, self.settings(), settled=self.retry)
+
+
+def rows_of(folder: Path, cases: Sequence[Case]) -> tuple[pd.DataFrame, str]:
+    """The rows of measured cases, as `store.load_run`, and a sentence on mixed rows of the folder, or an empty text.
+
+    Raises SpmvbenchError if a row is missing.
+    """
+    rows, wanted = store.load_run(folder), {case.case_id for case in cases}
+    mixture = store.mixed(rows)
+    rows = rows[rows["case_id"].isin(wanted)]
+    if gone := len(wanted) - len(rows):
+        raise SpmvbenchError(
+            f"{gone} of {len(wanted)} rows are missing in {folder}: the same command measures them again"
+        )
+    return rows, mixture
 
 
 def demonstration_formats() -> str:

@@ -92,6 +92,7 @@ NO_NAMES = ["", ".", "..", "../up", "a/b", "/tmp/a", ".hidden", "rows.jsonl", "R
         ("convert", "device", "--convert device needs a GPU"),
         ("convert", "both,device", "'both,device'"),
         ("field", "f64", "field"),
+        *(("limit", value, "limit") for value in ("0", "-1", "few")),
         ("matrices", "nowhere.mtx", "there is no file nowhere.mtx"),
         ("matrices", "tridiagonal:5", "did you mean tridiag"),
         ("matrices", "pde60", "a generated one is written pde:60"),
