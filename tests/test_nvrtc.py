@@ -32,6 +32,7 @@ OWN = {
     "checksum.cu": {"checksum<0>"},
     "discard.cu": {"discard"},
     "solve/scaled_add.cu": {f"scaled_add<{v}, {keep}>" for v in ("double", "float") for keep in ("false", "true")},
+    "solve/refill.cu": {f"refill<{v}, {index}>" for v in ("double", "float") for index in ("int", "long long")},
     "solve/cg.cu": {
         *(
             kernel.format(v, jacobi, stops)

@@ -59,6 +59,8 @@ class Format(Parametrised):
       (measure/operations.py); the default is y = A x.
     - `keeps_zeros`: False if stored zeros cannot be distinguished from padding. `keeps_values`: False if only the
       pattern is stored; `to_coo` then gives ones.
+    - `values_decide`: True if values decide what is stored beside them, as they do where they are compressed. Such a
+      format cannot take new values in place.
     - `multiplies_padding`: True if kernels multiply x by zeros that fill the storage up, on some matrices. Inf or NaN
       in x then spoils rows that have no entry there.
     - `square_only`: True if rows and columns must be the same things. `wide_offsets`: True if the format holds 2^31
@@ -85,6 +87,7 @@ class Format(Parametrised):
     keeps_zeros: ClassVar[bool] = True
     keeps_values: ClassVar[bool] = True
     multiplies_padding: ClassVar[bool] = False
+    values_decide: ClassVar[bool] = False
     shared_implementation: ClassVar[str] = ""
     experiment: ClassVar[bool] = False
     project_kernel: ClassVar[bool] = False

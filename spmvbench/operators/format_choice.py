@@ -14,6 +14,7 @@ from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Csr, Format, Skip
 from spmvbench.formats.admission import FREE_SHARE, byte_text
 from spmvbench.formats.conversion import converting_for
+from spmvbench.formats.refilling import Places, places
 
 MODEL = "h200"  # the GPU whose rows the advice was learned from
 
@@ -27,7 +28,7 @@ class Choice:
     GPU, None if the format was named. advice_seconds, conversion_seconds: measured here; the former includes what was
     rejected, the latter the copy to the device. nbytes: of the arrays that the format stores. rejected: formats that
     were tried first, each with the reason why it is not used. shared: whether it is A^T from the arrays of A, which are
-    not counted again.
+    not counted again. update_bytes: of the numbers of entries that an updatable operator keeps.
     """
 
     label: str
@@ -41,10 +42,12 @@ class Choice:
     predicted_conversion: float | None = None
     rejected: dict[str, str] = field(default_factory=dict)
     shared: bool = False
+    update_bytes: int = 0
 
     def __str__(self) -> str:
         rejected = "".join(f"; not {label}: {why}" for label, why in self.rejected.items())
-        cost = f"{byte_text(self.nbytes)}, converted in {1e3 * self.conversion_seconds:.3g} ms"
+        updates = f" and {byte_text(self.update_bytes)} for updates" if self.update_bytes else ""
+        cost = f"{byte_text(self.nbytes)}{updates}, converted in {1e3 * self.conversion_seconds:.3g} ms"
         return f"{self.label} ({self.reason}{rejected}): {cost}"
 
 
@@ -183,3 +186,28 @@ def choose(
         raise reasons[0]
     told = "; ".join(f"{label}: {why}" for label, why in rejected.items())
     raise SpmvbenchError(f"no format can hold this matrix on {device.name}: {told}")
+
+
+class Placing:
+    """A check, as `choose` takes it, that also finds where the format stores the entries of the matrix: `found`.
+
+    It raises Skip for a format in which values decide what is stored.
+    """
+
+    found: Places
+
+    def __init__(self, a: Csr, device: Device, check: Callable[[Format], None]):
+        self._a, self._device, self._check = a, device, check
+
+    def __call__(self, fmt: Format) -> None:
+        """Check a format."""
+        self._check(fmt)
+        with converting_for(self._device.limits):
+            found = places(fmt, self._a.on(self._device.xp))
+        if found is None:
+            raise Skip(f"values decide what {fmt.key} stores, and it cannot be updated")
+        self.found = found
+
+    def own(self, fmt: Format) -> Format:
+        """The format with arrays of values of its own, which are no array of the matrix that it was converted from."""
+        return fmt.with_arrays(lambda name, array: array.copy() if name in self.found.entries else array)

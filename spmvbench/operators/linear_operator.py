@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 from weakref import ref
@@ -21,9 +22,10 @@ from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Csr, Format, Launch, Loop
 from spmvbench.formats.arrays import Array, array_module, ordinal, require_finite
 from spmvbench.formats.ordered import Ordered
+from spmvbench.formats.refilling import Places
 from spmvbench.operators import format_choice, transposing
 from spmvbench.operators.binding import Bound, CudaBinder, Pairs, binder
-from spmvbench.operators.format_choice import Candidate, Choice
+from spmvbench.operators.format_choice import Candidate, Choice, Placing
 from spmvbench.runner import arguments
 
 ALIGNMENT = 16  # bytes: the widest load of x or store of y in a kernel
@@ -41,6 +43,7 @@ def operator(
     *,
     dtype: Any = None,
     max_bytes: int | str | None = None,
+    updatable: bool = False,
 ) -> Operator:
     """Makes a linear operator of a matrix: chooses the format, converts the matrix, and compiles the kernels.
 
@@ -53,6 +56,9 @@ def operator(
     included, a number or for example ``"2GB"``; without it, a quarter of the memory that is free when each of them is
     converted.
 
+    updatable: whether `Operator.update` is to give it other values. The advice then leaves out formats in which values
+    decide what is stored, and the operator keeps the number of the entry that each stored value is of: 4 bytes each.
+
     Raises UsageError for a format that does not exist or cannot run there, TypeError for anything that is not a real
     sparse matrix, Skip if a named format cannot hold the matrix, SpmvbenchError if no format can, and for entries that
     are not finite; a matrix in a format is taken as it is.
@@ -60,19 +66,21 @@ def operator(
     spmvs = arguments.number("spmvs", spmvs, 1)
     max_bytes = None if max_bytes is None else arguments.size(max_bytes)
     if isinstance(A, Format):
-        if format is not None or dtype is not None:
-            raise UsageError(f"the matrix is in a format already, {A.key}: name no other, and no dtype")
+        if format is not None or dtype is not None or updatable:
+            raise UsageError(f"the matrix is in a format already, {A.key}: name no other, no dtype and no updates")
         label = formats.label(type(A), dict(A.params))
         opened = opened_for(device, A)
         format_choice.named(label, opened)  # refuses what is no product
         if A.xp is not opened.xp:
             raise UsageError(f"{A.key} is held by {A.xp.__name__}, and {opened.name} works on {opened.xp.__name__}")
-        return Operator(A, opened, Choice(label, dict(A.params), "as given", spmvs, 0.0, A.nbytes), max_bytes)
+        return Operator(A, Choice(label, dict(A.params), "as given", spmvs, 0.0, A.nbytes), opened, max_bytes)
     a = real_csr(A, dtype)
     opened = opened_for(device, a)
     if format is None:
-        return build(a, opened, format_choice.advised(a.on(np), opened, spmvs, max_bytes), spmvs, max_bytes)
-    return build(a, opened, [format_choice.named(format, opened)], spmvs, max_bytes)
+        candidates: Iterable[Candidate] = format_choice.advised(a.on(np), opened, spmvs, max_bytes)
+    else:
+        candidates = [format_choice.named(format, opened)]
+    return build(a, opened, candidates, spmvs, max_bytes, updatable=updatable)
 
 
 def real_csr(A: Any, dtype: Any = None) -> Csr:
@@ -113,14 +121,25 @@ def opened_for(device: str | Device | None, held: Csr | Format) -> Device:
 
 
 def build(
-    a: Csr, device: Device, candidates: Iterable[Candidate], spmvs: float, max_bytes: int | None = None
+    a: Csr,
+    device: Device,
+    candidates: Iterable[Candidate],
+    spmvs: float,
+    max_bytes: int | None = None,
+    *,
+    updatable: bool = False,
 ) -> Operator:
     """An operator in the first of the candidates that can hold the matrix and whose kernels compile.
 
-    max_bytes: as `operator` takes it. Raises as `format_choice.choose`.
+    max_bytes, updatable: as `operator` takes them. Raises as `format_choice.choose`.
     """
-    fmt, choice = format_choice.choose(a, device, candidates, spmvs, _check_on(device), max_bytes)
-    return Operator(fmt, device, choice, max_bytes)
+    check = _check_on(device)
+    if not updatable:
+        return Operator(*format_choice.choose(a, device, candidates, spmvs, check, max_bytes), device, max_bytes)
+    places = Placing(a, device, check)
+    fmt, choice = format_choice.choose(a, device, candidates, spmvs, places, max_bytes)
+    choice = replace(choice, update_bytes=places.found.nbytes)
+    return Operator(places.own(fmt), choice, device, max_bytes, places.found)
 
 
 def _check_on(device: Device) -> Callable[[Format], None]:
@@ -144,7 +163,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
     Not thread-safe, and for one stream at a time: calls share scratch memory. Use one operator a thread or stream, or
     wait for one stream before using another. The format may share arrays with the matrix that it was made of: a matrix
-    that is changed afterwards gives undefined products; make a new operator.
+    that is changed afterwards gives undefined products; make a new operator, or an updatable one.
 
     A pair of x and y is bound to its addresses at its first product, and up to 16 pairs are kept. A CUDA graph that
     captured a product holds memory of the operator: keep the operator as long as the graph.
@@ -152,10 +171,18 @@ class Operator(LinearOperator):  # type: ignore[misc]
     It can be copied and pickled: the copy works on the device of the same name, of the process that it is made in.
     """
 
-    def __init__(self, fmt: Format, device: Device, choice: Choice, max_bytes: int | None = None):
+    def __init__(
+        self,
+        fmt: Format,
+        choice: Choice,
+        device: Device,
+        max_bytes: int | None = None,
+        places: Places | None = None,
+    ):
         # NumPy has one object for each type; an array that was read or pickled may have another, equal one.
         super().__init__(dtype=np.dtype(fmt.value_dtype.type), shape=fmt.shape)
-        self.device, self.choice, self._max_bytes = device, choice, max_bytes
+        self.device, self.choice, self._max_bytes, self._places = device, choice, max_bytes, places
+        self._updatable = places is not None
         self._format: Format | None = fmt
         self._ordered = Ordered(fmt)
         self._binder = binder(device)
@@ -183,7 +210,13 @@ class Operator(LinearOperator):  # type: ignore[misc]
         device.synchronize()  # from here on every stream may use the arrays
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.format, self.device.name, self.choice, self._max_bytes)
+        return _restored, (
+            self.format,
+            self.choice,
+            self.device.name,
+            self._max_bytes,
+            self._places if self._updatable else None,
+        )
 
     def __repr__(self) -> str:
         state = self.choice.label if self._format is not None else "freed"
@@ -459,6 +492,53 @@ class Operator(LinearOperator):  # type: ignore[misc]
             self._factors[key] = self._binder.scaled_add(*views, keep=keep)
         return self._factors[key]
 
+    def update(self, values: Any) -> None:
+        """Give the matrix other values, and `T` too, enqueued on the current stream. It needs ``updatable=True``.
+
+        values: (entries,), of those that A had, in the order of canonical CSR: by rows, ascending columns in a row; an
+        array as `matvec` takes x. Bound pairs, and CUDA graphs that captured a product, multiply with them from then
+        on. With an array on the GPU that was used before, contiguous and of the operator's type, nothing is allocated
+        or waited for, and the call can be captured. Values are not checked: what is not finite spoils its row.
+
+        Raises UsageError if the operator was made without ``updatable=True`` and after `free`, ValueError and TypeError
+        for values as `matvec` for x, DeviceFault if the device fails.
+        """
+        self.format  # noqa: B018 - raises if it was freed
+        places = self._places
+        if places is None or not self._updatable:
+            raise UsageError("this operator takes no values: make one by operator(A, updatable=True), and update that")
+        with self._on_stream(values):
+            array, _ = given(values)
+            self._check_vector("values", array, places.size)
+            local = array.reshape(places.size)
+            if array_module(array) is not self.device.xp or array.dtype != self.dtype or not local.flags.c_contiguous:
+                local = self._buffer("values", places.size)
+                local[...] = moved(array.reshape(places.size), self.device.xp)
+            for updated in (self, self._transposed):
+                if updated is not None:
+                    updated._refill(local)
+
+    def _refill(self, values: Array) -> None:
+        """Put the values of all entries, a vector on the device, where the format stores them."""
+        self.__dict__.pop("_diagonal", None)
+        self._kept.clear()  # solvers keep what they have made of the diagonal
+        places, fmt = self._places, self.format
+        if places is None:  # shares the arrays of the operator that it is the transposed of
+            return
+        key = (self._binder.address(values), "values")
+        found = self._pairs.get(key)
+        if found is None:
+            view = self._binder.view(key[0], places.size, self.dtype)
+            known = [*fmt.arrays().values(), *places.entries.values(), view]
+            found = self._binder.bind(lambda: places.launches(fmt, view), known)
+            self._known.clear()
+            self._pairs.add(key, found, capturing=self._binder.capturing())
+        self._used(key)
+        try:
+            found.run(self._binder.stream())
+        except self._errors as error:
+            raise DeviceFault(str(error)) from error
+
     def matmat(self, X: Any) -> Any:
         """The product A X, column by column. X: (cols, k), of NumPy or CuPy. Raises as `matvec`."""
         self.format  # noqa: B018 - raises if it was freed
@@ -499,8 +579,13 @@ class Operator(LinearOperator):  # type: ignore[misc]
         if self._transposed is None:
             fmt, device = self.format, self.device
             limit = None if self._max_bytes is None else max(self._max_bytes - fmt.nbytes, 0)
-            made, choice = transposing.chosen(fmt, device, self.choice, limit, _check_on(device))
-            found = Operator(made, device, choice)
+            check = _check_on(device)
+            if self._places is None:
+                found = Operator(*transposing.chosen(fmt, device, self.choice, limit, check), device)
+            else:
+                made, choice, places = transposing.updated(fmt, self._places, device, self.choice, limit, check)
+                found = Operator(made, choice, device, places=places)
+                found._updatable = False  # its places are of the entries of this operator, which updates it
             found._transposed = self
             self._transposed = found
         return self._transposed
@@ -555,6 +640,6 @@ def _is_plain(factor: Any) -> bool:
     return type(factor) in (int, float) and abs(factor) <= sys.float_info.max
 
 
-def _restored(fmt: Format, device: str, choice: Choice, max_bytes: int | None) -> Operator:
+def _restored(fmt: Format, choice: Choice, device: str, max_bytes: int | None, places: Places | None) -> Operator:
     """The operator that was pickled or copied, on the device of that name in this process."""
-    return Operator(fmt, shared_device(device), choice, max_bytes)
+    return Operator(fmt, choice, shared_device(device), max_bytes, places)

@@ -14,8 +14,9 @@ from spmvbench.formats import Csr, Format, Launch, Skip
 from spmvbench.formats.arrays import Array, offsets, stable_order
 from spmvbench.formats.launches import Step
 from spmvbench.formats.ordered import Ordered
+from spmvbench.formats.refilling import Places, numbered, numbers
 from spmvbench.operators import format_choice
-from spmvbench.operators.format_choice import Choice
+from spmvbench.operators.format_choice import Choice, Placing
 
 TIMED = ("cuda",)  # kinds of devices whose times say which product is faster
 PRODUCTS, ROUNDS = 5, 3  # products of a round, one after the other; the fastest round counts
@@ -99,6 +100,29 @@ def chosen(
     if seconds <= second:
         return one, _shared(choice, told)
     return made, replace(found, reason=f"a second copy, because a product is faster: {told}; {found.reason}")
+
+
+def updated(
+    fmt: Format, where: Places, device: Device, choice: Choice, limit: int | None, check: Callable[[Format], None]
+) -> tuple[Format, Choice, Places | None]:
+    """A^T as a format whose values can follow those of A, why, and where it stores the entries of A.
+
+    It shares the arrays of A if a kernel multiplies with A^T from them; there are no places of its own then. Else it is
+    a second copy. where: the places of A; all else as `chosen`.
+    """
+    try:
+        one = Transposed.of(fmt)
+        check(one)
+        return one, _shared(choice, "it is updated with A"), None
+    except Skip as refusal:
+        reason = f"a second copy, because {refusal}"
+    order = transposed_csr(where.refilled(fmt, numbers(where.size, fmt.value_dtype, fmt.xp)))
+    of_a = numbered(order.values)
+    a = replace(order, values=where.values(fmt)[of_a])
+    placing = Placing(a, device, check)
+    candidates = format_choice.advised(a.on(np), device, choice.spmvs, limit)
+    made, found = format_choice.choose(a, device, candidates, choice.spmvs, placing, limit)
+    return placing.own(made), replace(found, reason=f"{reason}; {found.reason}"), placing.found.renumbered(of_a)
 
 
 def _second(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,8 @@ from spmvbench import formats, testing
 from spmvbench.devices import multiply, open_device
 from spmvbench.formats import Csr, Format, Launch, Skip, byte_text, single_steps
 from spmvbench.formats.conversion import converting_for
-from spmvbench.publishing import in_page, padding
+from spmvbench.formats.refilling import places
+from spmvbench.publishing import flags, in_page
 from tests.formats.representatives import EMULATED, FEW, HARD, KEYS, REPRESENTATIVES, TALL, TELLING, launched
 from tests.formats.rows import with_long_pointers
 from tests.formats.together import together
@@ -186,12 +188,33 @@ def test_infinite_values_spread_on_a_gpu_where_a_format_says_so(key):
     check_padding(key, open_device("cuda:0"))
 
 
-def test_the_page_lists_the_formats_that_multiply_padding():
+@pytest.mark.parametrize("key", representatives_first([key for key in EMULATED if formats.get(key).op == "spmv"]))
+def test_new_values_in_place_are_a_new_conversion(key):
+    """To the bit, of values that repeat and that are 0 too; or the format says that values decide what is stored."""
+    cls, found = formats.get(key), []
+    for dtype in (np.float64, np.float32):
+        for matrix in (HARD if key in REPRESENTATIVES else telling()).values():
+            with suppress(Skip):
+                a = testing.suited(cls, matrix).astype(dtype)
+                fmt = cls.from_csr(a)
+                where = places(fmt, a)
+                found.append(where is not None)
+                drawn = np.random.default_rng(5).standard_normal(a.nnz).astype(dtype)
+                for values in (drawn, np.ones_like(drawn), drawn * (np.arange(a.nnz) % 3 > 0)) if where else ():
+                    given, made = where.refilled(fmt, values), cls.from_csr(replace(a.fresh(), values=values))
+                    for name, array in made.arrays().items():
+                        assert array.tobytes() == given.arrays()[name].tobytes(), name
+                    assert np.array_equal(where.values(given), values)
+    assert found and set(found) == {not cls.values_decide}
+
+
+@pytest.mark.parametrize("flag", flags.FLAGS)
+def test_the_page_lists_the_formats_with_a_flag(flag):
     page = Path(formats.__file__).parents[2] / "docs" / "operator.md"
     if not page.is_file():
         pytest.skip("needs a checkout (git clone)")
     text = page.read_text(encoding="utf-8")
-    assert in_page.updated(text, padding.markdown(), padding.MODULE) == text
+    assert in_page.updated(text, flags.markdown(flag), f"{flags.MODULE} {flag}") == text
 
 
 @pytest.mark.slow

@@ -319,6 +319,62 @@ def test_a_forked_process_multiplies():
     assert child.exitcode == 0
 
 
+@pytest.mark.parametrize("label", [None, *FORMATS, "tile", "dia", "coo-load-balance"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_other_values_in_place(label, dtype, device):
+    a = sparse.csr_array(spmvbench.load("poisson2d:12").astype(dtype))
+    op = operator(a, 1e6, label, device, updatable=True)
+    x, y, before, arrays = vector(144, dtype), np.empty(144, dtype), a.copy(), op.format.arrays()
+    op.matvec(x, out=y)
+    assert op.choice.update_bytes > 0 and "for updates" in str(op.choice)
+    for k in range(3):
+        other = a.copy()
+        other.data = vector(a.nnz, dtype, seed=k)
+        if k == 2:
+            other.data[::3] = 0
+        op.update(other.data if k else other.data.astype(np.float64))
+        tolerance = {"rtol": 0, "atol": 60 * np.finfo(dtype).eps}
+        np.testing.assert_allclose(op.matvec(x, out=y), other @ x, **tolerance)
+        np.testing.assert_allclose(op.T @ x, other.T @ x, **tolerance)
+        assert np.array_equal(op.diagonal(), other.diagonal())
+    assert (a != before).nnz == 0, "the caller's matrix is left as it was"
+    assert all(array is arrays[name] for name, array in op.format.arrays().items())
+    copied = pickle.loads(pickle.dumps(op))
+    copied.update(a.data)
+    np.testing.assert_allclose(copied @ x, a @ x, **tolerance)
+    np.testing.assert_allclose(op @ x, other @ x, **tolerance)
+
+
+def test_solvers_after_an_update(device):
+    a = spmvbench.load("spd_pde:6")
+    op, b = operator(a, format="csr5", device=device, updatable=True), vector(216)
+    spmvbench.solve.cg(op, b)
+    op.update(3 * a.data)
+    x, info, _ = spmvbench.solve.cg(op, b, rtol=1e-10)
+    assert info == 0
+    np.testing.assert_allclose(3 * (a @ x), b, atol=1e-8)
+
+
+def test_values_that_cannot_be_taken(a, op, device):
+    updatable = operator(a, format="csr-scalar", device=device, updatable=True)
+    for values, error, words in [
+        (np.ones(a.nnz + 1), ValueError, "values has the shape"),
+        (np.ones(a.nnz, complex), TypeError, "complex128"),
+    ]:
+        with pytest.raises(error, match=words):
+            updatable.update(values)
+    for refused in (op, updatable.T):
+        with pytest.raises(UsageError, match=r"make one by operator\(A, updatable=True\)"):
+            refused.update(np.ones(a.nnz))
+    with pytest.raises(Skip, match="values decide what csr-ans stores"):
+        operator(a, format="csr-ans", device=device, updatable=True)
+    with pytest.raises(UsageError, match="in a format already"):
+        operator(op.format, updatable=True)
+    updatable.free()
+    with pytest.raises(UsageError, match="freed"):
+        updatable.update(np.ones(a.nnz))
+
+
 def test_a_named_format_that_cannot_hold_the_matrix_is_not_replaced(device):
     with pytest.raises(Skip, match="square"):
         operator(matrix(), format="ehyb[order=native]", device=device)

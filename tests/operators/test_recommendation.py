@@ -160,7 +160,7 @@ def test_the_command_ends_with_lines_that_run(command, words):
 
 def test_json_has_the_parameters(command):
     found = json.loads(command("advise", "pde:15", "--json").out)
-    assert (found["dtype"], found["spmvs"], found["device"]) == ("f64", 1000, "NVIDIA H200")
+    assert (found["dtype"], found["spmvs"], found["device"]) == ("f64", 10_000, "NVIDIA H200")
     for entry in (found["choice"], *found["ranked"], found["vendor"], found["fallback"]):
         ((cls, params),) = formats.parse(entry["label"])
         assert (entry["format"], entry["params"]) == (cls.key, params)

@@ -320,6 +320,7 @@ class Csr5Nv(Csr5):
     """
 
     key = "csr5-nv"
+    values_decide = True
     survey_name = ""
     reference = "Gao, Ji, Tan, Wang & Shi, TaiChi, TPDS 2022, after Liu & Vinter, ICS'15"
     fused = "csr5_fused_nv"

@@ -218,6 +218,7 @@ class Bit8x4Dict(BitBlocks):
     """
 
     key = "bit8x4-dict"
+    values_decide = True
 
     table: Array  # (distinct values,)
 

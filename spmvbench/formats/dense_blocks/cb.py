@@ -144,6 +144,7 @@ class Cb(Format):
     """
 
     key = "cb"
+    values_decide = True
     family = "BCSR"
     reference = "Cong, Sun, Chen et al., CB-SpMV, ICS 2025, arXiv 2605.18515"
     keeps_zeros = False

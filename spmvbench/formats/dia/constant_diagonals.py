@@ -67,6 +67,7 @@ class ConstantDiagonals(FewDiagonals):
     """
 
     key = "constant-diagonals"
+    values_decide = True
 
     mask: Array  # (rows,), uint8, uint16 or uint32: bit d is set if the row has an entry on diagonal d
     offset: Array  # (diagonals,), int32: col - row, ascending
@@ -120,6 +121,7 @@ class DiagonalPatterns(FewDiagonals):
     """
 
     key = "diagonal-patterns"
+    values_decide = True
 
     rows = FewDiagonals.rows.defaulting(2)
 

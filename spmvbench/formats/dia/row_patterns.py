@@ -36,6 +36,7 @@ class RowPatterns(Adding):
     """
 
     key = "row-patterns"
+    values_decide = True
     family = "DIA"
     reference = "this project"
     project_kernel = True

@@ -230,6 +230,7 @@ class SellPack(Format):
     """
 
     key = "sell-pack"
+    values_decide = True
     family = "ELLPACK"
     reference = "this project, after Suzuki & Iwashita, arXiv:2604.13433, 2026"
     shared_implementation = "sliced ELLPACK: C=32, sigma by rule, T=1, columns in low bits of the values"

@@ -53,6 +53,7 @@ class AdEllPlus(LaneTiles):
     """
 
     key = "adell-plus"
+    values_decide = True
     multiplies_padding = True
     survey_name = "AdELL+"
     reference = "Maggioni & Berger-Wolf, JPDC 2016"
