@@ -4,8 +4,8 @@
 #include "window.cuh"
 
 constexpr int CONVERT_BLOCK = 256;
-constexpr int WIDE = 32;         // bits of a column whose x lies in global memory
-constexpr int ALIGNED = 4;       // of a window's first column
+constexpr int WIDE = 32;    // bits of a column whose x lies in global memory
+constexpr int ALIGNED = 4;  // of a window's first column
 constexpr int NONE = 0x7fffffff;
 
 template <typename I, bool SORTED>
@@ -139,10 +139,9 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
 // The tables of chunks and slices; a thread per slice. chunk: chunks that begin before each slice.
 template <typename P, typename W, typename C>
 __global__ void window_tables(int slices, int chunks, const P* __restrict__ position, const W* __restrict__ word,
-                              const C* __restrict__ chunk, const int* __restrict__ lows,
-                              const int* __restrict__ bits, const int* __restrict__ firsts,
-                              const int* __restrict__ columns, int* __restrict__ chunk_table,
-                              int* __restrict__ slice_table) {
+                              const C* __restrict__ chunk, const int* __restrict__ lows, const int* __restrict__ bits,
+                              const int* __restrict__ firsts, const int* __restrict__ columns,
+                              int* __restrict__ chunk_table, int* __restrict__ slice_table) {
   const long long s = global_thread();
   if (s >= slices) return;
   const long long own = static_cast<long long>(chunk[s + 1]) - 1;
