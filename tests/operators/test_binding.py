@@ -16,7 +16,8 @@ from spmvbench.devices import DeviceFault, open_device
 from spmvbench.devices.cuda import Cuda
 from spmvbench.formats import Struct
 from spmvbench.formats.conversion import EMULATED
-from spmvbench.operators import operator
+from spmvbench.formats.refilling import places
+from spmvbench.operators import Operator, operator
 from spmvbench.operators.binding import GRAPH_AFTER, PAIRS, CudaBinder, GraphBound
 
 
@@ -342,3 +343,25 @@ def test_an_error_of_the_driver_is_the_devices(cupy, gpu, a, monkeypatch):
         op.matvec(x, out=y)
     with pytest.raises(DeviceFault, match="illegal address"):
         op.matvec(x, out=y, alpha=2)
+
+
+@pytest.mark.parametrize("label", FORMATS)
+def test_an_update_is_captured(cupy, gpu, a, label):
+    ((cls, params),) = formats.parse(label)
+    fmt = cls.from_csr(a, **params)
+    where = places(fmt, formats.Csr.of(a))
+    there = replace(where, entries={name: cupy.asarray(entry) for name, entry in where.entries.items()})
+    choice = operator(fmt, device="emulated").choice
+    op = Operator(fmt.with_arrays(lambda name, array: cupy.array(array)), choice, gpu, places=there)
+    x, y, values = vector(cupy), cupy.empty(60), cupy.asarray(-a.data)
+    op.update(values)
+    np.testing.assert_allclose(op.matvec(x, out=y), -(a @ x.get()), rtol=1e-12)
+    stream = Stream()
+    with stream:
+        stream.begin_capture()
+        op.update(values)
+        op.matvec(x, out=y)
+        graph = stream.end_capture()
+    values *= 3
+    Graph.launch(graph.graphExec, 0)
+    np.testing.assert_allclose(y, -3 * (a @ x.get()), rtol=1e-12)
