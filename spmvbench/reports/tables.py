@@ -68,23 +68,33 @@ class Column:
 
 
 class Cell(NamedTuple):
-    """A cell of a table. key: sort key. best: whether it is highlighted. note: mark of a note. about: tooltip."""
+    """A cell of a table.
+
+    key: sort key, None for words. best: whether it is highlighted. note: mark of a note. about: tooltip. href: where it
+    leads to in a site, relative to its root. mark: a sign after it.
+    """
 
     text: str
-    key: Any
+    key: Any = None
     best: bool = False
     note: str = ""
     about: str = ""
+    href: str = ""
+    mark: str = ""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table for the template. The first cell of each row names it. notes: (mark, text), shown below."""
+    """A table for the template. The first cell of each row names it.
+
+    notes: (mark, text), shown below. anchors: of the rows, as many as rows, or none.
+    """
 
     caption: str
     columns: Sequence[Column]
-    rows: list[list[Cell]]
+    rows: Sequence[Sequence[Cell]]
     notes: Sequence[tuple[str, str]] = ()
+    anchors: Sequence[str] = ()
 
 
 def table(caption: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Table:

@@ -8,7 +8,8 @@ import pytest
 
 import spmvbench
 from spmvbench.matrices import sets
-from spmvbench.reports import figures, paper_matrices, style
+from spmvbench.reports import figures, style
+from spmvbench.reports.figures import matrix_tables
 
 PAPERS = ("survey", "tilespmv", "ehyb", "tilespmspv", "fastload")
 REPRODUCE = Path(spmvbench.__file__).parents[1] / "docs" / "reproduce.md"
@@ -21,16 +22,16 @@ def rows(*matrices):
 
 def test_table_tells_matrices_from_stand_ins():
     held = rows("Williams/cant", "synthetic/like:Simon/olafu", "synthetic/pde:60", "HB/other")
-    table = paper_matrices.of_set(held, "survey34")
+    table = matrix_tables.of_set(held, "survey34")
     assert len(table) == 34
     measured = table.set_index("matrix")["measured"]
     assert measured[["Williams/cant", "Simon/olafu", "synthetic/pde:60", "Norris/lung2"]].tolist() == [
         "the matrix", "stand-in", "the matrix", "no"
     ]  # fmt: skip
-    (shown,) = paper_matrices.shown(table, "survey34")
+    (shown,) = matrix_tables.shown(table, "survey34")
     assert shown.caption == "The 34 matrices of the survey: 2 measured, 1 by stand-ins"
     with pytest.raises(figures.LeftOut, match="set survey34"):
-        paper_matrices.of_set(rows("HB/other"), "survey34")
+        matrix_tables.of_set(rows("HB/other"), "survey34")
 
 
 def test_stand_ins_are_hatched_and_named():

@@ -3,6 +3,8 @@
 A package in here is a family: the figures of one paper, selected together by the package's name. Figures whose formats
 the run lacks are left out.
 
+A module with FIGURES holds several figures, objects with `family`, the package that they belong to.
+
 A module has name, title, caption (may contain {baseline}), papers (sources of the figure), order (place on the page),
 performance (whether it shows times; those of the emulated device are drawn only on request) and these functions:
 
@@ -28,6 +30,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
+from typing import Any
 
 import pandas as pd
 
@@ -71,27 +74,28 @@ class LeftOut(Exception):
 
 
 @cache
-def _modules() -> tuple[ModuleType, ...]:
-    modules = pkgutil.walk_packages(__path__, f"{__name__}.")
-    return tuple(importlib.import_module(module.name) for module in modules if not module.ispkg)
+def _modules() -> tuple[Any, ...]:
+    found = pkgutil.walk_packages(__path__, f"{__name__}.")
+    modules = [importlib.import_module(module.name) for module in found if not module.ispkg]
+    return tuple(figure for module in modules for figure in getattr(module, "FIGURES", (module,)))
 
 
-def every() -> list[ModuleType]:
+def every() -> list[Any]:
     """All figures in the order of the page."""
     return sorted(_modules(), key=lambda figure: (figure.order, figure.name))
 
 
-def known() -> dict[str, list[ModuleType]]:
+def known() -> dict[str, list[Any]]:
     """All names of `--figures`: figures in the order of the page, then families, each with its modules."""
     figures = every()
-    families: dict[str, list[ModuleType]] = {}
+    families: dict[str, list[Any]] = {}
     for figure in figures:
         if family := _family(figure):
             families.setdefault(family.__name__.removeprefix(f"{__name__}."), []).append(figure)
     return {figure.name: [figure] for figure in figures} | families
 
 
-def choose(names: Sequence[str] | None) -> list[ModuleType]:
+def choose(names: Sequence[str] | None) -> list[Any]:
     """The figures of these names or families (None: all), in the order of the page.
 
     Raises UsageError with the nearest names for an unknown one.
@@ -107,8 +111,10 @@ def choose(names: Sequence[str] | None) -> list[ModuleType]:
     return [figure for figure in every() if figure in chosen]
 
 
-def _family(figure: ModuleType) -> ModuleType | None:
+def _family(figure: Any) -> ModuleType | None:
     """The package of a paper's figure, None for other figures."""
+    if isinstance(family := getattr(figure, "family", None), ModuleType):
+        return family
     package = figure.__name__.rpartition(".")[0]
     return None if package == __name__ else sys.modules[package]
 
@@ -119,7 +125,7 @@ def formats_compared() -> list[Sequence[str]]:
     return [family.compared_formats() for family in families if hasattr(family, "compared_formats")]
 
 
-def table_of(figure: ModuleType, rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+def table_of(figure: Any, rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """The data of a figure. Raises LeftOut if there is none, or if the run has no matrix of the figure's paper."""
     family = _family(figure)
     if family and hasattr(family, "is_paper_matrix") and not getattr(figure, "any_matrix", False):

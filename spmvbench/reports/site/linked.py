@@ -1,46 +1,18 @@
-"""Tables whose cells link to other pages of the site."""
+"""Cells and columns of tables that link to other pages of the site."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 from spmvbench.reports import links
-from spmvbench.reports.tables import NONE, number
+from spmvbench.reports.tables import NONE, Cell, Column, number
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A cell. key: its sort key, None for words. href: relative to the site. about: tooltip. mark: a sign after it."""
-
-    text: str
-    key: float | str | None = None
-    href: str = ""
-    about: str = ""
-    best: bool = False
-    mark: str = ""
-
-
-@dataclass(frozen=True)
-class Heading:
+def heading(text: str, *, is_number: bool = True, about: str = "") -> Column:
     """The head of a column. is_number: whether its cells are numbers."""
-
-    text: str
-    is_number: bool = True
-    about: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table. The first cell of a row names it. anchors: of the rows, as many as rows, or none."""
-
-    caption: str
-    headings: Sequence[Heading]
-    rows: Sequence[Sequence[Cell]]
-    anchors: Sequence[str] = ()
+    return Column("", text, number if is_number else None, about)
 
 
 def of_format(label: str) -> Cell:

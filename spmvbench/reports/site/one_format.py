@@ -17,8 +17,9 @@ from spmvbench.analysis.speedup import logarithms, opponents
 from spmvbench.formats.descriptions import describe, facts
 from spmvbench.reports import links, tables
 from spmvbench.reports.site import pictures
-from spmvbench.reports.site.linked import Cell, Heading, Table, of_format, of_matrix, of_number
+from spmvbench.reports.site.linked import heading, of_format, of_matrix, of_number
 from spmvbench.reports.site.runs import Run
+from spmvbench.reports.tables import Cell, Table
 
 RIVALS = 15  # formats listed that are faster
 _CASE = ["device_name", "setting", "matrix"]
@@ -134,18 +135,18 @@ def _history(
     shares = (ok["gflops"] / ok["bound_gflops"]).groupby([ok["run"], ok["setting"], ok["label"]]).median()
     facts = rows.groupby(["run", "setting", "label"]).agg(revision=("revision", "max"), changed=("changed", "max"))
     headings = [
-        Heading("Run", is_number=False),
-        Heading("Revision", is_number=False),
-        Heading("Device", is_number=False),
-        Heading("Setting", is_number=False),
-        Heading("Label", is_number=False),
-        Heading("Matrices"),
-        Heading("Verified"),
-        Heading("Mean slowdown", about="over all matrices of the run and among its formats: runs are not comparable"),
-        Heading("Wins"),
-        Heading("GFLOPS", about="geometric mean over verified matrices"),
-        Heading("Of bound", about="median over matrices"),
-        Heading("Bytes/nnz"),
+        heading("Run", is_number=False),
+        heading("Revision", is_number=False),
+        heading("Device", is_number=False),
+        heading("Setting", is_number=False),
+        heading("Label", is_number=False),
+        heading("Matrices"),
+        heading("Verified"),
+        heading("Mean slowdown", about="over all matrices of the run and among its formats: runs are not comparable"),
+        heading("Wins"),
+        heading("GFLOPS", about="geometric mean over verified matrices"),
+        heading("Of bound", about="median over matrices"),
+        heading("Bytes/nnz"),
     ]
     order = found.assign(place=found["label"].map(list(labels).index)).sort_values(
         ["day", "run", "setting", "place"], ascending=[False, True, True, True]
@@ -174,7 +175,7 @@ def _history(
         )
         anchors.append("" if row.label in seen else links.anchor(row.label))
         seen.add(row.label)
-    return Table("Rows of all runs, the newest first", headings, cells, anchors)
+    return Table("Rows of all runs, the newest first", headings, cells, anchors=anchors)
 
 
 def _kinds(found: pd.DataFrame | None) -> Table | None:
@@ -187,12 +188,12 @@ def _kinds(found: pd.DataFrame | None) -> Table | None:
     )  # fmt: skip
     table = table.sort_values(["median", "mean"]).reset_index()
     headings = [
-        Heading("Kind", is_number=False),
-        Heading("Matrices"),
-        Heading("Cases", about="matrices in each device and setting"),
-        Heading("Best on", about="cases within 0.5 % of the fastest format"),
-        Heading("Median slowdown"),
-        Heading("Mean slowdown", about="geometric mean over verified cases"),
+        heading("Kind", is_number=False),
+        heading("Matrices"),
+        heading("Cases", about="matrices in each device and setting"),
+        heading("Best on", about="cases within 0.5 % of the fastest format"),
+        heading("Median slowdown"),
+        heading("Mean slowdown", about="geometric mean over verified cases"),
     ]
     cells = [
         [Cell(row.kind or "unknown"), *map(of_number, (row.matrices, row.cases, row.first, row.median, row.mean))]
@@ -210,11 +211,11 @@ def _rivals(label: str, logs: pd.DataFrame) -> Table | None:
     if found.empty:
         return None
     headings = [
-        Heading("Format", is_number=False),
-        Heading("Cases in common", about="of one run, device, setting and matrix"),
-        Heading("It is faster on"),
-        Heading(f"{label} is faster on"),
-        Heading(f"Speed-up of {label}", about=f"geometric mean: time of the format over that of {label}"),
+        heading("Format", is_number=False),
+        heading("Cases in common", about="of one run, device, setting and matrix"),
+        heading("It is faster on"),
+        heading(f"{label} is faster on"),
+        heading(f"Speed-up of {label}", about=f"geometric mean: time of the format over that of {label}"),
     ]
     cells = [
         [of_format(row.label), *map(of_number, (row.blocks, row.slower, row.faster, row.speedup))]
@@ -231,13 +232,13 @@ def _times(rows: pd.DataFrame, labels: Sequence[str], order: Sequence[str]) -> l
     for (device, setting), part in timed.groupby(["device_name", "setting"]):
         times = {(row.matrix, row.label, row.run): row for row in part.itertuples()}
         runs = [run for run in order if any(run == of_run for _, _, of_run in times)]
-        headings = [Heading("Matrix", is_number=False), Heading("Label", is_number=False), Heading("Nonzeros")]
+        headings = [heading("Matrix", is_number=False), heading("Label", is_number=False), heading("Nonzeros")]
         cases = {(row.nnz, row.matrix, places[row.label]) for row in times.values()}
         cells = []
         for nnz, matrix, place in sorted(cases):
             measured = [_time(times.get((matrix, labels[place], run))) for run in runs]
             cells.append([of_matrix(matrix), Cell(labels[place]), of_number(nnz), *measured])
-        found.append(Table(f"{device}, {setting}", [*headings, *map(Heading, runs)], cells))
+        found.append(Table(f"{device}, {setting}", [*headings, *map(heading, runs)], cells))
     return found
 
 

@@ -14,8 +14,9 @@ from spmvbench.analysis.ranking import TIE
 from spmvbench.analysis.reasons import first_line
 from spmvbench.reports import advised, tables
 from spmvbench.reports.site import pictures
-from spmvbench.reports.site.linked import Cell, Heading, Table, of_format, of_number
+from spmvbench.reports.site.linked import heading, of_format, of_number
 from spmvbench.reports.site.runs import Run
+from spmvbench.reports.tables import Cell, Table
 from spmvbench.rows.schema import COLUMNS, rate_unit
 
 _SHOWN = (
@@ -154,14 +155,14 @@ def _times(part: pd.DataFrame, ranked: pd.DataFrame, order: Sequence[str]) -> Ta
     labels = list(dict.fromkeys([*in_main, *fastest, *sorted(part["label"].unique())]))
     unit = rate_unit(str(part["setting"].iloc[0]))
     headings = [
-        Heading("Format", is_number=False),
-        Heading(unit, about=f"in {main}"),
-        Heading("Slowdown", about=f"time over the best time on this matrix in {main}"),
-        Heading("Of bound", about=COLUMNS["bound_gflops"][1]),
-        Heading("Bound by", is_number=False, about=COLUMNS["bound_by"][1]),
-        Heading("Bytes/nnz", about=COLUMNS["bytes_per_nnz"][1]),
-        Heading("Conversion", about=COLUMNS["t_convert_device"][1]),
-        *(Heading(f"Time, {run}") for run in runs),
+        heading("Format", is_number=False),
+        heading(unit, about=f"in {main}"),
+        heading("Slowdown", about=f"time over the best time on this matrix in {main}"),
+        heading("Of bound", about=COLUMNS["bound_gflops"][1]),
+        heading("Bound by", is_number=False, about=COLUMNS["bound_by"][1]),
+        heading("Bytes/nnz", about=COLUMNS["bytes_per_nnz"][1]),
+        heading("Conversion", about=COLUMNS["t_convert_device"][1]),
+        *(heading(f"Time, {run}") for run in runs),
     ]
     rows = [
         [
@@ -207,7 +208,7 @@ def _advice(name: str, rows: pd.DataFrame) -> Table | None:
     found = None if found is None else found[found["matrix"] == name].sort_values(["dtype", "spmvs"])
     if found is None or found.empty:
         return None
-    headings = [Heading("Type", is_number=False), Heading("SpMVs"), Heading("Format", is_number=False)]
+    headings = [heading("Type", is_number=False), heading("SpMVs"), heading("Format", is_number=False)]
     cells = [[Cell(row.dtype), of_number(row.spmvs), of_format(row.label)] for row in found.itertuples()]
     return Table("Advised, conversion included", headings, cells)
 
@@ -216,7 +217,7 @@ def _failed(rows: pd.DataFrame) -> Table | None:
     found = rows[rows["status"] != "ok"].sort_values(["label", "run"])
     if found.empty:
         return None
-    headings = [Heading(text, is_number=False) for text in ("Format", "Run", "Setting", "Status", "Reason")]
+    headings = [heading(text, is_number=False) for text in ("Format", "Run", "Setting", "Status", "Reason")]
     cells = [
         [of_format(row.label), Cell(row.run), Cell(str(row.setting)), Cell(row.status), Cell(first_line(row.reason))]
         for row in found.itertuples()

@@ -135,7 +135,9 @@ class _Writer:
     """Writes pages from templates, with links relative to each."""
 
     def __init__(self, site: Path, repository: str) -> None:
-        loader = jinja2.PackageLoader("spmvbench.reports.site", "templates")
+        loader = jinja2.ChoiceLoader(
+            [jinja2.PackageLoader(name, "templates") for name in ("spmvbench.reports.site", "spmvbench.reports")]
+        )
         self.site, self.repository = site, repository
         self.documentation = (site.resolve().parent / DOCUMENTATION).is_file()
         self.templates = jinja2.Environment(

@@ -14,7 +14,7 @@ from spmvbench.matrices.sets import is_stand_in, members, stands_for
 from spmvbench.reports import style
 from spmvbench.reports.figures import Options, missing_formats, verified_labels
 
-EHYB = ("ehyb", "ehyb-rcm")
+EHYB = MEASURED = ("ehyb", "ehyb-rcm")
 # The paper's, in the order of its tables. yaSpMV's format is BCCOO; its program has single precision only.
 RIVALS = ("bccoo", "hola", "csr5", "merge-csr", "cusparse-csr-alg1", "cusparse-csr-alg2")
 SET = "ehyb92"  # the named set of the paper's Appendix B

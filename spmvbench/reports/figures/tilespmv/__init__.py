@@ -10,7 +10,7 @@ from spmvbench.analysis.cases import both_kernels
 from spmvbench.reports import style
 from spmvbench.reports.figures import Options, collected, verified_labels
 
-METHODS = ("tile-csr", "tile", "tile-deferred-coo")  # the paper's TileSpMV_CSR, _ADPT and _DeferredCOO
+METHODS = MEASURED = ("tile-csr", "tile", "tile-deferred-coo")  # the paper's TileSpMV_CSR, _ADPT and _DeferredCOO
 RIVALS = ("merge-csr", "csr5", "cusparse-bsr")
 is_paper_matrix, PAPER_MATRICES = collected, "the 2,757 matrices of TileSpMV's paper, the SuiteSparse collection"
 SET = "tilespmv16"  # the named set of the paper's Table II

@@ -1,11 +1,16 @@
-"""The matrices of a paper's set as a table: which of them the run holds, and their sizes."""
+"""The matrices of each paper's set as a figure, a table: which of them the run holds, and their sizes."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
 
 import pandas as pd
 
 from spmvbench.matrices.sets import get, is_stand_in, stands_for
-from spmvbench.reports.figures import LeftOut
+from spmvbench.reports.figures import LeftOut, Options, ehyb, survey, tilespmspv, tilespmv, verified_labels
 from spmvbench.reports.tables import Column, Table, count, number, table
 
 CAPTION = (
@@ -47,3 +52,36 @@ def shown(found: pd.DataFrame, name: str) -> list[Table]:
     counts = found["measured"].value_counts()
     held, stand_ins = counts.get("the matrix", 0), counts.get("stand-in", 0)
     return [table(f"{get(name).title}: {held} measured, {stand_ins} by stand-ins", found, _COLUMNS)]
+
+
+@dataclass(frozen=True)
+class MatrixTable:
+    """The figure of a family: the matrices of its `SET`. It is left out without a verified row of its `MEASURED`."""
+
+    family: ModuleType
+    name: str
+    title: str
+    papers: str
+    order: int
+    caption: str = CAPTION
+    performance: bool = False
+
+    def data(self, rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+        """As `of_set`. Raises LeftOut."""
+        if measured := getattr(self.family, "MEASURED", ()):
+            verified_labels(rows, measured)  # so that a run without any gives one reason
+        return of_set(rows, self.family.SET)
+
+    def show(self, found: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+        """One table."""
+        return shown(found, self.family.SET)
+
+
+FIGURES = (
+    MatrixTable(survey, "survey-matrices", "Survey, Table 3: the matrices", "Filippone et al. 2017, Table 3", 102),
+    MatrixTable(tilespmv, "tilespmv-matrices", "TileSpMV, Table II: the 16 matrices", "Niu et al. 2021, Table II", 205),
+    MatrixTable(ehyb, "ehyb-matrices", "EHYB, Appendix B: the 92 matrices", "Chen 2022, Appendix B", 305),
+    MatrixTable(
+        tilespmspv, "tilespmspv-matrices", "TileSpMSpV, Table 2: the 12 matrices", "Ji et al. 2022, Table 2", 505
+    ),
+)
