@@ -15,6 +15,7 @@ from spmvbench.analysis.cases import emulated, latest_cases
 from spmvbench.errors import UsageError
 from spmvbench.paths import written_whole
 from spmvbench.reports import export, style, tables
+from spmvbench.reports.figures import by_setting
 from spmvbench.reports.tables import Column, Table
 
 NAME = "cards"
@@ -75,10 +76,8 @@ def draw(table: pd.DataFrame, bandwidths: float, here: str, there: str) -> Figur
 
     table: as `analysis.cards.ratios`. One panel for each setting.
     """
-    settings = list(table["setting"].unique())
-    figure, axes = style.grid(len(settings), min(2, len(settings)), height=3.6)
-    for ax, setting in zip(axes, settings, strict=True):
-        part = table[table["setting"] == setting]
+    figure, panels = by_setting(table, height=3.6)
+    for ax, setting, part in panels:
         matrices = list(dict.fromkeys(part.sort_values("nnz")["matrix"]))
         at = part["matrix"].map(matrices.index)
         ax.plot(
@@ -89,7 +88,7 @@ def draw(table: pd.DataFrame, bandwidths: float, here: str, there: str) -> Figur
         if not np.isnan(bandwidths):
             label = f"bandwidths: {bandwidths:.2f}"
             ax.axhline(bandwidths, color=style.INK, linestyle="--", linewidth=1, label=label)
-        ax.set(title=str(setting), ylabel=f"time on {there} / {here}", yscale="log")
+        ax.set(title=setting, ylabel=f"time on {there} / {here}", yscale="log")
         style.around_one(ax)
         style.names_below(ax, matrices)
         ax.legend(fontsize="small")

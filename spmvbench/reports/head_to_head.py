@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.ranking import ranked
 from spmvbench.analysis.speedup import pair_speedups, pair_summary
 from spmvbench.matrices.sets import short_name
 from spmvbench.reports import style
+from spmvbench.reports.figures import over_nonzeros
 from spmvbench.rows.schema import rate_unit
 
 MOST_COLUMNS, LONGEST = 3, 28  # panels side by side, and letters of a matrix's name in one
@@ -43,9 +43,8 @@ def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence
     for place, setting in enumerate(settings):
         panels = iter(axes[place * each : (place + 1) * each])
         ax = next(panels)
-        _over_nonzeros(ax, rates[rates["setting"] == setting], "gflops", shown)
-        ax.set(title=str(setting), ylabel=rate_unit(str(setting)), yscale="log")
-        style.plain_ticks(ax.yaxis)
+        unit = rate_unit(str(setting))
+        over_nonzeros(ax, rates[rates["setting"] == setting], "gflops", shown, title=str(setting), ylabel=unit)
         for label, over in pairs:
             ax = next(panels)
             of_pair = (speedups["label"] == label) & (speedups["over"] == over)
@@ -56,7 +55,7 @@ def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence
             ax.axhline(1, color="black", linewidth=1)
             outcome = "no matrix in common"
             if len(part):
-                _over_nonzeros(ax, part, "speedup", shown)
+                over_nonzeros(ax, part, "speedup", shown)
                 outcome = _outcome(summary.loc[(setting, label, over)])
                 low, high = part["speedup"].min(), part["speedup"].max()
                 ax.set_ylim(min(low, 1) / 1.3, max(high, 1) * 2.2)  # room for the text
@@ -67,13 +66,6 @@ def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence
     style.legend(figure, shown)
     style.missing(figure, missing)
     return figure
-
-
-def _over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str, style.Mark]) -> None:
-    style.scatter(ax, part, "nnz", value, shown)
-    style.trend(ax, part, "nnz", value, shown)
-    ax.set(xscale="log", xlabel="nonzeros")
-    style.count_ticks(ax.xaxis)
 
 
 def _outcome(pair: pd.Series) -> str:

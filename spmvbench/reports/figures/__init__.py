@@ -33,6 +33,8 @@ from types import ModuleType
 from typing import Any
 
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import labels_of, of_one_operation
 from spmvbench.errors import UsageError, did_you_mean
@@ -146,6 +148,26 @@ def _without_needless_stand_ins(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows without stand-ins for matrices that the run has."""
     stands = rows["matrix"].map(is_stand_in).astype(bool)
     return rows[~(stands & rows["matrix"].map(stands_for).isin(rows["matrix"]))] if stands.any() else rows
+
+
+def by_setting(
+    table: pd.DataFrame, columns: int = 2, *, height: float = 3.6
+) -> tuple[Figure, list[tuple[Axes, str, pd.DataFrame]]]:
+    """A figure with a panel for each setting: its axes, its name and the rows of it."""
+    settings = list(table["setting"].unique())
+    figure, axes = style.grid(len(settings), min(columns, len(settings)), height=height)
+    return figure, [
+        (ax, str(setting), table[table["setting"] == setting]) for ax, setting in zip(axes, settings, strict=True)
+    ]
+
+
+def over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str, Mark], **labels: str) -> None:
+    """Points and trends of a column over the nonzeros, both axes logarithmic. labels: of the axes."""
+    style.scatter(ax, part, "nnz", value, shown)
+    style.trend(ax, part, "nnz", value, shown)
+    ax.set(xscale="log", yscale="log", xlabel="nonzeros", **labels)
+    style.count_ticks(ax.xaxis)
+    style.plain_ticks(ax.yaxis)
 
 
 def collected(matrices: pd.Series) -> pd.Series:

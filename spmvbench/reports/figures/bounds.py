@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.roofline import efficiency
 from spmvbench.reports import style
-from spmvbench.reports.figures import LeftOut, Options
+from spmvbench.reports.figures import LeftOut, Options, by_setting
 
 name = "bounds"
 title = "Roofline efficiency"
@@ -37,10 +37,8 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """One panel per setting."""
-    settings = list(table["setting"].unique())
-    figure, axes = style.grid(len(settings), min(2, len(settings)), height=4.2)
-    for ax, setting in zip(axes, settings, strict=True):
-        part = table[table["setting"] == setting]
+    figure, panels = by_setting(table, height=4.2)
+    for ax, setting, part in panels:
         high = part["bound_gflops"].max() * 1.3
         bottom = max(part["gflops"].min(), high / 300) / 1.3
         low = max(part["bound_gflops"].min() / 1.3, bottom)  # points further left lie below the figure

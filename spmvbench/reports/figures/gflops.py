@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.ranking import ranked
 from spmvbench.analysis.roofline import roofs
 from spmvbench.reports import style
-from spmvbench.reports.figures import Options
+from spmvbench.reports.figures import Options, by_setting, over_nonzeros
 from spmvbench.rows.schema import rate_unit
 
 name = "gflops"
@@ -33,21 +33,15 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """One panel per setting, both axes logarithmic."""
-    settings = list(table["setting"].unique())
-    figure, axes = style.grid(len(settings), min(2, len(settings)))
-    for ax, setting in zip(axes, settings, strict=True):
-        part = table[table["setting"] == setting]
-        style.scatter(ax, part, "nnz", "gflops", options.marks)
-        style.trend(ax, part, "nnz", "gflops", options.marks)
-        for place, (text, rate) in enumerate(roofs(str(setting), environment).items()):
+    figure, panels = by_setting(table)
+    for ax, setting, part in panels:
+        over_nonzeros(ax, part, "gflops", options.marks, title=setting, ylabel=rate_unit(setting))
+        for place, (text, rate) in enumerate(roofs(setting, environment).items()):
             side, away = ("top", -2) if place else ("bottom", 1)  # the second is the lower one
             ax.axhline(rate, color=style.INK, linestyle=":", linewidth=1)
             ax.annotate(
                 f"{text}: {rate:,.0f}", (0.01, rate), xycoords=ax.get_yaxis_transform(), va=side, fontsize=7,
                 xytext=(0, away), textcoords="offset points",
             )  # fmt: skip
-        ax.set(title=setting, xscale="log", yscale="log", xlabel="nonzeros", ylabel=rate_unit(str(setting)))
-        style.count_ticks(ax.xaxis)
-        style.plain_ticks(ax.yaxis)
     style.legend(figure, options.marks, len(set(table["label"]) - set(options.marks)))
     return figure

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.roofline import attainable, ceilings, gather_bounds, intensity_bounds, points
 from spmvbench.reports import style
-from spmvbench.reports.figures import LeftOut, Options
+from spmvbench.reports.figures import LeftOut, Options, by_setting
 
 name = "roofline"
 title = "Roofline"
@@ -46,10 +46,8 @@ def measured_bandwidth(environment: Mapping[str, Any]) -> float:
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """One panel per setting. Raises LeftOut if the run has no measured bandwidth."""
     bandwidth = measured_bandwidth(environment)
-    settings = list(table["setting"].unique())
-    figure, axes = style.grid(len(settings), min(2, len(settings)), height=4.2)
-    for ax, setting in zip(axes, settings, strict=True):
-        part = table[table["setting"] == setting]
+    figure, panels = by_setting(table, height=4.2)
+    for ax, setting, part in panels:
         dtype = setting.split()[0]
         right = max(intensity_bounds(dtype).values()) * 2.5
         roof(ax, part, bandwidth, "measured", environment.get("properties", {}), dtype, right)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.speedup import speedups
 from spmvbench.reports import style
-from spmvbench.reports.figures import Options
+from spmvbench.reports.figures import Options, by_setting, over_nonzeros
 
 name = "speedup"
 title = "Speed-up, matrix by matrix"
@@ -30,16 +30,10 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """One panel per setting, both axes logarithmic."""
-    settings = list(table["setting"].unique())
     shown = {label: mark for label, mark in options.marks.items() if label != options.baseline}
-    figure, axes = style.grid(len(settings), min(2, len(settings)))
-    for ax, setting in zip(axes, settings, strict=True):
-        part = table[(table["setting"] == setting) & (table["nnz"] > 0)]
-        style.scatter(ax, part, "nnz", "speedup", shown)
-        style.trend(ax, part, "nnz", "speedup", shown)
+    figure, panels = by_setting(table[table["nnz"] > 0])
+    for ax, setting, part in panels:
+        over_nonzeros(ax, part, "speedup", shown, title=setting, ylabel=f"speed-up over {options.baseline}")
         ax.axhline(1, color="black", linewidth=1)
-        ax.set(title=setting, xscale="log", yscale="log", xlabel="nonzeros", ylabel=f"speed-up over {options.baseline}")
-        style.count_ticks(ax.xaxis)
-        style.plain_ticks(ax.yaxis)
     style.legend(figure, shown, len(set(table["label"]) - set(shown)))
     return figure

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.speedup import speedup_summary
 from spmvbench.reports import style
-from spmvbench.reports.figures import Options
+from spmvbench.reports.figures import Options, by_setting
 
 name = "speedup-mean"
 title = "Mean speed-up"
@@ -31,12 +31,9 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """One row per format, one panel per setting."""
-    settings = list(table["setting"].unique())
-    figure, axes = style.grid(
-        len(settings), min(2, len(settings)), height=0.9 + 0.21 * table["setting"].value_counts().max()
-    )
-    for ax, setting in zip(axes, settings, strict=True):
-        part = table[table["setting"] == setting].sort_values("geomean", ascending=False, kind="stable")
+    figure, panels = by_setting(table, height=0.9 + 0.21 * table["setting"].value_counts().max())
+    for ax, setting, rows in panels:
+        part = rows.sort_values("geomean", ascending=False, kind="stable")
         for y, row in enumerate(part.itertuples()):
             mark = options.marks.get(row.label, style.OTHERS)
             color = "#8a8a8a" if mark is style.OTHERS else mark.color

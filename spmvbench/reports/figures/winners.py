@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.ranking import best_formats
 from spmvbench.reports import style
-from spmvbench.reports.figures import Options
+from spmvbench.reports.figures import Options, by_setting
 
 name = "winners"
 title = "Fastest format by row lengths"
@@ -33,12 +33,11 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """One panel per setting."""
-    settings = list(table["setting"].unique())
     winners = table["label"].value_counts()
     shown = options.marks_of([label for label in winners.index if label in options.marks or len(winners) <= MOST])
-    figure, axes = style.grid(len(settings), min(2, len(settings)))
-    for ax, setting in zip(axes, settings, strict=True):
-        style.scatter(ax, table[table["setting"] == setting], "row_len_mean", "row_len_cv", shown)
+    figure, panels = by_setting(table)
+    for ax, setting, part in panels:
+        style.scatter(ax, part, "row_len_mean", "row_len_cv", shown)
         ax.set(title=setting, xlabel="mean row length, entries", ylabel="coefficient of variation", xscale="log")
         ax.set_yscale("symlog", linthresh=0.1)
         ax.set_ylim(-0.01, max(0.1, table["row_len_cv"].max()) * 1.5)  # in this order: it may be NaN

@@ -12,7 +12,7 @@ from spmvbench.analysis.cases import both_kernels, hot, labels_of, verified
 from spmvbench.analysis.ranking import ranked
 from spmvbench.matrices.sets import is_stand_in, members, stands_for
 from spmvbench.reports import style
-from spmvbench.reports.figures import Options, missing_formats, verified_labels
+from spmvbench.reports.figures import Options, by_setting, missing_formats, verified_labels
 
 EHYB = MEASURED = ("ehyb", "ehyb-rcm")
 # The paper's, in the order of its tables. yaSpMV's format is BCCOO; its program has single precision only.
@@ -73,12 +73,10 @@ def panels(
 ) -> tuple[Figure, Mapping[str, style.Mark]]:
     """The figure and its marks: one panel per setting, what `rates` gives by matrix and label, shown by `draw`."""
     shown = marks_in(table["label"], options)
-    settings = list(table["setting"].unique())
-    figure, axes = style.grid(len(settings), 1, height=height)
-    for ax, setting in zip(axes, settings, strict=True):
-        part = table[table["setting"] == setting]
+    figure, found = by_setting(table, 1, height=height)
+    for ax, setting, part in found:
         draw(ax, part.pivot(index="matrix", columns="label", values="gflops").reindex(part["matrix"].unique()), shown)
-        ax.set(title=str(setting), ylabel="GFLOPS")
+        ax.set(title=setting, ylabel="GFLOPS")
     note_coverage(figure, table["matrix"], missing_formats(RIVALS, table["label"]))
     return figure, shown
 

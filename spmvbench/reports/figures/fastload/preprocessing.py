@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.breakeven import setups
 from spmvbench.analysis.cases import one_per_matrix
 from spmvbench.reports import style
-from spmvbench.reports.figures import Options
+from spmvbench.reports.figures import Options, over_nonzeros
 from spmvbench.reports.figures.fastload import (
     collected,
     marks_in,
@@ -50,11 +50,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     figure, axes = style.grid(len(panels), min(2, len(panels)), height=3.0)
     for ax, (dtype, path) in zip(axes, panels.itertuples(index=False), strict=True):
         part = table[(table["dtype"] == dtype) & (table["path"] == path)]
-        style.scatter(ax, part, "nnz", "setup", shown)
-        style.trend(ax, part, "nnz", "setup", shown)
-        ax.set(title=f"{dtype}, converted on the {path}", xlabel="nonzeros", ylabel="time")
-        ax.set(xscale="log", yscale="log")
-        style.count_ticks(ax.xaxis)
+        over_nonzeros(ax, part, "setup", shown, title=f"{dtype}, converted on the {path}", ylabel="time")
         style.time_ticks(ax.yaxis)
     style.legend(figure, shown)
     note_coverage(figure, collected(table["matrix"]), missing_formats(table["label"], AGAINST))

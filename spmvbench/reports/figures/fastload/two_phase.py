@@ -12,7 +12,7 @@ from spmvbench.analysis.cases import hot
 from spmvbench.analysis.kernel_breakdown import kernel_times
 from spmvbench.analysis.ranking import ranked
 from spmvbench.reports import style
-from spmvbench.reports.figures import LeftOut, Options
+from spmvbench.reports.figures import LeftOut, Options, by_setting, over_nonzeros
 from spmvbench.reports.figures.fastload import collected, marks_in, missing_formats, note_coverage, rival_labels
 
 name = "fastload-two-phase"
@@ -46,16 +46,10 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """One panel per setting, both axes logarithmic."""
-    settings = list(table["setting"].unique())
-    figure, axes = style.grid(len(settings), min(2, len(settings)))
+    figure, panels = by_setting(table)
     shown = marks_in(table["label"], options)
-    for ax, setting in zip(axes, settings, strict=True):
-        part = table[table["setting"] == setting]
-        style.scatter(ax, part, "nnz", "gflops", shown)
-        style.trend(ax, part, "nnz", "gflops", shown)
-        ax.set(title=str(setting), xscale="log", yscale="log", xlabel="nonzeros", ylabel="GFLOPS")
-        style.count_ticks(ax.xaxis)
-        style.plain_ticks(ax.yaxis)
+    for ax, setting, part in panels:
+        over_nonzeros(ax, part, "gflops", shown, title=setting, ylabel="GFLOPS")
     style.legend(figure, shown)
     note_coverage(figure, collected(table["matrix"]), missing_formats(table["label"], AGAINST))
     return figure

@@ -14,7 +14,7 @@ from spmvbench.analysis.cases import hot
 from spmvbench.analysis.roofline import ceilings, intensity_bounds, points
 from spmvbench.matrices.sets import short_name
 from spmvbench.reports import style
-from spmvbench.reports.figures import Options
+from spmvbench.reports.figures import Options, by_setting
 from spmvbench.reports.figures.roofline import measured_bandwidth, roof
 from spmvbench.reports.figures.survey import formats, marks_in, printed, roles
 from spmvbench.reports.tables import number
@@ -69,12 +69,10 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     """One panel per setting. Raises LeftOut if the run has no measured bandwidth."""
     bandwidth = measured_bandwidth(environment)
     devices = {given.name: given for given in printed(options)}
-    settings = list(table["setting"].unique())
-    figure, axes = style.grid(len(settings), min(2, len(settings)), height=4.4)
+    figure, panels = by_setting(table, height=4.4)
     labels = table[table["label"] != ""].drop_duplicates("name").set_index("name")["label"].to_dict()
     marks = marks_in(list(table["name"].unique()), labels, options)
-    for ax, setting in zip(axes, settings, strict=True):
-        part = table[table["setting"] == setting]
+    for ax, setting, part in panels:
         given = devices.get(part["from"].iloc[0])
         if given is None:
             dtype, speed, known = setting.split()[0], bandwidth, "measured"

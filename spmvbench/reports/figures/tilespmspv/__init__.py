@@ -12,7 +12,7 @@ from spmvbench.analysis.cases import hot, natural_products
 from spmvbench.analysis.ranking import ranked
 from spmvbench.matrices.sets import members, stands_for
 from spmvbench.reports import style
-from spmvbench.reports.figures import LeftOut, Options, collected, verified_labels
+from spmvbench.reports.figures import LeftOut, Options, by_setting, collected, verified_labels
 
 EVERY_OPERATION = True  # compares SpMV with SpMSpV
 SPARSE = "tile-spmspv"
@@ -92,14 +92,12 @@ def bars(
 
     missing: formats that the run lacks. axes: more for the axes, such as yscale.
     """
-    settings = list(table["setting"].unique())
-    figure, panels = style.grid(len(settings), 1, height=2.6)
-    for ax, setting in zip(panels, settings, strict=True):
-        part = table[table["setting"] == setting]
+    figure, panels = by_setting(table, 1, height=2.6)
+    for ax, setting, part in panels:
         heights = part.pivot(index="matrix", columns="label", values=value).reindex(part["matrix"].unique())
         style.bars(ax, heights, shown)
-        ax.set(title=str(setting), ylabel=text, **axes)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(shown)))
+        ax.set(title=setting, ylabel=text, **axes)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(shown)))
     lacking = [matrix for matrix in members(SET) if matrix not in set(table["matrix"].map(stands_for))]
     style.missing(figure, [*missing, *lacking])
     return figure

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.cases import labels_of
 from spmvbench.analysis.ranking import ranked
 from spmvbench.reports import style
-from spmvbench.reports.figures import LeftOut, Options
+from spmvbench.reports.figures import LeftOut, Options, by_setting
 from spmvbench.reports.figures.tilespmspv import SEARCH, SEARCHES, marks_in, searched
 
 name = "tilespmspv-enterprise"
@@ -41,11 +41,10 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """One panel per setting, one bar per search."""
     shown = marks_in(table, options)
-    settings = list(table["setting"].unique())
-    figure, axes = style.grid(len(settings), 1, height=2.6)
-    for ax, setting in zip(axes, settings, strict=True):
-        rates = table[table["setting"] == setting].pivot(index="matrix", columns="label", values="gflops")
+    figure, panels = by_setting(table, 1, height=2.6)
+    for ax, setting, part in panels:
+        rates = part.pivot(index="matrix", columns="label", values="gflops")
         style.bars(ax, rates, shown)
-        ax.set(title=str(setting), ylabel="GTEPS")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
+        ax.set(title=setting, ylabel="GTEPS")
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
     return figure

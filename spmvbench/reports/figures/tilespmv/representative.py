@@ -12,7 +12,7 @@ from spmvbench.analysis.cases import hot
 from spmvbench.analysis.ranking import ranked
 from spmvbench.matrices.sets import members, stands_for
 from spmvbench.reports import style
-from spmvbench.reports.figures import LeftOut, Options, missing_formats
+from spmvbench.reports.figures import LeftOut, Options, by_setting, missing_formats
 from spmvbench.reports.figures.tilespmv import RIVALS, SET, compared, marks_in
 
 name = "tilespmv-representative"
@@ -42,12 +42,11 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     measured = {stands_for(matrix): matrix for matrix in table["matrix"]}
     matrices = [measured[matrix] for matrix in wanted if matrix in measured]
     shown = marks_in(table, options)
-    settings = list(table["setting"].unique())
-    figure, axes = style.grid(len(settings), 1, height=2.6)
-    for ax, setting in zip(axes, settings, strict=True):
-        rates = table[table["setting"] == setting].pivot(index="matrix", columns="label", values="gflops")
+    figure, panels = by_setting(table, 1, height=2.6)
+    for ax, setting, part in panels:
+        rates = part.pivot(index="matrix", columns="label", values="gflops")
         style.bars(ax, rates.reindex(matrices), shown)
-        ax.set(title=str(setting), ylabel="GFLOPS")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
+        ax.set(title=setting, ylabel="GFLOPS")
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
     style.missing(figure, [*missing_formats(RIVALS, shown), *(matrix for matrix in wanted if matrix not in measured)])
     return figure
