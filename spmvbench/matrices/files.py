@@ -11,7 +11,7 @@ import numpy as np
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats.arrays import index_dtype
 from spmvbench.matrices import cache, values
-from spmvbench.matrices.readers import checked, reader
+from spmvbench.matrices.readers import KNOWN, checked, reader
 
 ComplexValues = Literal["refuse", "real"]
 
@@ -93,9 +93,7 @@ def _parse(path: Path) -> Content:
     """The content of a file, by the reader for its suffix. Whatever that raises for its bytes is a SpmvbenchError."""
     read_of = reader(path.name)
     if read_of is None:
-        raise UsageError(
-            f"cannot tell what {path.name} is: known are .mtx, .mtx.gz, .tar.gz, .rb, .hb, .rua, .mat and .npz"
-        )
+        raise UsageError(f"cannot tell what {path.name} is: known are {', '.join(sorted(KNOWN))}")
     try:
         return _content(*read_of(path), path.name)
     except SpmvbenchError:

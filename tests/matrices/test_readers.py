@@ -17,7 +17,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from spmvbench.errors import SpmvbenchError
-from spmvbench.matrices import archive, files
+from spmvbench.matrices import archive, files, readers
 from spmvbench.matrices.readers import harwell_boeing, matrix_market
 
 REAL = "%%MatrixMarket matrix coordinate real general\n"
@@ -33,6 +33,13 @@ def refused(path, match=None):
         files.read(path)
     assert path.name in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_reader_is_one_function_for_its_suffixes(write, monkeypatch):
+    for suffix in (".own", ".own.gz"):
+        monkeypatch.setitem(readers.READERS, suffix, lambda path: readers.Stored(sp.eye_array(2)))
+        assert files.is_matrix_file(f"A{suffix}".upper())
+        assert files.read(write(f"a{suffix}", b"")).toarray().tolist() == [[1, 0], [0, 1]]
 
 
 # --- Matrix Market

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,13 +27,15 @@ class Stored(NamedTuple):
 
 Reader = Callable[[Path], Stored]
 READERS: dict[str, Reader] = {}
+KNOWN: list[str] = []  # the suffixes that messages name
 
 
-def reads(*suffixes: str) -> Callable[[Reader], Reader]:
-    """Register a reader for file names with these suffixes, in lower case."""
+def reads(*suffixes: str, also: Iterable[str] = ()) -> Callable[[Reader], Reader]:
+    """Register a reader for file names with these suffixes, in lower case; also: more of them, which none names."""
 
     def register(reader: Reader) -> Reader:
-        READERS.update(dict.fromkeys(suffixes, reader))
+        READERS.update(dict.fromkeys([*suffixes, *also], reader))
+        KNOWN.extend(suffixes)
         return reader
 
     return register

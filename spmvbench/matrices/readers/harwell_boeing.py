@@ -155,7 +155,7 @@ def header(lines: Sequence[bytes], name: str) -> tuple[list[int], str, tuple[int
     return cards, kind, (rows, cols, nnz)
 
 
-@reads(".rb", ".hb", *("." + "".join(kind) for kind in product("rcpiq", "suhzr", "ae")))
+@reads(".rb", ".hb", ".rua", also=("." + "".join(kind) for kind in product("rcpiq", "suhzr", "ae")))
 def read(path: Path) -> Stored:
     """The stored entries as a scipy.sparse.coo_array.
 
