@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from spmvbench.measure import bounds, timing
 from spmvbench.measure.cases import Case, Settings
 from spmvbench.measure.failures import FailedAllocation, Wrong, fails_early
 from spmvbench.measure.operations import Operation
+from spmvbench.measure.process_state import ProcessState
 from spmvbench.measure.protocol import Link
 from spmvbench.measure.references import References
 
@@ -67,7 +68,7 @@ class Context:
     them. waited: seconds that stages have waited for other processes. counts_energy: False once the device's counter of
     joules has failed for a format: it is not waited for again. discarded: formats, one after the other, of which every
     sample of a mode was discarded. may_fail: whether another process may be started for the
-    group.
+    group. process: is restored after each step of a format.
     """
 
     link: Link
@@ -83,6 +84,7 @@ class Context:
     counts_energy: bool = True
     discarded: int = 0
     may_fail: bool = False
+    process: ProcessState = field(default_factory=ProcessState)
 
     def __post_init__(self) -> None:
         self.guards = Guards(self.device)

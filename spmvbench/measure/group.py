@@ -15,6 +15,7 @@ from functools import partial
 from time import perf_counter  # bound before a format can replace it
 from typing import Any
 
+from spmvbench.devices import DeviceFault
 from spmvbench.formats.arrays import Array
 from spmvbench.formats.conversion import Tuning, converting_for
 from spmvbench.formats.dependencies import check_sources
@@ -77,10 +78,12 @@ class GroupRun:
         self.prepared: list[Progress] = []
         self.timed_columns: dict[Progress, dict[tuple[str, str], dict[str, Any]]] = {}  # results of timing, by case
         self.waiting: list[Progress] = []  # until the format with the same program is timed
+        self.formats = 0  # in the group
         self.remeasured: list[Task] = []  # overwritten by another format: measured alone at the end
 
     def run(self, group: Group) -> None:
         """Measure the group: each case gives one row."""
+        self.formats = len(group.formats)
         # Formats that another process may still be preparing come last.
         for index, cases in sorted(enumerate(group.formats), key=lambda item: Task(*item).cls.prepares()):
             for case in cases:
@@ -123,15 +126,29 @@ class GroupRun:
 
         for work in (step, inspect):
             try:
-                work(progress)
+                try:
+                    work(progress)
+                finally:
+                    self._restore_process(progress)
             except Exception as error:
                 context.reject(error)
                 progress.failure = failure_of(error, context.link.stage)
                 progress.add_error(error.ratio if isinstance(error, Wrong) else math.nan)
-                if progress.failure.status == "error":  # the log holds all of a compiler's messages
-                    print(f"{progress.task.label}: {progress.failure.reason}", file=sys.stderr, flush=True)
+        failure = progress.failure
+        if failure is not None and failure.status == "error":  # the log holds all of a compiler's messages
+            print(f"{progress.task.label}: {failure.reason}", file=sys.stderr, flush=True)
         progress.seconds += perf_counter() - began - (context.waited - waited)
         return progress.failure
+
+    def _restore_process(self, progress: Progress) -> None:
+        """Restore what the format has changed in this process. Raises DeviceFault, sticky, if others come after it and
+        something cannot be restored.
+        """
+        process = self.context.process
+        if changed := process.restore():
+            print(f"{progress.task.label} changed {', '.join(changed)}: restored", file=sys.stderr, flush=True)
+        if process.lost and self.formats > 1:
+            raise DeviceFault(f"it changed {', '.join(process.lost)}, which cannot be restored", sticky=True)
 
     def _stages_before_sampling(self, progress: Progress) -> None:
         """All stages before the first sample."""

@@ -5,7 +5,8 @@ wait unless MAX_UNANSWERED answers are missing.
 
 Worker to parent, as tuples: ("ready", facts of the device) or ("refused", message, exit code) at the start; then
 ("begin", index of the format in its group or None, stage, length of the log), ("matrix", columns), ("description",
-columns of rows.schema.MATRIX_COLUMNS), ("row", case_id, columns), ("done",); before it ends
+columns of rows.schema.MATRIX_COLUMNS), ("row", case_id, columns), ("done",), or before it ends
+("done", "left") because a format has changed what it cannot restore,
 ("broken", reason) because the process cannot go on, ("again", reason) because the group has to be measured by another
 one, ("refused", message) because no process can: the device throttles.
 
@@ -19,7 +20,6 @@ from __future__ import annotations
 import os
 import pickle
 import struct
-import sys
 from collections.abc import Container
 from multiprocessing.connection import Connection
 from typing import Any
@@ -30,6 +30,7 @@ from spmvbench.rows.schema import COLUMNS, MATRIX_COLUMNS, STATUSES, storable
 WAITING = "waiting for others to convert"  # a stage that does not count as a case's time
 # The formats of a round report one after the other, faster than their rows are written where a scheduler is between.
 MAX_UNANSWERED = 16
+LOG = 2  # file descriptor of the standard error stream, which a format may have replaced in `sys`
 HEADER = 4  # bytes of a message's size, before it
 MAX_MESSAGE_BYTES = 2**28  # a description of a matrix has some 100 kB
 
@@ -96,7 +97,7 @@ def validated(message: tuple[Any, ...], group: Group, missing: Container[str]) -
             validated_description(about)
         case ("row", str(case_id), dict(columns)):
             validated_row(case_id, columns, missing)
-        case ("done",):
+        case ("done",) | ("done", "left"):
             if any(case.case_id in missing for case in group.cases):
                 raise Malformed("that it was done before every case had a row")
         case ("again", str()) if group.processes > 0:
@@ -143,7 +144,7 @@ class Link:
     def begin(self, index: int | None, stage: str) -> None:
         """Report that a stage begins, of the format with this index or of none."""
         self.stage = stage
-        self.connection.send(("begin", index, stage, os.fstat(sys.stderr.fileno()).st_size))
+        self.connection.send(("begin", index, stage, os.fstat(LOG).st_size))
 
     def row(self, case: Case, columns: dict[str, Any]) -> None:
         """Send a row, in plain values: the parent could not unpickle a format's types. Raises as `settle`.

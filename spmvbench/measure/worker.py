@@ -27,6 +27,7 @@ from spmvbench.measure.context import Context, reject
 from spmvbench.measure.device_limits import compilation_lock, measure_limits
 from spmvbench.measure.failures import FailedAllocation, failure_of
 from spmvbench.measure.group import GroupRun
+from spmvbench.measure.process_state import ProcessState
 from spmvbench.measure.protocol import Link, Stop
 from spmvbench.measure.reading import host_spmv, read
 from spmvbench.measure.references import References
@@ -57,10 +58,17 @@ def measure(
     facts: dict[str, Any],
     link: Link,
     previous: PreviousGroup | None = None,
+    process: ProcessState | None = None,
 ) -> None:
-    """Measure a group: each case gives one row."""
+    """Measure a group: each case gives one row. process: noted before any format was imported."""
     started = {"started_at": now()}
+    process = ProcessState() if process is None else process
     formats.import_shipped(group.modules)
+    for cases in group.formats:
+        formats.get(cases[0].format)
+    if changed := process.restore():
+        print(f"importing formats changed {', '.join(changed)}: restored", file=sys.stderr, flush=True)
+    process.note_modules()
     ops = {name: operations.get(name) for name in group.ops}
     kind = ops[group.ops[0]]  # the operations of a group are of one kind
     ops |= {op.product: operations.get(op.product) for op in ops.values() if op.product}
@@ -116,6 +124,7 @@ def measure(
             read_again,
             discarded=previous.discarded,
             may_fail=group.processes > 0,
+            process=process,
         )
     except Exception as error:
         reject(error, device, settings, group.processes > 0, link.stage)
@@ -160,12 +169,14 @@ def main() -> None:
         connection.send(("refused", str(error), getattr(error, "exit_code", 1)))
         return
     connection.send(("ready", facts))
-    link, previous = Link(connection), PreviousGroup()
+    link, previous, process = Link(connection), PreviousGroup(), ProcessState()
     try:
         while (group := connection.recv()) is not None:
-            measure(group, device, settings, facts, link, previous)
+            measure(group, device, settings, facts, link, previous, process)
             link.settle()
-            connection.send(("done",))
+            connection.send(("done", *(["left"] if process.lost else [])))
+            if process.lost:
+                break
     except Throttling as throttling:  # another worker would find the same: the cases are left for another time
         connection.send(("refused", str(throttling)))
     except FailedAllocation as failed:

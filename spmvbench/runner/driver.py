@@ -321,7 +321,9 @@ class _Measurement:
         self.driver.seconds["writing rows"] += time.monotonic() - self.since
         self.since = time.monotonic()
 
-    def _done(self) -> None:
+    def _done(self, left: str = "") -> None:
+        if left:
+            self.driver.close()
         raise _Done
 
     def _again(self, _reason: str) -> None:

@@ -198,7 +198,6 @@ def rows_of(text, ops, monkeypatch, matrix=None, dtypes=("f32",)):
     chosen = plan.choose_formats(text, "emulated", names)
     cases = plan.cross([matrix or Grid()], chosen, dtypes, ["hot"], "emulated", 0, names)
     pipe = Recorder()
-    monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is used
     for group in plan.grouped(cases):
         reading.read.cache_clear()
         settings = Settings("emulated", budget=0.01)

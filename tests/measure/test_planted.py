@@ -62,7 +62,6 @@ def rows_of(keys, device, dtype, monkeypatch, matrix=None):
     pipe, settings = Recorder(), Settings(device.name, budget=0.01, convert="device")
     rule = timing.RULES[device.kind]
     monkeypatch.setitem(timing.RULES, device.kind, replace(rule, verified_runs=(60, 1e6)))  # on any machine
-    monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is used
     worker.measure(group, device, settings, {"launch_overhead": {"hot": 1e-6}}, protocol.Link(pipe))
     return {case.format: pipe.rows[case.case_id] for case in cases}
 

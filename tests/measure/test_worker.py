@@ -155,7 +155,6 @@ def measure(monkeypatch):
         worker.measure(group, device, settings, known, protocol.Link(pipe), previous)
         return pipe, {(case.format, case.mode): pipe.rows[case.case_id] for case in cases}, device
 
-    monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is used
     yield run
     formats.registry.REGISTRY.clear()
     formats.registry.REGISTRY.update(registry)

@@ -1,0 +1,221 @@
+"""What formats share in a measuring process beside the device: settings of Python, NumPy, the C library and the system.
+
+A format that changes them by carelessness would change the verdicts and times of others. `ProcessState` notes them
+before any format is imported; they are restored after each step of a format. What cannot be restored ends the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import gc
+import locale
+import os
+import resource
+import signal
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmvbench.formats.registry import REGISTRY
+
+PACKAGE = __name__.partition(".")[0]
+LIMITS = sorted(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
+STREAMS = ("stdin", "stdout", "stderr")
+TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+DEFAULT_FLOATS = ctypes.c_void_p(-1)  # FE_DFL_ENV of fenv.h
+MISSING = object()
+
+
+class Setting(NamedTuple):
+    """A setting of the process: its name in messages, how it is read, and how it is restored to what was read."""
+
+    name: str
+    read: Callable[[], Any]
+    restore: Callable[[Any], object]
+
+
+def _with_signals(handlers: dict[int, Any]) -> None:
+    for number, handler in handlers.items():
+        if handler is not None and signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+    if faulthandler.is_enabled():  # its handlers are none of Python's
+        faulthandler.disable()
+        faulthandler.enable(2)
+
+
+def _environment(environ: Any) -> Callable[[Any], None]:
+    def restore(held: dict[str, str]) -> None:
+        vars(os)["environ"] = environ
+        environ.clear()
+        environ.update(held)
+
+    return restore
+
+
+def _streams() -> list[Any]:
+    return [getattr(sys, name) for name in STREAMS]
+
+
+def _with_streams(held: list[Any]) -> None:
+    for name, stream in zip(STREAMS, held, strict=True):
+        setattr(sys, name, stream)
+
+
+def _with_limits(held: list[tuple[int, int]]) -> None:
+    for number, limits in zip(LIMITS, held, strict=True):
+        resource.setrlimit(number, limits)
+
+
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def _umask() -> int:
+    os.umask(mask := os.umask(0o077))
+    return mask
+
+
+def _with_collector(held: tuple[bool, Any]) -> None:
+    (gc.enable if held[0] else gc.disable)()
+    gc.set_threshold(*held[1])
+
+
+def _half_of_descriptors_free() -> bool:
+    return 2 * len(os.listdir("/proc/self/fd")) <= resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def settings(streams: list[int]) -> list[Setting]:
+    """All settings that are noted but those of modules (`ProcessState`). streams: copies of the descriptors 0 to 2."""
+    libc = ctypes.CDLL(None)
+    smallest = np.finfo(np.float64).smallest_normal / np.arange(1.0, 3.0)
+    environ = os.environ
+
+    def floats() -> tuple[int, bool]:
+        return libc.fegetround(), bool((smallest * 0.5)[1] == 0)
+
+    def descriptors() -> list[tuple[int, int]]:
+        return [(status.st_dev, status.st_ino) for status in map(os.fstat, range(3))]
+
+    return [  # numbers can be compared only after the first
+        Setting("rounding or subnormals of the processor", floats, lambda _: libc.fesetenv(DEFAULT_FLOATS)),
+        Setting("sys.stdin, sys.stdout or sys.stderr", _streams, _with_streams),
+        Setting("file descriptors 0 to 2", descriptors, lambda _: [os.dup2(streams[n], n) for n in range(3)]),
+        Setting("NumPy's handling of errors", np.geterr, lambda held: np.seterr(**held)),
+        Setting("NumPy's callback for errors", np.geterrcall, np.seterrcall),
+        Setting("NumPy's print options", np.get_printoptions, lambda held: np.set_printoptions(**held)),
+        Setting("the environment", lambda: dict(os.environ), _environment(environ)),
+        Setting("the working directory", os.getcwd, os.chdir),
+        Setting("the umask", _umask, os.umask),
+        Setting("signal handlers", lambda: {n: signal.getsignal(n) for n in signal.valid_signals()}, _with_signals),
+        Setting(
+            "the signal mask",
+            lambda: signal.pthread_sigmask(signal.SIG_BLOCK, []),
+            lambda held: signal.pthread_sigmask(signal.SIG_SETMASK, held),
+        ),
+        Setting(
+            "timers",
+            lambda: [bool(signal.getitimer(which)[0]) for which in TIMERS],
+            lambda held: [signal.setitimer(which, 0) for which, on in zip(TIMERS, held, strict=True) if not on],
+        ),
+        Setting(
+            "resource limits",
+            lambda: [resource.getrlimit(number) for number in LIMITS],
+            _with_limits,
+        ),
+        Setting("the limit of recursion", sys.getrecursionlimit, sys.setrecursionlimit),
+        Setting("the interval of threads", sys.getswitchinterval, sys.setswitchinterval),
+        Setting("the trace function", sys.gettrace, sys.settrace),
+        Setting("the profile function", sys.getprofile, sys.setprofile),
+        Setting("the garbage collector", lambda: (gc.isenabled(), gc.get_threshold()), _with_collector),
+        Setting("filters of warnings", lambda: list(warnings.filters), _filtered),
+        Setting("sys.path", lambda: list(sys.path), lambda held: sys.path.__setitem__(slice(None), held)),
+        Setting(
+            "the locale", lambda: locale.setlocale(locale.LC_ALL), lambda held: locale.setlocale(locale.LC_ALL, held)
+        ),
+        Setting("its processors", lambda: os.sched_getaffinity(0), lambda held: os.sched_setaffinity(0, held)),
+        Setting("its priority", lambda: os.getpriority(os.PRIO_PROCESS, 0), _with_priority),
+        Setting("the number of free file descriptors", _half_of_descriptors_free, lambda _: None),
+    ]
+
+
+def _filtered(held: list[Any]) -> None:
+    warnings.filters[:] = held  # type: ignore[index]
+
+
+def _with_priority(held: int) -> None:
+    os.setpriority(os.PRIO_PROCESS, 0, held)
+
+
+def _read(setting: Setting) -> Any:
+    try:
+        return setting.read()
+    except Exception as error:  # a working directory that was removed, a replaced function
+        return repr(error)
+
+
+class ProcessState:
+    """The settings of this process, and the functions and classes in its modules, as they were.
+
+    Submitted formats' own modules are left out. lost: names of what was changed and could not be restored.
+    """
+
+    def __init__(self) -> None:
+        self.lost: list[str] = []
+        streams = [os.dup(number) for number in range(3)]
+        weakref.finalize(self, _close, streams)
+        self._settings = settings(streams)
+        self._held = [_read(setting) for setting in self._settings]
+        self._modules: dict[str, ModuleType] = {}
+        self._members: list[tuple[dict[str, Any], Any, str, Any]] = []
+        self.note_modules()
+
+    def note_modules(self) -> None:
+        """Note what has been imported since."""
+        of_formats = {cls.__module__ for cls in REGISTRY.values()}
+        for name, module in list(sys.modules.items()):
+            if name in self._modules or not isinstance(module, ModuleType) or name == "__main__":
+                continue
+            ours = name.partition(".")[0] == PACKAGE
+            if name in of_formats and not ours:
+                continue
+            self._modules[name] = module
+            self._members += _callables(module)
+            if ours:
+                own = [held for held in vars(module).values() if isinstance(held, type) and held.__module__ == name]
+                for cls in own:
+                    self._members += _callables(cls)
+
+    def restore(self) -> list[str]:
+        """Restore all that differs. Returns the names of what differed; `lost` has those of what still does."""
+        found = []
+        for name, module in self._modules.items():
+            if sys.modules.get(name) is not module:
+                sys.modules[name] = module
+                found.append(f"the module {name}")
+        for members, owner, name, value in self._members:
+            if members.get(name, MISSING) is not value:
+                setattr(owner, name, value)
+                found.append(f"{getattr(owner, '__module__', owner.__name__)}.{name}")
+        for setting, held in zip(self._settings, self._held, strict=True):
+            if setting.name in self.lost or _read(setting) == held:
+                continue
+            with suppress(Exception):
+                setting.restore(held)
+            (found if _read(setting) == held else self.lost).append(setting.name)
+        return found
+
+
+def _callables(owner: Any) -> Iterator[tuple[Any, Any, str, Any]]:
+    """The functions, classes and methods of a module or class."""
+    members = vars(owner)
+    for name, value in list(members.items()):
+        if callable(value) or isinstance(value, classmethod | staticmethod | property):
+            yield members, owner, name, value
