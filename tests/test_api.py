@@ -193,6 +193,8 @@ def test_types_that_do_not_go_together_are_refused(options, said):
 
 def test_python_has_the_conditions_and_defaults_of_the_command_line(tmp_path):
     options = {"device": "emulated", "results": tmp_path, "progress": False, "timeout": 60}
+    with pytest.raises(TypeError, match="run\\(\\) has no argument 'max_row'; did you mean max_rows"):
+        spmvbench.run(set="demo", max_row=50, **options)
     found = spmvbench.run(set="demo", max_rows=50, **options)
     assert set(found["name"]) == {"empty:50:70"} and found["label"].nunique() == 17
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import re
 import sys
@@ -13,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spmvbench.devices import chosen
-from spmvbench.errors import UsageError
+from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.formats.arrays import is_sparse, regular
-from spmvbench.matrices.conditions import Conditions
+from spmvbench.matrices.conditions import CONDITIONS, Conditions
 from spmvbench.matrices.lookup import name_of
 from spmvbench.matrices.selection import Selection
 from spmvbench.measure.cases import Case, Settings
@@ -84,6 +85,8 @@ def run(
     SPMVBENCH_FORMATS names. Raises UsageError for unknown names, TypeError for what is neither a name nor a sparse
     matrix, SpmvbenchError if nothing can be measured.
     """
+    for unknown in conditions.keys() - CONDITIONS.keys():
+        raise TypeError(f"run() has no argument {unknown!r}{did_you_mean(unknown, [*CONDITIONS, *ARGUMENTS])}")
     groups, sets = (tuple(arguments.words(given)) if given else () for given in (group, set))
     with tempfile.TemporaryDirectory() as kept:
         names, labels = _written(matrices, Path(kept))
@@ -120,6 +123,9 @@ def run(
     if mixture:
         warnings.warn(mixture, stacklevel=2)
     return rows
+
+
+ARGUMENTS = tuple(inspect.signature(run).parameters)
 
 
 def _measured(folder: Path, todo: list[Case], settings: Settings, progress: bool) -> None:
