@@ -134,7 +134,15 @@ OWN = {
     },
     "csr/rows_convert.cu": {"rows_by_length<int, 4096>", *(f"sort_windows<{i}>" for i in ("int", "long long"))},
     "offsets.cu": {f"offsets<{count}>" for count in ("int", "long long")},
-    "cache_blocking/irregular.cu": {"look_at_columns", *(f"look_at_rows<{index}>" for index in ("int", "long long"))},
+    "take_convert.cu": {
+        *(f"take_counts<{index}>" for index in ("int", "long long")),
+        *("take_entries<double, int, int>", "take_entries<float, long long, int>"),
+    },
+    "cache_blocking/irregular.cu": {
+        "look_at_columns",
+        "look_at_counts",
+        *(f"look_at_rows<{index}>" for index in ("int", "long long")),
+    },
     "cache_blocking/sweep_convert.cu": {
         *("sweep_sort", *(f"sweep_cut<{index}>" for index in ("int", "long long"))),
         *("sweep_places<double, int>", "sweep_places<float, long long>"),

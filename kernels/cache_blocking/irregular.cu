@@ -43,3 +43,25 @@ __global__ void look_at_rows(int rows, const I* __restrict__ row_ptr, unsigned l
     atomicMax(found + 2, longest);
   }
 }
+
+constexpr int BINS = 1024;
+
+// found[3 + n]: columns of n entries, the last n for those of more, too; then how many entries these have.
+__global__ void look_at_counts(int cols, const int* __restrict__ counts, unsigned long long* __restrict__ found) {
+  __shared__ unsigned columns[BINS];
+  __shared__ unsigned long long full;  // entries of the last bin
+  for (int bin = threadIdx.x; bin < BINS; bin += blockDim.x) columns[bin] = 0;
+  if (threadIdx.x == 0) full = 0;
+  __syncthreads();
+  const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
+  for (long long column = global_thread(); column < cols; column += stride) {
+    const int entries = counts[column];
+    if (entries) atomicAdd(columns + (entries < BINS ? entries : BINS - 1), 1u);
+    if (entries >= BINS - 1) atomicAdd(&full, static_cast<unsigned long long>(entries));
+  }
+  __syncthreads();
+  for (int bin = threadIdx.x; bin < BINS; bin += blockDim.x) {
+    if (columns[bin]) atomicAdd(found + 3 + bin, static_cast<unsigned long long>(columns[bin]));
+  }
+  if (threadIdx.x == 0 && full) atomicAdd(found + 3 + BINS, full);
+}

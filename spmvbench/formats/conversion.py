@@ -16,7 +16,18 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, ArrayModule, Csr, address, array_module, cdiv, index_dtype, on_host, ordinal
+from spmvbench.formats.arrays import (
+    INT32_MAX,
+    Array,
+    ArrayModule,
+    Csr,
+    address,
+    array_module,
+    cdiv,
+    index_dtype,
+    on_host,
+    ordinal,
+)
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant, headers, kernel_options, kernel_path
 from spmvbench.formats.launches import Launch, Struct, ctype
@@ -175,6 +186,35 @@ def offsets(counts: Array, state: Array, run: Run) -> tuple[Array, list[int]]:
     run(Launch(OFFSETS, f"offsets<{ctype(counts)}>", len(state) - _NOTES, OFFSETS_BLOCK, args))
     found: list[int] = on_host(state[: _NOTES - 1]).tolist()
     return (narrow if index_dtype(found[-1]) == np.int32 else wide), found
+
+
+TAKE = "take_convert.cu"
+_TAKE_BLOCK, _TAKE_EACH = constant(TAKE, "TAKE_BLOCK"), constant(TAKE, "TAKE_EACH")
+
+
+def taken(a: Csr, *, first: int = 0, last: int = INT32_MAX, above: int = -1, upto: int = INT32_MAX) -> Csr:
+    """Of rows of more than `above` and at most `upto` entries those from the `first`-th on and before the `last`-th.
+
+    As a matrix of the same shape; all are the matrix itself. By kernels and one wait where there are any.
+    """
+    run = runner(a)
+    if run is None:
+        every = above < 0 and upto >= a.row_len_max
+        some = a if every else a.in_rows((a.row_lengths > above) & (a.row_lengths <= upto))
+        return some.between(first, min(last, max(a.row_len_max, first)))
+    xp, rows, counts, state = a.xp, np.int32(a.rows), a.xp.empty(a.rows, dtype=np.int32), notes(a.xp, a.rows)
+    args = (rows, *(np.int32(bound) for bound in (first, last, above, upto)), a.row_ptr, counts, state)
+    run(Launch(TAKE, f"take_counts<{ctype(a.row_ptr)}>", cdiv(a.rows, _TAKE_BLOCK), _TAKE_BLOCK, args))
+    row_ptr, (most, a.__dict__["row_len_max"], total) = offsets(counts, state, run)
+    if total == a.nnz:
+        return a
+    col_idx, values = xp.empty(total, dtype=np.int32), xp.empty(total, dtype=a.dtype)
+    kernel = f"take_entries<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(row_ptr)}>"
+    given = (rows, np.int64(total), np.int32(first), a.row_ptr, row_ptr, a.col_idx, a.values, col_idx, values)
+    run(Launch(TAKE, kernel, cdiv(total, _TAKE_BLOCK * _TAKE_EACH), _TAKE_BLOCK, given))
+    found = Csr(a.shape, row_ptr, col_idx, values, a.vectors)
+    found.__dict__["row_len_max"] = most
+    return found
 
 
 CHAIN = "load_balanced/chain.cu"

@@ -24,11 +24,12 @@ C_TYPES = {
     "uint16": "unsigned short",
     "uint8": "unsigned char",
 }
+_BY_DTYPE = {np.dtype(name): text for name, text in C_TYPES.items()}  # a dtype's name takes as long as an allocation
 
 
 def ctype(array: Array | np.generic | np.dtype) -> str:
     """The CUDA C++ name of an array's (or dtype's) element type, for name expressions."""
-    return C_TYPES[np.dtype(getattr(array, "dtype", array)).name]
+    return _BY_DTYPE[array if isinstance(array, np.dtype) else array.dtype]
 
 
 def cbool(flag: bool) -> str:

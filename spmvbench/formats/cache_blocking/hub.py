@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, column_places
+from spmvbench.formats.arrays import Array, Csr, column_places, tabled
+from spmvbench.formats.conversion import runner
 from spmvbench.formats.csr.csr5 import Csr5
 from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Launch, ctype, per_thread
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
+
+CONVERT = "cache_blocking/hub_convert.cu"
 
 
 def hub_order(a: Csr, above: float) -> Array:
@@ -25,6 +28,24 @@ def hub_order(a: Csr, above: float) -> Array:
     hub = counts > above * (a.nnz / len(used))
     hubs = used[hub]
     return xp.concatenate((hubs[xp.argsort(-counts[hub], kind="stable")], used[~hub]))
+
+
+def renumbered(a: Csr, above: float) -> tuple[Array, Array]:
+    """The columns as `hub_order` has them, and the place there of each entry's column, both int32."""
+    xp, run = a.xp, runner(a)
+    if run is None or not tabled(a.nnz, a.cols):
+        order = hub_order(a, above)
+        return order, column_places(a.col_idx, order, a.cols)
+    cols, counts, used = np.int32(a.cols), xp.zeros(a.cols, dtype=np.int32), xp.zeros(1, dtype=np.uint32)
+    grid, block = per_thread(a.cols)
+    run(Launch(CONVERT, "hub_count", *per_thread(a.nnz), (np.int64(a.nnz), a.col_idx, counts)))
+    run(Launch(CONVERT, "hub_used", min(grid, 1024), block, (cols, counts, used)))
+    size = int(used[0])
+    keys = xp.empty(a.cols, dtype=np.int64)
+    run(Launch(CONVERT, "hub_keys", grid, block, (cols, np.float64(above * (a.nnz / size)), counts, keys)))
+    order, places = xp.empty(size, dtype=np.int32), counts
+    run(Launch(CONVERT, "hub_places", *per_thread(size), (np.int32(size), xp.sort(keys), order, places)))
+    return order, places[a.col_idx]
 
 
 @register
@@ -57,9 +78,9 @@ class Csr5Hub(Format):
 
     @classmethod
     def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
-        order = hub_order(a, params.pop("above"))
-        renumbered = Csr((a.rows, len(order)), a.row_ptr, column_places(a.col_idx, order, a.cols), a.values)
-        return {"order": order, "csr5": Csr5.converted(renumbered, kernel="fast", **params)}
+        order, col_idx = renumbered(a, params.pop("above"))
+        inner = Csr((a.rows, len(order)), a.row_ptr, col_idx, a.values)
+        return {"order": order, "csr5": Csr5.converted(inner, kernel="fast", **params)}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         rows, cols, values = self.csr5.to_coo()

@@ -7,17 +7,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import SECTOR_BYTES, Array, Csr, cdiv, distinct_groups, round_up, tabled
+from spmvbench.formats.arrays import (
+    SECTOR_BYTES,
+    Array,
+    Csr,
+    array_module,
+    cdiv,
+    distinct_groups,
+    on_host,
+    round_up,
+    tabled,
+)
 from spmvbench.formats.cache_blocking.column_sweep import ColumnSweep
 from spmvbench.formats.cache_blocking.hub_cache import SHARE, HubCache
 from spmvbench.formats.conversion import Run, device_limits, runner
 from spmvbench.formats.csr.csr5 import Csr5
 from spmvbench.formats.ellpack.sell_local import SellLocal
 from spmvbench.formats.format import Format
+from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Step, ctype, per_thread
 from spmvbench.formats.registry import register
 
 SOURCE = "cache_blocking/irregular.cu"
+BINS = constant(SOURCE, "BINS")  # numbers of entries that columns are told apart by
 SAMPLES = 8  # stretches of entries that are looked at, each a multiprocessor's share
 BLOCKS = 1024  # at most, that look at rows: each of their warps adds its slots up to one number
 SLICE = 32  # rows that are padded to one length
@@ -44,21 +56,22 @@ class Look(NamedTuple):
         limits, value, index, run = device_limits(a), a.dtype.itemsize, a.col_idx.itemsize, runner(a)
         vector = a.vector_dtype.itemsize
         share = max(a.nnz // limits.multiprocessors, 1)
-        sectors, slots, longest, counts = by_arrays(a, share) if run is None else by_kernels(a, share, run)
         sample, entries = SAMPLES * share, a.nnz * (value + index)
         hubs = int(SHARE * (limits.shared_bytes // vector))
+        looked = by_arrays(a, share, hubs) if run is None else by_kernels(a, share, hubs, run)
+        sectors, slots, longest, cached = looked
         return cls(
             sectors * SECTOR_BYTES / (sample * (value + index)),
             limits.multiprocessors * limits.shared_bytes / entries,
             a.cols * (index + 2 * vector) / entries,
-            int(a.xp.sort(counts)[-hubs:].sum()) / sample,
+            cached / sample,
             longest / share,
             slots / a.nnz,
         )
 
 
-def by_arrays(a: Csr, share: int) -> tuple[int, int, int, Array]:
-    """Sectors of x, slots, longest row; entries of the sample in its columns, in order, empty ones or none between."""
+def by_arrays(a: Csr, share: int, hubs: int) -> tuple[int, int, int, int]:
+    """Sectors of x, slots, longest row; entries of the sample in its `hubs` fullest columns."""
     begin = np.arange(SAMPLES)[:, None] * (a.nnz - share) // (SAMPLES - 1)
     columns = a.col_idx[begin + np.arange(share)]
     sectors = distinct_groups(columns, a.cols, SECTOR_BYTES // a.vector_dtype.itemsize)
@@ -66,15 +79,20 @@ def by_arrays(a: Csr, share: int) -> tuple[int, int, int, Array]:
     lengths[: a.rows] = a.row_lengths
     slots = SLICE * int(lengths.reshape(-1, SLICE).max(axis=1).sum())
     counts = np.bincount(columns.ravel()) if tabled(columns.size, a.cols) else np.unique(columns, return_counts=True)[1]
-    return sectors, slots, a.row_len_max, counts
+    return sectors, slots, a.row_len_max, fullest(counts, hubs)
 
 
-def by_kernels(a: Csr, share: int, run: Run) -> tuple[int, int, int, Array]:
+def fullest(counts: Array, hubs: int) -> int:
+    """The sum of the `hubs` largest."""
+    return int(array_module(counts).sort(counts)[-hubs:].sum())
+
+
+def by_kernels(a: Csr, share: int, hubs: int, run: Run) -> tuple[int, int, int, int]:
     """As `by_arrays`. run: runs a launch on the arrays of `a`."""
     xp, width = a.xp, SECTOR_BYTES // a.vector_dtype.itemsize
     words = cdiv(cdiv(a.cols, width), 32)
     seen, counts = xp.zeros(SAMPLES * words, dtype=np.uint32), xp.zeros(a.cols, dtype=np.int32)
-    found = xp.zeros(3, dtype=np.uint64)
+    found = xp.zeros(3 + BINS + 1, dtype=np.uint64)
     stretches = np.int64(a.nnz), np.int64(share), np.int32(SAMPLES), np.int32(width), np.int64(words)
     columns = (*stretches, a.col_idx, seen, counts, found)
     run(Launch(SOURCE, "look_at_columns", *per_thread(SAMPLES * share), columns))
@@ -84,8 +102,13 @@ def by_kernels(a: Csr, share: int, run: Run) -> tuple[int, int, int, Array]:
             SOURCE, f"look_at_rows<{ctype(a.row_ptr)}>", min(grid, BLOCKS), block, (np.int32(a.rows), a.row_ptr, found)
         )
     )
-    sectors, slots, longest = found.tolist()
-    return sectors, slots, longest, counts
+    run(Launch(SOURCE, "look_at_counts", min(cdiv(a.cols, 256), BLOCKS), 256, (np.int32(a.cols), counts, found)))
+    sectors, slots, longest, *numbers = on_host(found).tolist()
+    of_bin = np.array(numbers[:-1])  # columns by their entries, in the last those of as many and of more
+    taken = np.minimum(of_bin, np.maximum(hubs - (of_bin[::-1].cumsum()[::-1] - of_bin), 0))  # the fullest first
+    if taken[-1] < of_bin[-1]:
+        return sectors, slots, longest, fullest(counts, hubs)  # among those that bins do not distinguish
+    return sectors, slots, longest, int((taken[:-1] * np.arange(BINS - 1)).sum()) + numbers[-1]
 
 
 def choice(look: Look) -> type[Format]:

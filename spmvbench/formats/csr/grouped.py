@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv
+from spmvbench.formats.conversion import taken
 from spmvbench.formats.csr.rules import lanes_that_fill
 from spmvbench.formats.ellpack.sell import Layout, SlicedEll
 from spmvbench.formats.hybrid.split import Piece, Split
@@ -91,6 +92,6 @@ class Sic(Split):
             bounds = [(threads_for(height * a.row_len_mean), a.row_len_max)]
         low = -1
         for threads, high in bounds:
-            rows = a.in_rows((a.row_lengths > low) & (a.row_lengths <= high))
+            rows = taken(a, above=low, upto=high)
             yield Piece(f"threads_{threads}", SicRows, rows, {"height": height, "block": threads})
             low = max(low, high)

@@ -18,7 +18,7 @@ from spmvbench.formats.arrays import (
     offsets,
     on_host,
 )
-from spmvbench.formats.conversion import Run, notes, runner
+from spmvbench.formats.conversion import Run, notes, runner, taken
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.csr.rows import Pieces
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
@@ -56,10 +56,9 @@ def long_apart(a: Csr, long: int) -> tuple[Csr, Csr | None]:
     None if there are no such rows; NO_LONG leaves all where they are.
     """
     most = long or max(LONG, LONG_MEANS * a.row_len_mean)
-    if long == NO_LONG or a.row_len_max <= most:
+    if long == NO_LONG or (short := taken(a, upto=int(most))) is a:
         return a, None
-    keep = a.row_lengths <= most
-    return a.in_rows(keep), a.in_rows(~keep)
+    return short, taken(a, above=int(most))
 
 
 class LongRows(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.conversion import Run, runner, taken
 from spmvbench.formats.coo.coo import CooFlat
 from spmvbench.formats.csr.rows import BINS, CsrRows, rows_by_length
 from spmvbench.formats.ellpack.ellpack import Ell
@@ -36,9 +36,9 @@ def head_width(a: Csr, ratio: float, breakeven: int = 0, run: Run | None = None)
 
 def head_and_rest(a: Csr, width: int) -> tuple[Piece, Csr]:
     """The first `width` entries of every row as ELLPACK, and what rows have beyond them."""
-    rest = a.between(width, a.row_len_max)
+    rest = taken(a, first=width)
     if runner(a) is None or not 0 < rest.nnz < a.nnz:
-        return Piece("ell", Ell, a.between(0, width)), rest
+        return Piece("ell", Ell, taken(a, last=width)), rest
     return Piece("ell", Ell, Made(Ell.head(a, width), a.nnz - rest.nnz)), rest
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Csr, on_host
+from spmvbench.formats.conversion import taken
 from spmvbench.formats.csr.rows import CsrRows
 from spmvbench.formats.ellpack.ellpack import EllRows
 from spmvbench.formats.hybrid.split import Piece, Split
@@ -70,5 +71,5 @@ class CsrEllOptimal(Split):
         held = lengths > 0
         blocks = best_blocks(lengths[held].astype(np.int64), rows[held].astype(np.int64), csr, block)
         for above, longest, in_csr in blocks or [Block(0, 0, False)]:
-            some = a.in_rows((a.row_lengths > above) & (a.row_lengths <= longest))
+            some = taken(a, above=above, upto=longest)
             yield Piece(f"{'csr' if in_csr else 'ell'}{longest}", CsrRows if in_csr else EllRows, some)

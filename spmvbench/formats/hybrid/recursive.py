@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from spmvbench.formats.arrays import Csr, cdiv
+from spmvbench.formats.conversion import taken
 from spmvbench.formats.coo.coo import CooFlat
 from spmvbench.formats.ellpack.ellpack import Ell, EllRows
 from spmvbench.formats.hybrid.hyb import head_and_rest
@@ -85,8 +86,8 @@ class Rhc(Split):
             lengths = a.xp.sort(left.row_lengths)
             width = int(lengths[a.rows - cdiv(rows, 3)])  # fewer than a third of the rows are longer
             if level:
-                yield Piece(f"ell{level}", EllRows, left.between(0, width))
-                left = left.between(width, left.row_len_max)
+                yield Piece(f"ell{level}", EllRows, taken(left, last=width))
+                left = taken(left, first=width)
             else:
                 head, left = head_and_rest(a, width)
                 yield head

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.conversion import device_limits, runner
+from spmvbench.formats.conversion import device_limits, runner, taken
 from spmvbench.formats.csr.rows import CsrPieces, CsrRows, rows_by_length
 from spmvbench.formats.ellpack.ellpack import EllRows
 from spmvbench.formats.ellpack.sell_convert import WARP
@@ -33,9 +33,8 @@ class CsrEllWarp(Split):
 
     @classmethod
     def split(cls, a: Csr, **params: Any) -> Iterator[Piece]:
-        short = a.row_lengths <= WARP
-        yield Piece("ell", EllRows, a.in_rows(short))
-        yield Piece("csr", CsrRows, a.in_rows(~short), {"lanes": WARP, "step": 1})
+        yield Piece("ell", EllRows, taken(a, upto=WARP))
+        yield Piece("csr", CsrRows, taken(a, above=WARP), {"lanes": WARP, "step": 1})
 
 
 def power_of_two(least: float) -> int:
@@ -70,8 +69,8 @@ class CsrEllMatam(Split):
             limit = a.row_len_max
         elif int((lengths <= limit).sum()) < 0.1 * a.rows:
             limit = 0
-        yield Piece("ell", EllRows, a.in_rows(lengths <= limit))
-        yield Piece("csr", CsrPieces, a.in_rows(lengths > limit), {"per_thread": per_thread, "per_warp": per_warp})
+        yield Piece("ell", EllRows, taken(a, upto=limit))
+        yield Piece("csr", CsrPieces, taken(a, above=limit), {"per_thread": per_thread, "per_warp": per_warp})
 
 
 class Class(NamedTuple):
@@ -138,7 +137,7 @@ class Shec(Split):
             yield Piece("ell_0", EllRows, a)
         for low, high, ell in classes:
             last = high if high < len(found) - 1 else a.row_len_max  # the kernel's counts do not distinguish them
-            rows = a.in_rows((a.row_lengths > low) & (a.row_lengths <= last))
+            rows = taken(a, above=low, upto=last)
             if ell:
                 yield Piece(f"ell_{last}", EllRows, rows)
             else:

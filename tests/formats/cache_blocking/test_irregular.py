@@ -1,5 +1,6 @@
 """The one name for matrices that scatter x: what it looks at, and what it takes."""
 
+import numpy as np
 import pytest
 
 from spmvbench import load, testing
@@ -68,10 +69,18 @@ def test_a_sample_of_few_entries_is_all_of_them():
 def test_kernels_look_as_arrays_do(name, dtype, checking):
     a = Csr.of(testing.hard_matrices()[name]).astype(dtype)
     share = max(a.nnz // 5, 1)
-    *numbers, counts = irregular.by_kernels(a, share, runs_on(checking))
-    *expected, of_sample = irregular.by_arrays(a, share)
-    assert numbers == expected
-    assert counts[counts > 0].tolist() == of_sample[of_sample > 0].tolist()
+    for hubs in (1, 3, 1000):
+        found = irregular.by_kernels(a, share, hubs, runs_on(checking))
+        assert found == irregular.by_arrays(a, share, hubs)
+
+
+def test_more_columns_than_bins_tell_apart_are_sorted(emulated):
+    col_idx = np.repeat(np.arange(3, dtype=np.int32), (1100, 2000, 1500))  # all of them in the last bin
+    a = Csr((len(col_idx), 3), np.arange(len(col_idx) + 1, dtype=np.int32), col_idx, np.ones(len(col_idx)))
+    share = len(col_idx) // 8
+    for hubs in (1, 2, 3):
+        found = irregular.by_kernels(a, share, hubs, runs_on(emulated))
+        assert found == irregular.by_arrays(a, share, hubs)
 
 
 @pytest.mark.parametrize("spec", ["uniform:3000:4", "rmat:9:16"])

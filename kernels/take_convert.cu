@@ -1,0 +1,48 @@
+// Some entries of every row as a matrix of their own, in place of a dozen array operations: of rows of more than `above`
+// and at most `upto` entries those from the `first`-th on and before the `last`-th; see spmvbench/formats/conversion.py.
+#include "search.cuh"
+#include "spmv.cuh"
+
+constexpr int TAKE_BLOCK = 256;
+constexpr int TAKE_EACH = 8;  // entries of a thread
+
+// How many each row gives; notes, zero before: the most of them, and the longest row.
+template <typename I>
+__global__ void __launch_bounds__(TAKE_BLOCK)
+    take_counts(int rows, int first, int last, int above, int upto, const I* __restrict__ row_ptr,
+                int* __restrict__ counts, unsigned long long* __restrict__ notes) {
+  const long long row = global_thread();
+  const int length = row < rows ? static_cast<int>(row_ptr[row + 1] - row_ptr[row]) : 0;
+  const int end = length < last ? length : last;
+  const int count = row < rows && length > above && length <= upto && end > first ? end - first : 0;
+  if (row < rows) counts[row] = count;
+  int most = count, longest = length;
+#pragma unroll
+  for (int offset = WARP / 2; offset > 0; offset /= 2) {
+    const int other = __shfl_down_sync(FULL_MASK, most, offset), longer = __shfl_down_sync(FULL_MASK, longest, offset);
+    most = other > most ? other : most;
+    longest = longer > longest ? longer : longest;
+  }
+  if (lane_id() != 0) return;
+  const unsigned long long found[2] = {static_cast<unsigned long long>(most), static_cast<unsigned long long>(longest)};
+  for (int i = 0; i < 2; ++i) {
+    if (found[i] > *static_cast<volatile unsigned long long*>(notes + i)) atomicMax(notes + i, found[i]);
+  }
+}
+
+// A warp takes neighbouring ones. ptr: of the rows of the result.
+template <typename V, typename I, typename P>
+__global__ void __launch_bounds__(TAKE_BLOCK)
+    take_entries(int rows, long long total, int first, const I* __restrict__ row_ptr, const P* __restrict__ ptr,
+                 const int* __restrict__ col_idx, const V* __restrict__ values, int* __restrict__ columns,
+                 V* __restrict__ taken) {
+  long long at = global_thread() / WARP * (TAKE_EACH * WARP) + lane_id();
+  int row = -1;
+  for (int i = 0; i < TAKE_EACH && at < total; ++i, at += WARP) {
+    row = row < 0 ? first_behind(ptr, 0, rows + 1, static_cast<P>(at)) - 1
+                  : row_from(ptr, row, rows + 1, static_cast<P>(at));
+    const long long from = static_cast<long long>(row_ptr[row]) + first + (at - static_cast<long long>(ptr[row]));
+    columns[at] = col_idx[from];
+    taken[at] = values[from];
+  }
+}
