@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.formats.arrays import Csr
 from spmvbench.matrices import features, synthetic
-from spmvbench.reports import published, style
+from spmvbench.reports import figures, published, style
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
 
 # key: (bytes of an index by entry, share of the bandwidth reached, bytes of padding grow with the row variation)
@@ -373,6 +374,34 @@ def ehyb_rows():
     table.loc[ours, "detail"] = [json.dumps({"partition_s": 400 * t}) for t in table.loc[ours, "t_median"]]
     table.loc[ours, "t_convert_device"] = 50 * table.loc[ours, "t_median"]
     return table
+
+
+def _latest(rows):
+    """A fixture: the latest cases of the rows of another one."""
+    return pytest.fixture(scope="session")(lambda request: latest_cases(request.getfixturevalue(rows)))
+
+
+ready, tiled, loaded, surveyed, partitioned, sparse = map(
+    _latest, ("rows", "tile_rows", "fastload_rows", "survey_rows", "ehyb_rows", "sparse_rows")
+)
+
+
+def figure_of(name):
+    """The figure of a name of `--figures`."""
+    (found,) = figures.choose([name])
+    return found
+
+
+def words(name, table, options, environment):
+    """All words of a figure of this table: above it, titles, legend, in its panels and at its axes."""
+    with style.theme():
+        picture = figure_of(name).draw(table, environment, options)
+        picture.canvas.draw()
+    texts = [text for part in picture.legends for text in part.get_texts()]
+    for ax in picture.axes:
+        texts += [*ax.texts, *ax.get_xticklabels(), *ax.get_yticklabels()]
+    titles = [ax.get_title(loc="left") for ax in picture.axes]
+    return "\n".join([picture.get_suptitle(), *titles, *(text.get_text() for text in texts)])
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

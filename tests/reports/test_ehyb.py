@@ -6,11 +6,7 @@ import pytest
 from spmvbench.analysis.cases import latest_cases
 from spmvbench.analysis.speedup import pair_summary
 from spmvbench.reports import figures, page, style
-
-
-@pytest.fixture(scope="module")
-def measured(ehyb_rows):
-    return latest_cases(ehyb_rows)
+from tests.reports.conftest import figure_of, words
 
 
 @pytest.fixture(scope="module")
@@ -18,22 +14,8 @@ def options():
     return figures.Options("csr-vector", style.marks(["csr-vector", "csr5", "ehyb"], "csr-vector"))
 
 
-def figure_of(name):
-    (figure,) = figures.choose([f"ehyb-{name}"])
-    return figure
-
-
-@pytest.mark.slow
-def test_family_is_drawn_whole(unrendered, ehyb_rows, environment, tmp_path):
-    report = page.write(ehyb_rows, environment, tmp_path, names=["ehyb"], images=[])
-    assert [drawn.name for drawn in report.drawn] == [
-        f"ehyb-{name}" for name in ("matrices", "lines", "bars", "speedups", "preprocessing")
-    ]
-    assert report.left_out == {}
-
-
-def test_run_without_ehyb_or_its_matrices_leaves_all_out_for_one_reason(rows, measured, environment, tmp_path):
-    without = measured[~measured["format"].str.startswith("ehyb")]
+def test_run_without_ehyb_or_its_matrices_leaves_all_out_for_one_reason(rows, partitioned, environment, tmp_path):
+    without = partitioned[~partitioned["format"].str.startswith("ehyb")]
     reasons = {
         "no verified row of ehyb, ehyb-rcm": without,
         "the run holds none of the 92 matrices of EHYB's paper": rows,
@@ -44,9 +26,9 @@ def test_run_without_ehyb_or_its_matrices_leaves_all_out_for_one_reason(rows, me
         assert reason.startswith(said) and len(names) == 5
 
 
-def test_matrices_rise_by_nonzeros_and_are_those_that_ehyb_holds(measured, options):
-    table = figure_of("lines").data(measured, options)
-    ours = measured[measured["format"].str.startswith("ehyb") & (measured["status"] == "ok")]
+def test_matrices_rise_by_nonzeros_and_are_those_that_ehyb_holds(partitioned, options):
+    table = figure_of("ehyb-lines").data(partitioned, options)
+    ours = partitioned[partitioned["format"].str.startswith("ehyb") & (partitioned["status"] == "ok")]
     assert set(table["matrix"]) == set(ours.loc[ours["mode"] == "hot", "matrix"])
     assert set(table["label"]) == {"ehyb", "ehyb-rcm", "csr5", "cusparse-csr-alg1"}
     for _, part in table.groupby("setting", observed=True):
@@ -54,30 +36,28 @@ def test_matrices_rise_by_nonzeros_and_are_those_that_ehyb_holds(measured, optio
 
 
 @pytest.mark.parametrize("name", ["lines", "bars"])
-def test_figures_say_what_is_missing(name, measured, options, environment):
-    figure = figure_of(name)
-    with style.theme():
-        picture = figure.draw(figure.data(measured, options), environment, options)
-    above = picture.get_suptitle().replace("\n", " ")
+def test_figures_say_what_is_missing(name, partitioned, options, environment):
+    table = figure_of(f"ehyb-{name}").data(partitioned, options)
+    above = words(f"ehyb-{name}", table, options, environment).replace("\n", " ")
     assert "Of the paper's 92 matrices the run holds 2." in above
     assert "No verified row in this run: bccoo, hola, merge-csr, cusparse-csr-alg2." in above
 
 
-def test_lines_show_both_kernels_of_ehyb_and_of_rivals(measured, options):
+def test_lines_show_both_kernels_of_ehyb_and_of_rivals(partitioned, options):
     labels = {
         "ehyb": ("ehyb[kernel=paper]", "ehyb[kernel=paper,order=native]", "ehyb[order=native]"),
         "csr5": ("csr5[kernel=paper]",),
     }
-    more = [measured[measured["label"] == key].assign(label=label) for key in labels for label in labels[key]]
-    both = pd.concat([measured, *more], ignore_index=True)
+    more = [partitioned[partitioned["label"] == key].assign(label=label) for key in labels for label in labels[key]]
+    both = pd.concat([partitioned, *more], ignore_index=True)
     shown = {"ehyb[order=native]", "ehyb[kernel=paper,order=native]", "ehyb-rcm"}
     rivals = {"csr5", "csr5[kernel=paper]", "cusparse-csr-alg1"}
-    assert set(figure_of("lines").data(both, options)["label"]) == shown | rivals
-    assert set(figure_of("speedups").data(both, options)["over"]) == rivals
+    assert set(figure_of("ehyb-lines").data(both, options)["label"]) == shown | rivals
+    assert set(figure_of("ehyb-speedups").data(both, options)["over"]) == rivals
 
 
 def test_speedups_in_a_solver_have_a_column(ehyb_rows, options, environment):
-    figure = figure_of("speedups")
+    figure = figure_of("ehyb-speedups")
     plain = figures.table_of(figure, latest_cases(ehyb_rows), options)
     assert "cg" not in plain
     few = sorted(ehyb_rows["name"].unique())[:3]
@@ -98,14 +78,14 @@ def test_speedups_in_a_solver_have_a_column(ehyb_rows, options, environment):
     ]
 
 
-def test_bars_prefer_the_matrices_of_the_paper(measured, options):
-    table = figure_of("bars").data(measured, options)
+def test_bars_prefer_the_matrices_of_the_paper(partitioned, options):
+    table = figure_of("ehyb-bars").data(partitioned, options)
     assert {"DNVS/ship_003", "Janna/Hook_1498"} <= set(table["matrix"])
     assert table.groupby("setting", observed=True)["matrix"].nunique().max() == 16
 
 
-def test_steps_of_preprocessing_are_in_spmvs(measured, options):
-    table = figure_of("preprocessing").data(measured, options)
+def test_steps_of_preprocessing_are_in_spmvs(partitioned, options):
+    table = figure_of("ehyb-preprocessing").data(partitioned, options)
     assert table["partitioning"].to_numpy() == pytest.approx(400)
     assert table["reordering"].to_numpy() == pytest.approx(50)
 

@@ -4,17 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.cases import latest_cases
 from spmvbench.reports import figures, page, style
 from spmvbench.reports.figures.fastload import four
+from tests.reports.conftest import figure_of, words
+from tests.reports.test_figures import FAMILIES
 
-NAMES = ["groups", "two-phase", "rivals", "variation", "heights", "matrices", "preprocessing", "memory"]
 IMPROVED = "fastload[optimized=true]"
-
-
-@pytest.fixture(scope="module")
-def loaded(fastload_rows):
-    return latest_cases(fastload_rows)
 
 
 @pytest.fixture(scope="module")
@@ -23,35 +18,18 @@ def options():
 
 
 def table_of(name, rows, options):
-    (figure,) = figures.choose([f"fastload-{name}"])
-    return figure.data(rows, options)
+    return figure_of(f"fastload-{name}").data(rows, options)
 
 
 def texts(name, rows, options, environment):
-    """All words of the figure."""
-    (figure,) = figures.choose([f"fastload-{name}"])
-    with style.theme():
-        picture = figure.draw(figure.data(rows, options), environment, options)
-        picture.canvas.draw()
-        ticks = [tick.get_text() for ax in picture.axes for tick in (*ax.get_xticklabels(), *ax.get_yticklabels())]
-        return "\n".join(
-            [picture.get_suptitle(), *(text.get_text() for ax in picture.axes for text in ax.texts), *ticks]
-        )
-
-
-@pytest.mark.slow
-def test_family_is_drawn_whole(unrendered, fastload_rows, environment, tmp_path):
-    report = page.write(fastload_rows, environment, tmp_path, names=["fastload"], images=[])
-    assert [drawn.name for drawn in report.drawn] == [f"fastload-{name}" for name in NAMES]
-    assert report.left_out == {}
-    assert all("paper" in drawn.caption.lower() for drawn in report.drawn)
+    return words(f"fastload-{name}", table_of(name, rows, options), options, environment)
 
 
 def test_run_without_fastload_leaves_all_out_and_says_why(rows, environment, tmp_path):
     report = page.write(rows, environment, tmp_path, names=["fastload"])
     assert report.drawn == []
     assert report.left_out["no verified row of fastload, fastload-opt"] == [
-        f"fastload-{n}" for n in NAMES if n != "two-phase"
+        f"fastload-{n}" for n in FAMILIES["fastload"] if n != "two-phase"
     ]
     assert report.left_out["no verified row of two-phase with a kernel breakdown"] == ["fastload-two-phase"]
 

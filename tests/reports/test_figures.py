@@ -14,42 +14,17 @@ from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter
 
-from spmvbench.analysis.cases import keyed, latest_cases
+from spmvbench.analysis.cases import keyed
 from spmvbench.errors import UsageError
 from spmvbench.reports import figures, page, published, style
+from tests.reports.conftest import figure_of
 
 EVERY = figures.every()
-TILESPMV = ("matrices", "methods", "shares", "rivals", "representative", "space", "preprocessing")
-
-
-@pytest.fixture(scope="module")
-def ready(rows):
-    return latest_cases(rows)
-
-
-@pytest.fixture(scope="module")
-def tiled(tile_rows):
-    return latest_cases(tile_rows)
-
-
-@pytest.fixture(scope="module")
-def loaded(fastload_rows):
-    return latest_cases(fastload_rows)
-
-
-@pytest.fixture(scope="module")
-def surveyed(survey_rows):
-    return latest_cases(survey_rows)
-
-
-@pytest.fixture(scope="module")
-def partitioned(ehyb_rows):
-    return latest_cases(ehyb_rows)
-
-
-@pytest.fixture(scope="module")
-def sparse(sparse_rows):
-    return latest_cases(sparse_rows)
+FAMILIES = {
+    "ehyb": ("matrices", "lines", "bars", "speedups", "preprocessing"),
+    "fastload": ("groups", "two-phase", "rivals", "variation", "heights", "matrices", "preprocessing", "memory"),
+    "tilespmv": ("matrices", "methods", "shares", "rivals", "representative", "space", "preprocessing"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +89,7 @@ def test_unknown_figure_names_the_nearest():
 
 def test_family_chooses_all_of_its_figures_and_goes_with_others():
     chosen = [figure.name for figure in figures.choose(["tilespmv", "bytes", "tilespmv-space"])]
-    assert chosen == ["bytes", *(f"tilespmv-{name}" for name in TILESPMV)]
+    assert chosen == ["bytes", *(f"tilespmv-{name}" for name in FAMILIES["tilespmv"])]
     assert {figure.name for figure in figures.choose(None)} >= set(chosen)
 
 
@@ -181,6 +156,16 @@ def apart(picture):
     return found
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_family_is_drawn_whole(family, families, unrendered, environment, tmp_path):
+    rows = families[family].drop(columns=["matrix", "setting"])
+    report = page.write(rows, environment, tmp_path, names=[family], images=[])
+    assert [drawn.name for drawn in report.drawn] == [f"{family}-{name}" for name in FAMILIES[family]]
+    assert report.left_out == {}
+    assert all("paper" in drawn.caption.lower() for drawn in report.drawn)
+
+
 def test_texts_that_meet_or_leave_are_found():
     with style.theme():
         figure, (axes,) = style.grid(1, 1)
@@ -239,7 +224,7 @@ def test_wrong_rows_are_nowhere(figure, data):
 
 
 def test_profile_keeps_settings_apart_and_levels_at_coverage(ready, options):
-    (profile,) = figures.choose(["profile"])
+    profile = figure_of("profile")
     table = profile.data(ready, options)
     assert list(table["setting"].unique()) == ["f64 hot", "f64 cold", "f32 hot", "f32 cold"]
     right = ready[(ready["setting"] == "f64 hot") & (ready["status"] == "ok")]
@@ -248,13 +233,13 @@ def test_profile_keeps_settings_apart_and_levels_at_coverage(ready, options):
 
 
 def test_roofline_without_bandwidth_is_left_out(ready, options):
-    (roofline,) = figures.choose(["roofline"])
+    roofline = figure_of("roofline")
     with pytest.raises(figures.LeftOut, match="no measured bandwidth"):
         roofline.draw(roofline.data(ready, options), {}, options)
 
 
 def test_roofline_on_an_unknown_device_still_has_its_roof(ready, options):
-    (roofline,) = figures.choose(["roofline"])
+    roofline = figure_of("roofline")
     picture = roofline.draw(roofline.data(ready, options), {"read_bandwidth_gbps": 100.0}, options)
     assert not any("multiprocessor" in text.get_text() for ax in picture.axes for text in ax.texts)
 
@@ -298,14 +283,14 @@ def test_colours_differ_for_everybody(seen):
 def test_kernels_that_differ_by_a_width_are_one(ready, options):
     known = ready[ready["t_kernels"] != ""].copy()
     known["t_kernels"] = json.dumps({"ell_22": 2e-6, "ell_32": 1e-6, "csr_52": 1e-6, "csr": 0.0})
-    (breakdown,) = figures.choose(["kernels"])
+    breakdown = figure_of("kernels")
     table = breakdown.data(known, options)
     found = table[["label", "kernel", "share"]].drop_duplicates().to_numpy().tolist()
     assert found == [["hyb", "ell", 0.75], ["hyb", "csr", 0.25]]
 
 
 def test_break_even_that_never_comes_is_kept_as_infinite(ready, options):
-    (breakeven,) = figures.choose(["breakeven"])
+    breakeven = figure_of("breakeven")
     table = breakeven.data(ready, options)
     assert math.isinf(table["break_even"].max())
     assert set(table["setting"].astype(str)) == {"f64 hot", "f32 hot"}
@@ -315,7 +300,7 @@ def test_break_even_that_never_comes_is_kept_as_infinite(ready, options):
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
 def test_files_repeat_byte_for_byte(ready, options, environment, suffix):
-    (coverage,) = figures.choose(["coverage"])
+    coverage = figure_of("coverage")
     with style.theme():
         pictures = [coverage.draw(coverage.data(ready, options), environment, options) for _ in range(2)]
         one, other = (style.rendered(picture, suffix) for picture in pictures)

@@ -9,17 +9,14 @@ from spmvbench.analysis.cases import latest_cases
 from spmvbench.analysis.profiles import performance_profile, share_within
 from spmvbench.reports import figures, page, published, style
 from spmvbench.reports.figures import survey
+from tests.reports import conftest
+from tests.reports.conftest import figure_of
 
 K40M = published.get("survey-k40m")
 NAMES = (
     "matrices", "lessons", "gflops", "bytes", "conversion", "row-lengths", "patterns", "profile", "roofline",
     "published",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def surveyed(survey_rows):
-    return latest_cases(survey_rows)
 
 
 @pytest.fixture(scope="module")
@@ -34,20 +31,11 @@ def alone(matrices):
 
 
 def figure(name):
-    (found,) = figures.choose([f"survey-{name}"])
-    return found
+    return figure_of(f"survey-{name}")
 
 
 def words(name, table, options, environment):
-    """All words of a figure."""
-    with style.theme():
-        picture = figure(name).draw(table, environment, options)
-        picture.canvas.draw()
-    labels = [tick.get_text() for ax in picture.axes for tick in ax.get_xticklabels()]
-    titles = [ax.get_title(loc="left") for ax in picture.axes]
-    legend = [text.get_text() for part in picture.legends for text in part.get_texts()]
-    texts = [text.get_text() for ax in picture.axes for text in ax.texts]
-    return "\n".join([picture.get_suptitle(), *titles, *legend, *texts, *labels])
+    return conftest.words(f"survey-{name}", table, options, environment)
 
 
 def grid(table):

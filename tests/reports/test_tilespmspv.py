@@ -4,11 +4,7 @@ import pytest
 
 from spmvbench.analysis.cases import latest_cases
 from spmvbench.reports import figures, page, style
-
-
-@pytest.fixture(scope="module")
-def table(sparse_rows):
-    return latest_cases(sparse_rows)
+from tests.reports.conftest import figure_of
 
 
 @pytest.fixture(scope="module")
@@ -17,14 +13,12 @@ def options():
 
 
 def data(name, rows, options):
-    (figure,) = figures.choose([f"tilespmspv-{name}"])
-    return figures.table_of(figure, rows, options)
+    return figures.table_of(figure_of(f"tilespmspv-{name}"), rows, options)
 
 
 def said_above(name, rows, options, environment):
-    (figure,) = figures.choose([f"tilespmspv-{name}"])
     with style.theme():
-        return figure.draw(data(name, rows, options), environment, options).get_suptitle()
+        return figure_of(f"tilespmspv-{name}").draw(data(name, rows, options), environment, options).get_suptitle()
 
 
 @pytest.mark.slow
@@ -45,12 +39,12 @@ def test_family_is_drawn_whole_and_nothing_else_is_drawn_of_other_operations(
     assert "GTEPS" in text
 
 
-def test_searches_from_all_sources_are_one_row_of_the_harmonic_mean(sparse_rows, table):
+def test_searches_from_all_sources_are_one_row_of_the_harmonic_mean(sparse_rows, sparse):
     def of_one(rows):
         return rows[(rows["label"] == "bfs-do") & (rows["name"] == "cant") & (rows["mode"] == "hot")]
 
     rows = of_one(sparse_rows)
-    (one,) = of_one(table).itertuples()
+    (one,) = of_one(sparse).itertuples()
     assert one.op == "bfs"
     assert str(one.setting) == "pattern hot bfs"
     assert one.t_median == pytest.approx(rows["t_median"].mean())
@@ -59,11 +53,11 @@ def test_searches_from_all_sources_are_one_row_of_the_harmonic_mean(sparse_rows,
     second = sparse_rows["case_id"] == rows["case_id"].iloc[1]
     wrong = sparse_rows.assign(status=sparse_rows["status"].mask(second, "wrong"))
     assert of_one(latest_cases(wrong))["status"].tolist() == ["wrong"]
-    assert len(latest_cases(wrong)) == len(table)
+    assert len(latest_cases(wrong)) == len(sparse)
 
 
-def test_dense_comparators_stand_beside_every_density_with_their_one_time(table, options):
-    found = data("densities", table, options)
+def test_dense_comparators_stand_beside_every_density_with_their_one_time(sparse, options):
+    found = data("densities", sparse, options)
     rates = found[found["over"] == ""]
     densities = [setting for setting in rates["setting"].unique() if setting.startswith("f64")]
     assert densities == [f"f64 hot spmspv@{density}" for density in ("0.1", "0.01", "0.001", "0.0001")]
@@ -76,43 +70,43 @@ def test_dense_comparators_stand_beside_every_density_with_their_one_time(table,
     assert set(found["over"]) == {"", "tile", "spmspv-csc-atomic", "merge-csr"}
 
 
-def test_a_run_without_sparse_vectors_or_searches_says_so(table, options):
+def test_a_run_without_sparse_vectors_or_searches_says_so(sparse, options):
     for name, missing in (("densities", "tile-spmspv"), ("searches", "tile-bfs"), ("preprocessing", "tile-bfs")):
         with pytest.raises(figures.LeftOut, match=f"no verified row of {missing}"):
-            data(name, table[table["op"] == "spmv"], options)
+            data(name, sparse[sparse["op"] == "spmv"], options)
     with pytest.raises(figures.LeftOut, match="no verified row of bfs-push, bfs-do"):
-        data("searches", table[table["format"] == "tile-bfs"], options)
+        data("searches", sparse[sparse["format"] == "tile-bfs"], options)
     with pytest.raises(figures.LeftOut, match=r"no verified row of tile-bfs\[kernels=1\], tile-bfs\[kernels=12\]"):
-        data("kernels", table[~table["label"].str.contains("kernels")], options)
+        data("kernels", sparse[~sparse["label"].str.contains("kernels")], options)
     with pytest.raises(figures.LeftOut, match="no verified row keeps the levels"):
-        data("levels", table.assign(detail=""), options)
+        data("levels", sparse.assign(detail=""), options)
     with pytest.raises(figures.LeftOut, match="no verified row of GHS_psdef/audikw_1"):
-        data("enterprise", table[table["name"] != "audikw_1"], options)
+        data("enterprise", sparse[sparse["name"] != "audikw_1"], options)
     with pytest.raises(figures.LeftOut, match="the run holds none of the 2,757 matrices"):
-        data("searches", table.assign(matrix="synthetic/" + table["name"]), options)
+        data("searches", sparse.assign(matrix="synthetic/" + sparse["name"]), options)
 
 
 @pytest.mark.parametrize("name", ["representative", "kernels", "preprocessing"])
-def test_the_papers_matrices_come_first_and_those_that_lack_are_named(table, options, environment, name):
-    found = data(name, table, options)
+def test_the_papers_matrices_come_first_and_those_that_lack_are_named(sparse, options, environment, name):
+    found = data(name, sparse, options)
     assert list(found["matrix"].unique())[:3] == ["Williams/cant", "Williams/pdb1HYS", "SNAP/roadNet-TX"]
     assert found["matrix"].nunique() == 8
-    words = said_above(name, table, options, environment)
+    words = said_above(name, sparse, options, environment)
     assert "LAW/in-2004" in words
     assert "DIMACS10/333SP" in words
     assert "Williams/cant" not in words
 
 
-def test_every_level_has_its_time_and_kernel(table, options, environment):
-    found = data("levels", table, options)
+def test_every_level_has_its_time_and_kernel(sparse, options, environment):
+    found = data("levels", sparse, options)
     assert list(found["matrix"].unique())[:2] == ["Williams/cant", "SNAP/roadNet-TX"]
     assert found["matrix"].nunique() == 4
     assert found["label"].unique().tolist() == ["bfs-do", "tile-bfs"]
     one = found[(found["matrix"] == "Williams/cant") & (found["label"] == "tile-bfs")]
     assert one[["level", "kernel", "found"]].to_numpy().tolist() == [[1, 1, 9], [2, 2, 90], [3, 3, 8]]
-    assert "INPRO/msdoor" in said_above("levels", table, options, environment)
+    assert "INPRO/msdoor" in said_above("levels", sparse, options, environment)
 
 
-def test_conversion_stands_beside_one_search(table, options):
-    found = data("preprocessing", table, options).pivot(index="matrix", columns="work", values="seconds")
+def test_conversion_stands_beside_one_search(sparse, options):
+    found = data("preprocessing", sparse, options).pivot(index="matrix", columns="work", values="seconds")
     assert (found["conversion from CSR"] / found["one search"]).to_numpy() == pytest.approx(4 * 4 / 6)

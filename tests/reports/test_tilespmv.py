@@ -3,14 +3,9 @@
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.cases import latest_cases
 from spmvbench.matrices import sets
 from spmvbench.reports import figures, page, style
-
-
-@pytest.fixture(scope="module")
-def tiled(tile_rows):
-    return latest_cases(tile_rows)
+from tests.reports.conftest import figure_of, words
 
 
 @pytest.fixture(scope="module")
@@ -19,33 +14,15 @@ def options():
 
 
 def table_of(name, rows, options):
-    (figure,) = figures.choose([f"tilespmv-{name}"])
-    return figure.data(rows, options)
+    return figure_of(f"tilespmv-{name}").data(rows, options)
 
 
 def texts(name, rows, options, environment):
-    """All words of the figure."""
-    (figure,) = figures.choose([f"tilespmv-{name}"])
-    with style.theme():
-        picture = figure.draw(figure.data(rows, options), environment, options)
-        picture.canvas.draw()
-        above = [picture.get_suptitle()]
-        labels = [tick.get_text() for ax in picture.axes for tick in ax.get_xticklabels()]
-        return "\n".join([*above, *(text.get_text() for ax in picture.axes for text in ax.texts), *labels])
+    return words(f"tilespmv-{name}", table_of(name, rows, options), options, environment)
 
 
 def without(rows, *formats):
     return rows[~rows["format"].isin(formats)]
-
-
-@pytest.mark.slow
-def test_family_is_drawn_whole(unrendered, tile_rows, environment, tmp_path):
-    report = page.write(tile_rows, environment, tmp_path, names=["tilespmv"], images=[])
-    names = ["matrices", "methods", "shares", "rivals", "representative", "space", "preprocessing"]
-    assert [drawn.name for drawn in report.drawn] == [f"tilespmv-{name}" for name in names]
-    assert report.left_out == {}
-    for drawn in report.drawn:
-        assert "paper" in drawn.caption.lower()
 
 
 def test_run_without_tiles_leaves_all_out_for_one_reason(rows, environment, tmp_path):
