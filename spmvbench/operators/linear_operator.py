@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
-from weakref import ref
+from weakref import WeakSet, ref
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
@@ -18,7 +18,7 @@ from scipy.sparse.linalg import LinearOperator
 from spmvbench import formats
 from spmvbench.devices import Device, DeviceFault, shared_device
 from spmvbench.devices.foreign import check_vector, current_stream, given, given_out, moved
-from spmvbench.errors import UsageError
+from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Call, Csr, Format, Launch, Loop
 from spmvbench.formats.arrays import Array, array_module, ordinal, require_finite
 from spmvbench.formats.ordered import Ordered
@@ -61,7 +61,7 @@ def operator(
 
     Raises UsageError for a format that does not exist or cannot run there, TypeError for anything that is not a real
     sparse matrix, Skip if a named format cannot hold the matrix, SpmvbenchError if no format can, and for entries that
-    are not finite; a matrix in a format is taken as it is.
+    are not finite.
     """
     spmvs = arguments.number("spmvs", spmvs, 1)
     max_bytes = None if max_bytes is None else arguments.size(max_bytes)
@@ -73,6 +73,8 @@ def operator(
         format_choice.named(label, opened)  # refuses what is no product
         if A.xp is not opened.xp:
             raise UsageError(f"{A.key} is held by {A.xp.__name__}, and {opened.name} works on {opened.xp.__name__}")
+        if not all(A.xp.isfinite(array).all() for array in A.arrays().values() if array.dtype == A.value_dtype):
+            raise SpmvbenchError(f"stored values are not finite in {A.value_dtype}")
         return Operator(A, Choice(label, dict(A.params), "as given", spmvs, 0.0, A.nbytes), opened, max_bytes)
     a = real_csr(A, dtype)
     opened = opened_for(device, a)
@@ -192,6 +194,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         self._buffers: dict[str, Array] = {}
         self._transposed: Operator | None = None
         self._kept: dict[Any, Any] = {}
+        self._forked = False
         self._adds = self._ordered.natural
         self._warned = False
         # What the fast path of `matvec` looks at; pairs of addresses that were found to be aligned and apart.
@@ -203,6 +206,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         self._array: Any = _NoArray
         self._errors: tuple[type[Exception], ...] = ()
         if isinstance(self._binder, CudaBinder):
+            _on_gpus.add(self)
             self._array = device.xp.ndarray
             self._ordinal, self._current = self._binder.ordinal, self._binder.current
             self._get_device = device.xp.cuda.runtime.getDevice
@@ -224,7 +228,9 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
     @property
     def format(self) -> Format:
-        """The matrix in its format. Raises UsageError after `free`."""
+        """The matrix in its format. Raises UsageError after `free`, and of a GPU in a forked process."""
+        if self._forked:
+            raise UsageError("CUDA cannot be used after a fork: start processes by spawn, or make the operator in them")
         if self._format is None:
             raise UsageError("this operator was freed: make a new one")
         return self._format
@@ -633,6 +639,19 @@ class Operator(LinearOperator):  # type: ignore[misc]
         return self.T
 
     _adjoint = _transpose
+
+
+_on_gpus: WeakSet[Operator] = WeakSet()
+
+
+def _after_fork() -> None:
+    """Lead operators of GPUs, in a forked process, to the one sentence of `Operator.format`."""
+    for forked in list(_on_gpus):
+        forked._forked, forked._array = True, _NoArray
+        forked._known.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _is_plain(factor: Any) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spmvbench.devices import emulated
 from spmvbench.devices.base import DeviceFault, DeviceUnavailable
 from spmvbench.devices.emulated import MAX_DYNAMIC_SHARED, Emulated
 from spmvbench.devices.emulation import build, symbols
@@ -283,7 +284,7 @@ def test_elapsed_and_capture(fast, monkeypatch):
     work = fast.capture(program, 5)
     with monkeypatch.context() as clock:
         readings = iter([10.0, 10.25])
-        clock.setattr(time, "perf_counter", lambda: next(readings))
+        clock.setattr(emulated, "perf_counter", lambda: next(readings))
         assert fast.elapsed(work, flush=True) == 0.25
     fast.synchronize()
     assert total[0] == 15

@@ -1,6 +1,7 @@
 """The binding on a GPU, tried where there is none: CuPy and the driver are stood in for, kernels run emulated."""
 
 import ctypes
+import multiprocessing
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
@@ -365,3 +366,27 @@ def test_an_update_is_captured(cupy, gpu, a, label):
     values *= 3
     Graph.launch(graph.graphExec, 0)
     np.testing.assert_allclose(y, -3 * (a @ x.get()), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_forked_process_is_told(cupy, gpu, a):
+    op = operator_of("csr-scalar", a, gpu)
+    x, y = vector(cupy), cupy.empty(60)
+    for _ in range(2):
+        op.matvec(x, out=y)
+
+    def child():
+        for call in (
+            lambda: op.matvec(x, out=y),
+            lambda: op @ x.get(),
+            lambda: op.matmat(np.ones((60, 2))),
+            lambda: op.T,
+        ):
+            with pytest.raises(spmvbench.errors.UsageError, match="CUDA cannot be used after a fork"):
+                call()
+
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    np.testing.assert_allclose(op.matvec(x, out=y), a @ x.get(), rtol=1e-12)

@@ -175,6 +175,8 @@ def test_a_matrix_in_a_format(a, device):
     np.testing.assert_allclose(op @ vector(50), a @ vector(50), rtol=1e-12)
     with pytest.raises(UsageError, match="in a format already"):
         operator(fmt, format="csr5")
+    with pytest.raises(SpmvbenchError, match="stored values are not finite in float64"):
+        operator(spmvbench.formats.get("ell").from_csr(a * np.nan), device=device)
     with pytest.raises(UsageError, match="computes spmspv"):
         operator(spmvbench.formats.get("spmspv-csc-atomic").from_csr(a), device=device)
 
