@@ -135,7 +135,7 @@ def settings(streams: list[int]) -> list[Setting]:
         Setting("the trace function", sys.gettrace, sys.settrace),
         Setting("the profile function", sys.getprofile, sys.setprofile),
         Setting("the garbage collector", lambda: (gc.isenabled(), gc.get_threshold()), _with_collector),
-        Setting("filters of warnings", lambda: list(warnings.filters), _filtered),
+        Setting("filters that make warnings errors", _raising, _raising_only),
         Setting("sys.path", lambda: list(sys.path), lambda held: sys.path.__setitem__(slice(None), held)),
         Setting(
             "the locale", lambda: locale.setlocale(locale.LC_ALL), lambda held: locale.setlocale(locale.LC_ALL, held)
@@ -146,8 +146,13 @@ def settings(streams: list[int]) -> list[Setting]:
     ]
 
 
-def _filtered(held: list[Any]) -> None:
-    warnings.filters[:] = held  # type: ignore[index]
+def _raising() -> list[Any]:
+    return [each for each in warnings.filters if each[0] == "error"]  # libraries add others when they are imported
+
+
+def _raising_only(held: list[Any]) -> None:
+    kept = [each for each in warnings.filters if each[0] != "error" or each in held]
+    warnings.filters[:] = kept  # type: ignore[index]
 
 
 def _with_priority(held: int) -> None:

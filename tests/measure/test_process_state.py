@@ -41,7 +41,7 @@ CARELESS = {
     "the trace function": lambda: sys.settrace(lambda *args: None),
     "the profile function": lambda: sys.setprofile(lambda *args: None),
     "the garbage collector": lambda: gc.disable(),
-    "filters of warnings": lambda: warnings.simplefilter("ignore"),
+    "filters that make warnings errors": lambda: warnings.simplefilter("error", UserWarning),
     "sys.path": lambda: sys.path.insert(0, "/nowhere"),
     "the locale": lambda: locale.setlocale(locale.LC_ALL, "C" if locale.setlocale(locale.LC_ALL) != "C" else "C.UTF-8"),
     "rounding or subnormals of the processor": lambda: ctypes.CDLL(None).fesetround(0x400),
