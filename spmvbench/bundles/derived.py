@@ -187,10 +187,13 @@ def identities(bundle: Bundle) -> Iterator[Finding]:
         matrix = Matrix(row.group, row.name, row.kind, "", **hashes, **in_order)
         device = row.device.partition(":")[0]
         case = row.format, parsed(row.params), row.dtype, row.mode, device
-        return any(Case(matrix, seed, *case, op=row.op).case_id == row.case_id for seed in bundle.seeds)
+        return any(
+            Case(matrix, seed, *case, op=row.op, timing_rule=row.timing_rule).case_id == row.case_id
+            for seed in bundle.seeds
+        )
 
     yield from check_rows("cases", rows, ~where(rows, known), "the case's hash follows from the row")
-    identity = ["group", "name", "order", "file_sha256", "format", "params", "dtype", "op", "mode"]
+    identity = ["group", "name", "order", "file_sha256", "format", "params", "dtype", "op", "mode", "timing_rule"]
     kinds = rows.assign(device=rows["device"].str.partition(":")[0]) if len(rows) else rows
     often = kinds.groupby([*identity, "device"])["case_id"].transform("size") > len(bundle.seeds)
     yield from check_rows("cases", rows, often.to_numpy(bool), "each case has one row")

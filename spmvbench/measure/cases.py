@@ -16,6 +16,7 @@ from spmvbench import formats
 from spmvbench.formats.precision import PRECISIONS, Precision
 from spmvbench.matrices import Matrix
 from spmvbench.measure.operations import get
+from spmvbench.measure.timing import rule_hash
 
 PATTERN = "pattern"  # the type of rows whose operation ignores values
 DTYPES: dict[str, np.dtype[Any]] = {  # by a case's type, that of x and y
@@ -52,7 +53,7 @@ class Settings:
 @dataclass(frozen=True)
 class Case:
     """One future row. device: the device's name without its number. refusal: why it is skipped without running. op: the
-    operation's name.
+    operation's name. timing_rule: `timing.rule_hash`, by default that of today.
     """
 
     matrix: Matrix
@@ -64,6 +65,11 @@ class Case:
     device: str
     refusal: str = ""
     op: str = "spmv"
+    timing_rule: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.timing_rule is None:
+            object.__setattr__(self, "timing_rule", rule_hash(device_kind(self.device)))
 
     @cached_property
     def case_id(self) -> str:
@@ -76,6 +82,8 @@ class Case:
         identity += filter(None, [self.matrix.file_sha256, self.matrix.generator_hash])
         if self.matrix.order_hash:
             identity += [{"order": self.order, "hash": self.matrix.order_hash}]
+        if self.timing_rule:
+            identity += [{"timing": self.timing_rule}]
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -116,6 +124,7 @@ class Case:
             "dtype": self.dtype,
             "op": self.op,
             "mode": self.mode,
+            "timing_rule": self.timing_rule,
         }
 
 

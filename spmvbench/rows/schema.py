@@ -39,8 +39,8 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "sequence": ("int", "position in the order in which the run wrote its rows, from 1; 0 in rows of older versions"),
     "case_id": (
         "str",
-        "hash of matrix (including a file's content or a generator's source), seed, format, params, dtype, op, mode "
-        "and kind of device",
+        "hash of matrix (including a file's content or a generator's source), seed, format, params, dtype, op, mode, "
+        "kind of device and rule of timing",
     ),
     "group": ("str", "group of the matrix; ``synthetic`` for generated matrices, ``file`` for files"),
     "name": ("str", "name in the group; only group/name identifies a matrix"),
@@ -132,6 +132,11 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "t_median": ("float", "median time of one SpMV, seconds"),
     "t_q1": ("float", "first quartile, seconds"),
     "t_q3": ("float", "third quartile, seconds"),
+    "timing_rule": (
+        "str",
+        "hash of the rule of timing that the invocation has in run.json: rounds, samples, spread, checks of clocks; a "
+        "part of case_id; empty for the rule of rows of older versions",
+    ),
     "n_samples": ("int", "number of samples"),
     "n_throttled": ("int", "samples discarded because the GPU throttled"),
     "repeats": ("int", "SpMVs in one sample (hot: the length of the replayed graph)"),

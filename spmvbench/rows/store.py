@@ -221,7 +221,7 @@ def read_matrices(run_folder: Path) -> dict[str, tuple[str, str]]:
 
 
 def mixed(rows: pd.DataFrame) -> str:
-    """A sentence on names with several matrices in a run's rows; empty if there are none.
+    """A sentence on names with several matrices in a run's rows, or on several rules of timing; empty without such.
 
     Different contents of a file do not count, because `file_sha256` distinguishes them.
     """
@@ -230,7 +230,9 @@ def mixed(rows: pd.DataFrame) -> str:
     counts = read.groupby([names, "file_sha256", read["order"].replace("", "none")])["matrix_sha256"].nunique()
     found = sorted(set(counts[counts > 1].index.get_level_values("matrix")))
     if not found:
-        return ""
+        rules = rows.groupby(rows["device"].str.partition(":")[0])["timing_rule"].nunique()
+        timed = "The run holds rows of several rules of timing, as versions have them. --fresh or another --run keeps "
+        return f"{timed}them apart." if (rules > 1).any() else ""
     return (
         f"The run holds rows of different matrices under one name, as another seed, an edited generator or a replaced "
         f"archive gives them: {', '.join(found)}. --fresh or another --run keeps them apart."

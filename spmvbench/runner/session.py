@@ -26,6 +26,7 @@ from spmvbench.measure import matrix_cache
 from spmvbench.measure.cases import Case, Group, Settings, device_kind
 from spmvbench.measure.reading import digest
 from spmvbench.measure.timing import RULES
+from spmvbench.measure.timing import facts as timing_facts
 from spmvbench.rows import store
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row, fitted
 from spmvbench.runner import plan
@@ -110,6 +111,7 @@ class Metadata:
         used = {
             "max_bytes": settings.max_bytes,
             "budget": settings.budget or rule.budget,
+            "timing": timing_facts(rule),
             "energy": settings.energy,
             "timeout": timeout(settings),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from spmvbench import formats
 from spmvbench.formats import Csr
 from spmvbench.matrices import Matrix, synthetic
 from spmvbench.matrices.lookup import obtain
+from spmvbench.measure import timing
 from spmvbench.measure.cases import Settings
 from spmvbench.measure.reading import digest
 from spmvbench.rows import store
@@ -82,6 +84,22 @@ def test_an_edited_generator_changes_case_ids(monkeypatch):
     assert before == {case.case_id for case in cross(obtain("pde:04"))}
     monkeypatch.setattr(synthetic, "generator_hash", lambda kind: "edited")
     assert before & {case.case_id for case in cross(obtain("pde:4"))} == set()
+
+
+def test_another_rule_of_timing_changes_case_ids_and_a_run_with_two_warns(archive, tmp_path, monkeypatch):
+    matrix, sha256 = archive
+    cases, folder = cross(matrix), tmp_path / "run"
+    assert {case.timing_rule for case in cases} == {timing.rule_hash("cuda")} == {""}, "rows of before are of this rule"
+    measured(folder, cases, sha256, store.now())
+    rule = timing.RULES["emulated"]
+    for changed in (replace(rule, rounds=2), replace(rule, spread=0.1), replace(rule, clock_check=1.0)):
+        monkeypatch.setitem(timing.RULES, "emulated", changed)
+        assert session.pending(folder, cross(matrix), SETTINGS) == cross(matrix)
+    assert store.mixed(store.load(folder)) == ""
+    measured(folder, cross(matrix)[:1], sha256, store.now())
+    assert "rows of several rules of timing" in store.mixed(store.load(folder))
+    monkeypatch.setitem(timing.RULES, "emulated", replace(rule, budget=7.0))
+    assert session.pending(folder, cases, SETTINGS) == [], "the budget is an option that run.json has"
 
 
 def test_a_run_with_two_matrices_of_one_name_warns(archive, tmp_path):
