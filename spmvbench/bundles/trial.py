@@ -121,9 +121,11 @@ def engine() -> str:
             f"--run-sources runs a stranger's program in a container: install {' or '.join(ENGINES)}, type `{build}`, "
             "with CLONE for the folder of a clone of spmvbench, and check again"
         )
-    if subprocess.run([found, "image", "inspect", IMAGE], capture_output=True, check=False).returncode:
+    looked = subprocess.run([found, "image", "inspect", IMAGE], capture_output=True, text=True, check=False)
+    if looked.returncode:
         raise UsageError(
-            f"{name} has no image {IMAGE}: type `{build}`, with CLONE for the folder of a clone of spmvbench"
+            f"{name} has no image {IMAGE}{_last_words(looked.stderr)}; type `{build}`, with CLONE for the folder of a "
+            "clone of spmvbench"
         )
     return found
 

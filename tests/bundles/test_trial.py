@@ -156,11 +156,14 @@ def test_a_container_that_does_not_start_is_no_verdict(module, hash_of, containe
 
 @pytest.mark.parametrize(
     ("engines", "words"),
-    [("", "install podman or docker, type `podman build --tag spmvbench"), ("docker", "docker has no image spmvbench")],
+    [
+        ("", "install podman or docker, type `podman build --tag spmvbench"),
+        ("docker", "docker has no image spmvbench: is the daemon running; type `docker build"),
+    ],
 )
 def test_without_a_container_the_command_to_type_is_named(tmp_path, monkeypatch, engines, words):
     for name in engines.split():
-        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / name).write_text("#!/bin/sh\necho is the daemon running >&2; exit 1\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match=words):
