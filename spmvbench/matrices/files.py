@@ -124,7 +124,9 @@ def _content(matrix: Any, pattern: bool, symmetry: str, name: str) -> Content:
         rounded = sp.csr_array(matrix.astype(np.float64))
         rounded.sum_duplicates()
         checked.exact(a.data, name, rounded.data)
-    pattern = pattern or a.dtype == np.bool_
+    if a.dtype == np.bool_:
+        a.eliminate_zeros()  # False is no entry of a pattern, and blocks hold it
+        pattern = True
     is_complex = a.dtype.kind == "c"
     data = None if pattern else (a.data.real if is_complex else a.data).astype(np.float64)
     index = index_dtype(a.nnz)

@@ -22,8 +22,10 @@ SYMMETRIES = {"u": "general", "r": "general", "s": "symmetric", "z": "skew-symme
 
 
 WIDEST = 80  # characters of a field, or skipped; lines of the collection's files have 80 in all
-# A repetition and a parenthesis, skipped characters or a field; a scale; or what separates them.
-_TOKEN = re.compile(r"(\d{0,9})(?:([(X])|(I|ES|EN|[EDFG])(\d{1,2})(?:\.\d+)?(?:E\d+)?)|([+-]?\d+)P|([),])", re.ASCII)
+# A repetition and a parenthesis, skipped characters or a field; a scale; or signs and what separates all of these.
+_TOKEN = re.compile(
+    r"(\d{0,9})(?:([(X])|(I|ES|EN|[EDFG])(\d{1,2})(?:\.\d+)?(?:E\d+)?)|([+-]?\d+)P|(S[PS]?|BN|[),])", re.ASCII
+)
 _NO_NUMBER = bytes(byte for byte in range(256) if byte not in b"0123456789+-.EDed ")
 _EXPONENT = re.compile(rb"[\d.] *(E|[+-]\d)")
 
