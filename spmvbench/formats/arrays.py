@@ -387,8 +387,9 @@ def regular(a: Any) -> Any:
     changed = {}
     for name in PARTS.get(a.format, ()):
         array = getattr(a, name)
-        if name in ("data", "indices") and a.format in ("csr", "csc", "bsr") and len(a.indptr):
-            array = array[: max(int(a.indptr[-1]), 0)]
+        if name in ("data", "indices") and hasattr(a, "indptr") and len(a.indptr):
+            last = int(a.indptr[-1])
+            array = array[:last] if 0 <= last < len(array) else array
         if array_module(array) is np:
             unsigned = name != "data" and array.dtype.kind == "u"  # SciPy has no code for these
             array = np.require(array, np.int64 if unsigned else array.dtype.type, ["C", "A", "E"])

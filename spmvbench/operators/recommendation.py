@@ -116,13 +116,13 @@ class Recommendation:
         rows = self.measured[["status", *names]].rename(columns=names)
         return found.merge(rows, on="format", how="left").sort_values("measured_total", ignore_index=True)
 
-    def operator(self, device: str | Device | None = None) -> Operator:
+    def operator(self, device: str | Device | None = None, *, updatable: bool = False) -> Operator:
         """The matrix as an operator in the format of `choice`, or the next one that the device can run.
 
-        device: as `spmvbench.operator` takes it. Raises as that does.
+        device, updatable: as `spmvbench.operator` takes them. Raises as that does.
         """
         opened = opened_for(device, self.a)
-        return build(self.a, opened, self._candidates(opened), self.spmvs)
+        return build(self.a, opened, self._candidates(opened), self.spmvs, updatable=updatable)
 
     def _candidates(self, device: Device | None = None) -> Iterator[Candidate]:
         """Formats from the best on that the device can run, csr-scalar last; without a device all formats."""

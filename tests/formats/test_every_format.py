@@ -17,6 +17,7 @@ from scipy import sparse
 from spmvbench import formats, testing
 from spmvbench.devices import multiply, open_device
 from spmvbench.formats import Csr, Format, Launch, Skip, byte_text, single_steps
+from spmvbench.formats.arrays import on_host
 from spmvbench.formats.conversion import converting_for
 from spmvbench.formats.refilling import places
 from spmvbench.publishing import flags, in_page
@@ -26,6 +27,7 @@ from tests.formats.together import together
 
 SINGLE = [key for key in EMULATED if formats.get(key).keeps_values]  # where precision is of no matter, once is enough
 SEARCHES = [key for key in EMULATED if formats.get(key).op == "bfs"]
+PRODUCTS = [key for key in EMULATED if formats.get(key).op == "spmv"]
 ADDING = [key for key in EMULATED if formats.get(key).accumulate is not Format.accumulate]
 GRAPHS = testing.hard_graphs()
 
@@ -177,7 +179,7 @@ def check_padding(key: str, device) -> None:
     assert cls.multiplies_padding == (found or key == "auto")
 
 
-@pytest.mark.parametrize("key", representatives_first([key for key in EMULATED if formats.get(key).op == "spmv"]))
+@pytest.mark.parametrize("key", representatives_first(PRODUCTS))
 def test_infinite_values_spread_where_a_format_says_so(key, emulated):
     check_padding(key, emulated)
 
@@ -188,24 +190,35 @@ def test_infinite_values_spread_on_a_gpu_where_a_format_says_so(key):
     check_padding(key, open_device("cuda:0"))
 
 
-@pytest.mark.parametrize("key", representatives_first([key for key in EMULATED if formats.get(key).op == "spmv"]))
-def test_new_values_in_place_are_a_new_conversion(key):
-    """To the bit, of values that repeat and that are 0 too; or the format says that values decide what is stored."""
+def check_new_values(key: str, xp, matrices: dict[str, sparse.csr_array]) -> None:
+    """Put in place they are what a new conversion stores, to the bit; or the format says that values decide on that."""
     cls, found = formats.get(key), []
     for dtype in (np.float64, np.float32):
-        for matrix in (HARD if key in REPRESENTATIVES else telling()).values():
+        for matrix in matrices.values():
             with suppress(Skip):
-                a = testing.suited(cls, matrix).astype(dtype)
+                a = testing.suited(cls, matrix).astype(dtype).on(xp)
                 fmt = cls.from_csr(a)
                 where = places(fmt, a)
                 found.append(where is not None)
-                drawn = np.random.default_rng(5).standard_normal(a.nnz).astype(dtype)
-                for values in (drawn, np.ones_like(drawn), drawn * (np.arange(a.nnz) % 3 > 0)) if where else ():
+                drawn = xp.asarray(np.random.default_rng(5).standard_normal(a.nnz).astype(dtype))
+                for values in (drawn, xp.ones_like(drawn), drawn * (xp.arange(a.nnz) % 3 > 0)) if where else ():
                     given, made = where.refilled(fmt, values), cls.from_csr(replace(a.fresh(), values=values))
                     for name, array in made.arrays().items():
-                        assert array.tobytes() == given.arrays()[name].tobytes(), name
-                    assert np.array_equal(where.values(given), values)
+                        assert on_host(array).tobytes() == on_host(given.arrays()[name]).tobytes(), name
+                    assert (where.values(given) == values).all()
     assert found and set(found) == {not cls.values_decide}
+
+
+@pytest.mark.parametrize("key", representatives_first(PRODUCTS))
+def test_new_values_in_place_are_a_new_conversion(key):
+    check_new_values(key, np, HARD if key in REPRESENTATIVES else telling())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("key", [key for key in KEYS if formats.get(key).op == "spmv"])
+def test_new_values_in_place_are_a_new_conversion_on_a_gpu(key):
+    with converting_for(open_device("cuda:0").limits):
+        check_new_values(key, open_device("cuda:0").xp, telling())
 
 
 @pytest.mark.parametrize("flag", flags.FLAGS)
