@@ -16,6 +16,12 @@ def checking():
     return open_device("emulated-check")
 
 
+@pytest.fixture(scope="session", params=["emulated", "emulated-check"])
+def either(request):
+    """Each build in its turn."""
+    return open_device(request.param)
+
+
 @pytest.fixture(scope="session")
 def same_arrays():
     """Asserts that two conversions gave the same arrays: names, types and every element."""

@@ -276,6 +276,23 @@ def test_no_race_and_no_access_out_of_bounds(key, checking):
     over_taken({name: a for name, a in every.items() if max(a.nnz, *a.shape) < most}, check)
 
 
+IN_BOUNDS = {  # kernels that only other parameters or matrices reach, and what they meet
+    ("power law", "wide"): (
+        *("bro-ell[height=32]", "bro-coo[steps=16]", "bro-csr[lanes=4]", "blsi", "bro-hybr-s", "scoo[copies=2]"),
+        *("tjad", "btjad[rows=40]", "pcsr[width=1024]", "tile-composite[width=32]"),
+    ),
+    ("power law", "wide", "long rows among empty"): ("coadell",),
+    ("stencil", "3x3 blocks", "uniform 8"): ("cds", "ddd-naive[fill=0.01]", "ddd-split[fill=0.05]", "crsd[live=1]"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("spec", "met"), [(spec, met) for met, specs in IN_BOUNDS.items() for spec in specs])
+def test_kernels_stay_in_bounds(spec, met, checking):
+    for a in telling(met).values():
+        testing.check_product(spec, a, checking)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "spec", [spec for spec in VARIANTS if getattr(spec, "values", (spec,))[0].partition("[")[0] in SEARCHES]

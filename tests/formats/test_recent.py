@@ -5,16 +5,6 @@ from __future__ import annotations
 from spmvbench import formats
 from spmvbench.formats import recent, survey
 
-TO_COME = 0  # keys; this number may only become smaller
-
-
-def test_every_key_of_the_file_exists_or_is_still_to_come():
-    built = {key for name in recent.names() for key in name.keys}
-    to_come = {key for name in recent.names() for key in name.to_come}
-    assert built - set(formats.keys()) == set(), "no format has these keys of names.csv"
-    assert to_come & set(formats.keys()) == set(), "built: move these from to_come to keys in names.csv"
-    assert len(to_come) <= TO_COME
-
 
 def test_every_exact_storage_and_kernel_for_gpus_runs_or_says_why_not():
     assert recent.count()[1] == 104

@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 
 from spmvbench import formats, testing
-from spmvbench.devices import open_device
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr
 from spmvbench.formats.cache_blocking import fastload
@@ -16,11 +15,6 @@ from tests.formats.rows import runs_on
 
 HARD = testing.hard_matrices()
 SOME = ("5x0", "no entries", "1xN", "one full column", "power law", "wide", "duplicates")
-
-
-@pytest.fixture(scope="module", params=["emulated", "emulated-check"])
-def device(request):
-    return open_device(request.param)
 
 
 def with_column_lengths(lengths, rows=40):
@@ -70,15 +64,15 @@ def test_formats_of_blocks():
 
 
 @pytest.mark.parametrize("lengths", [[32], [31], [33], [1, 2, 3] * 40, [64, 7, 64], [5, 40, 5, 1, 1, 12]])
-def test_runs_of_equal_rows_are_added_up(lengths, device):
+def test_runs_of_equal_rows_are_added_up(lengths, either):
     """Rows as long as these lengths, one after another: every first entry of a block's columns is in a run."""
     rows = np.repeat(np.arange(len(lengths)), lengths)
     a = sparse.csr_array((np.linspace(-1, 1, len(rows)), (rows, np.arange(len(rows)))))
-    testing.check_product("fastload[optimized=true]", a, device)
+    testing.check_product("fastload[optimized=true]", a, either)
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_kernels_convert_as_arrays_do(name, device, same_arrays):
+def test_kernels_convert_as_arrays_do(name, either, same_arrays):
     a = Csr.of(HARD[name])
 
     col_ptr, order = by_columns(a)
@@ -87,10 +81,10 @@ def test_kernels_convert_as_arrays_do(name, device, same_arrays):
             lengths = np.diff(pointers)
             levels = fastload.Levels.of(np.sort(lengths), height)
             args = levels, pointers, lengths.argsort(kind="stable").astype(np.int32), places
-            same_arrays(fastload.by_kernels(*args, runs_on(device)), fastload.by_arrays(*args))
+            same_arrays(fastload.by_kernels(*args, runs_on(either)), fastload.by_arrays(*args))
     fmt = testing.convert("fastload[optimized=true]", a)
     np.testing.assert_array_equal(
-        fastload.formats_by_kernel(fmt.block_ptr, fmt.row_idx, runs_on(device)), fmt.block_format
+        fastload.formats_by_kernel(fmt.block_ptr, fmt.row_idx, runs_on(either)), fmt.block_format
     )
 
 

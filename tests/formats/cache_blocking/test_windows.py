@@ -1,10 +1,9 @@
 """Windows on x and y: how rows and columns are cut, and what is packed into them."""
 
 import numpy as np
-import pytest
 from scipy import sparse
 
-from spmvbench import load, testing
+from spmvbench import load
 from spmvbench.formats import Csr, get
 from spmvbench.formats.cache_blocking import tile_composite
 from spmvbench.formats.cache_blocking.tile_composite import TIMES, Workloads, by_times, equal
@@ -94,12 +93,3 @@ def test_tiles_end_where_columns_have_one_entry():
     fmt = get("tile-composite").from_csr(sparse.csr_array(sparse.hstack([a] * 12)), width=32)
     assert fmt.tile_start == (0, 32, 60)
     assert fmt.columns.dtype == np.uint16
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "spec", ["scoo[copies=2]", "tjad", "btjad[rows=40]", "pcsr[width=1024]", "tile-composite[width=32]"]
-)
-def test_kernels_stay_in_bounds(spec, checking):
-    for name in ("power law", "wide"):
-        testing.check_product(spec, testing.hard_matrices()[name], checking)

@@ -1,11 +1,10 @@
 """Bit streams: any widths at any places come back, in either order; the packed formats keep what their papers keep."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spmvbench import load, testing
+from spmvbench import load
 from spmvbench.formats import get
 from spmvbench.formats.compressed.bits import bit_lengths, pack, unpack
 
@@ -43,10 +42,3 @@ def test_a_stencil_takes_few_bits_a_column():
 def test_rows_and_columns_share_32_bits_where_they_fit():
     assert get("blsi").from_csr(load("uniform:65536:1")).keys.dtype == np.uint32
     assert get("blsi").from_csr(load("uniform:65537:1")).keys.dtype == np.uint64
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("spec", ["bro-ell[height=32]", "bro-coo[steps=16]", "bro-csr[lanes=4]", "blsi", "bro-hybr-s"])
-def test_kernels_stay_in_bounds(spec, checking):
-    for name in ("power law", "wide"):
-        testing.check_product(spec, testing.hard_matrices()[name], checking)

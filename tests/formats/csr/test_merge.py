@@ -11,11 +11,6 @@ from spmvbench.formats.csr.merge import tile_rows
 from tests.formats.rows import launches, names, with_lengths
 
 
-@pytest.fixture(scope="module", params=["emulated", "emulated-check"])
-def device(request):
-    return open_device(request.param)
-
-
 def walked(row_ptr, tile):
     """The merge step by step, as the paper draws it: the row at every `tile`-th step and at the end."""
     row, entry, steps = 0, 0, []
@@ -62,22 +57,22 @@ def test_no_rows_are_no_tiles():
         *("a thread a row", "two lanes a row", "uneven"),
     ],
 )
-def test_rows_that_tiles_cut(lengths, key, device):
+def test_rows_that_tiles_cut(lengths, key, either):
     spec = f"{key}items=7,block=64]"
     a = with_lengths(lengths, 4000, drawn=0)
     testing.check_conversion(spec, a)
-    testing.check_product(spec, a, device)
+    testing.check_product(spec, a, either)
 
 
 ENDS = (1, 2, 15)
 
 
 @pytest.mark.parametrize("items", [n if n in ENDS else pytest.param(n, marks=pytest.mark.slow) for n in range(1, 16)])
-def test_every_number_of_items(items, device):
-    if device.name == "emulated-check" and items not in ENDS:
+def test_every_number_of_items(items, either):
+    if either.name == "emulated-check" and items not in ENDS:
         return  # the other sizes differ in nothing that this build could find
     a = with_lengths([5, 0, 900, 1, 1, 0, 0, 33] * 2, 4000, drawn=0)
-    testing.check_product(f"csr-merge-tiles[items={items},block=64]", a, device)
+    testing.check_product(f"csr-merge-tiles[items={items},block=64]", a, either)
 
 
 def test_tiles_within_one_row_add_in_order_where_there_are_two():

@@ -7,8 +7,7 @@ import pytest
 from scipy import sparse
 
 import spmvbench
-from spmvbench import formats, testing
-from spmvbench.errors import UsageError
+from spmvbench import testing
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.dense_blocks import bccoo
 from spmvbench.formats.dense_blocks.bccoo import Plan, loads_for, steps_for
@@ -173,9 +172,3 @@ def test_the_search_keeps_the_shortest(monkeypatch):
 
 def test_steps_on_their_way():
     assert [loads_for(values, 8) for values in (1, 2, 3, 4, 6, 8, 16)] == [8, 4, 2, 2, 1, 1, 1]
-
-
-@pytest.mark.parametrize("bad", ["bccoo[h=5]", "bccoo[w=3]", "bccoo[steps=33]", "bccoo-plus[slices=3]"])
-def test_bad_parameters(bad):
-    with pytest.raises(UsageError, match="takes"):
-        formats.parse(bad)

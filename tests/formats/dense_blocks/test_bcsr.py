@@ -7,8 +7,7 @@ import pytest
 from scipy import sparse
 
 import spmvbench
-from spmvbench import formats, testing
-from spmvbench.errors import UsageError
+from spmvbench import testing
 from spmvbench.formats.dense_blocks.bcsr import lanes_for, loads_for
 
 HARD = testing.hard_matrices()
@@ -98,9 +97,3 @@ def test_infinities_stay_where_they_belong(emulated):
     for spec in ("bsr[block=2]", "bcsr-buatois", "bcoo[r=2,c=2]", "bcsr-verschoor[block=2,order=interleaved]"):
         emulated.compile(testing.convert(spec, a).launches(x, y)).run()
         assert y[[0, 1, 4, 5]].tolist() == [1, 2, 5, 6], spec  # rows 2 and 3 share a tile with the infinity
-
-
-@pytest.mark.parametrize("bad", ["bsr[block=6]", "bcsr-choi[r=6]", "bcsr-buatois[block=3]", "bcsr-verschoor[order=x]"])
-def test_bad_parameters(bad):
-    with pytest.raises(UsageError, match="takes"):
-        formats.parse(bad)

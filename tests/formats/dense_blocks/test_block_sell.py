@@ -194,12 +194,6 @@ def test_a_stored_zero_is_fill():
     assert (rows.tolist(), cols.tolist(), values.tolist()) == ([0], [1], [5])
 
 
-@pytest.mark.parametrize("bad", ["r=9", "c=-1", "C=12", "threads=9"])
-def test_bad_parameters(bad):
-    with pytest.raises(UsageError, match=bad.split("=")[0]):
-        testing.convert(f"bellpack[{bad}]", HARD["stencil"])
-
-
 @pytest.mark.parametrize("block", [2, 3, 16])
 def test_block_csr_of_the_vendor_is_converted_without_it(block):
     for a in HARD.values():

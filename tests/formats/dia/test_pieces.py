@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench import load, testing
+from spmvbench import load
 from spmvbench.formats import Skip, get
 from spmvbench.formats.dia.ddd import MOST, Segments
 
@@ -86,10 +86,3 @@ def test_a_row_with_a_scattered_entry_is_apart_as_a_whole():
     fmt = get("crsd").from_csr(sparse.csr_array(a))
     rows, cols, _ = fmt.parts["rows"].to_coo()
     assert (rows.tolist(), cols.tolist()) == ([130, 130], [5, 130])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("spec", ["cds", "ddd-naive[fill=0.01]", "ddd-split[fill=0.05]", "crsd[live=1]"])
-def test_kernels_stay_in_bounds(spec, checking):
-    for name in ("stencil", "3x3 blocks", "uniform 8"):
-        testing.check_product(spec, testing.hard_matrices()[name], checking)
