@@ -112,6 +112,11 @@ OWN = {
             for types in ("double, int", "float, long long")
         ),
     },
+    "ellpack/pack_convert.cu": {
+        *(f"pack_bits<{value}>" for value in ("double", "float")),
+        *("pack_slots<int, false>", "pack_slots<long long, true>"),
+        *("pack_fill<double, int, int, false>", "pack_fill<float, int, long long, true>"),
+    },
     "ellpack/jad_convert.cu": {
         *(f"{kernel}<{index}>" for kernel in ("jad_keys", "jad_sizes") for index in ("int", "long long")),
         *("jad_fill<double, int, int>", "jad_fill<float, int, long long>", "jad_fill<double, long long, long long>"),

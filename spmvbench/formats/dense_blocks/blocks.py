@@ -60,8 +60,10 @@ def best_shape(
         i, j = shape
         # A shape has no fewer values than any that divides it: most fall here, uncounted, once their parts have shown
         # that there are no such blocks.
-        parts = (cdiv(total * p * q, i * j) for (p, q), total in totals.items() if i % p == 0 and j % q == 0)
-        return totals.get(shape, max(parts, default=0)) * (index_bytes + i * j * value), shape
+        if (count := totals.get(shape)) is None:
+            parts = (cdiv(total * p * q, i * j) for (p, q), total in totals.items() if i % p == 0 and j % q == 0)
+            count = max(parts, default=0)
+        return count * (index_bytes + i * j * value), shape
 
     best: tuple[int, Shape] | None = None
     best_counts: Array | None = None

@@ -8,6 +8,8 @@ import numpy as np
 
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, cdiv, diagonal_places, expand, inverse, offsets
+from spmvbench.formats.conversion import Run, device_limits, notes, runner
+from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
 from spmvbench.formats.ellpack.sell_convert import WARP, Slices
 from spmvbench.formats.ellpack.sell_local import BY_PADDING, SellLocal, slices_of
@@ -18,6 +20,7 @@ from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
 KERNEL = "ellpack/sell_coded.cu"
+CONVERT = "ellpack/pack_convert.cu"
 BYTES = constant(KERNEL, "WORD_BYTES")
 
 
@@ -168,9 +171,27 @@ def free_bits(values: Array) -> int:
     pattern = values.view(f"u{values.itemsize}")
     kind = pattern.dtype.type
     lowest = pattern & (~pattern + kind(1))  # the lowest bit that is set, 0 in a zero
-    most = min(MOST_BITS, 8 * values.itemsize - 1)
-    lowest[lowest == 0] = kind(1 << most)
-    return min(int(lowest.min()).bit_length() - 1, most) if len(values) else most
+    lowest[lowest == 0] = kind(1 << min(MOST_BITS, 8 * values.itemsize - 1))
+    return free_of(int(lowest.min()) if len(values) else 0, values.itemsize)
+
+
+def free_of(some: int, itemsize: int) -> int:
+    """The same from the bits that are set in some value."""
+    most = min(MOST_BITS, 8 * itemsize - 1)
+    return min((some & -some).bit_length() - 1, most) if some else most
+
+
+def refuse_bits(bits: int) -> int:
+    """The bits that values leave free. Raises Skip if they are too few."""
+    if bits < LEAST_BITS:
+        raise Skip(f"the values leave {bits} low bits free, and differences of columns need {LEAST_BITS} or more")
+    return bits
+
+
+def refuse_slots(a: Csr, bits: int, slots: int, least: int) -> None:
+    """Raises Skip for slots of which most bridge gaps. least: slots without differences."""
+    if slots > SPARE_SLOTS * max(a.nnz, least):
+        raise Skip(f"{bits} free bits: {slots:,} slots for {a.nnz:,} entries, most to bridge gaps between columns")
 
 
 class Deltas(NamedTuple):
@@ -186,9 +207,7 @@ class Deltas(NamedTuple):
     @classmethod
     def of(cls, a: Csr, sigma: int) -> Deltas:
         """Raises Skip if the values leave too few bits."""
-        xp, bits = a.xp, free_bits(a.values)
-        if bits < LEAST_BITS:
-            raise Skip(f"the values leave {bits} low bits free, and differences of columns need {LEAST_BITS} or more")
+        xp, bits = a.xp, refuse_bits(free_bits(a.values))
         s = slices_of(a, sigma)
         slice_, place = places(a, s)
         order = s.perm if len(s.perm) else xp.arange(a.rows, dtype=np.int32)
@@ -210,8 +229,7 @@ class Deltas(NamedTuple):
         padded[: a.rows] = lengths[order]
         ptr = offsets(WARP * (padded.reshape(-1, WARP).max(axis=1) if len(padded) else padded))
         slots = int(ptr[-1])
-        if slots > SPARE_SLOTS * max(a.nnz, s.slots):
-            raise Skip(f"{bits} free bits: {slots:,} slots for {a.nnz:,} entries, most to bridge gaps between columns")
+        refuse_slots(a, bits, slots, s.slots)
         slot = ptr[slice_].astype(np.int64) + position * WARP + place
         return cls(bits, s.perm, ptr, bases, delta, slot)
 
@@ -252,6 +270,8 @@ class SellPack(Format):
 
     @classmethod
     def convert(cls, a: Csr, *, sigma: int) -> dict[str, Any]:
+        if (run := runner(a)) is not None and a.nnz:
+            return cls._by_kernels(a, sigma, run)
         found = Deltas.of(a, sigma)
         word = f"u{a.dtype.itemsize}"
         packed = a.xp.full(int(found.ptr[-1]), (1 << found.bits) - 1, dtype=word)
@@ -263,6 +283,26 @@ class SellPack(Format):
             "perm": found.perm,
             "bits": found.bits,
         }
+
+    @classmethod
+    def _by_kernels(cls, a: Csr, sigma: int, run: Run) -> dict[str, Any]:
+        xp, index, some = a.xp, ctype(a.row_ptr), a.xp.zeros(1, dtype=np.uint64)
+        block = constant(CONVERT, "CONVERT_BLOCK")
+        grid = min(cdiv(a.nnz, block), 16 * device_limits(a).multiprocessors)
+        run(Launch(CONVERT, f"pack_bits<{ctype(a.values)}>", grid, block, (np.int64(a.nnz), a.values, some)))
+        bits = refuse_bits(free_of(int(some[0]), a.dtype.itemsize))
+        s = slices_of(a, sigma)
+        slices, ordered, jump = len(s.ptr) - 1, cbool(len(s.perm) > 0), np.int32((1 << bits) - 1)
+        bases, counts = xp.empty(slices, dtype=np.int32), xp.empty(slices, dtype=np.int64)
+        matrix, sizes = (s.perm, a.row_ptr, a.col_idx), (np.int32(a.rows), np.int32(a.cols), np.int32(slices))
+        warps = cdiv(slices * WARP, block)
+        run(Launch(CONVERT, f"pack_slots<{index}, {ordered}>", warps, block, (*sizes, jump, *matrix, bases, counts)))
+        ptr, (*_, slots) = offsets_by(counts, notes(xp, slices), run)
+        refuse_slots(a, bits, slots, s.slots)
+        packed = xp.empty(slots, dtype=a.dtype)
+        args = (sizes[0], sizes[2], jump, ptr, bases, *matrix, a.values, packed)
+        run(Launch(CONVERT, f"pack_fill<{ctype(packed)}, {index}, {ctype(ptr)}, {ordered}>", warps, block, args))
+        return {"slice_ptr": ptr, "bases": bases, "packed": packed, "perm": s.perm, "bits": bits}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         xp, jump = self.xp, (1 << self.bits) - 1
