@@ -203,24 +203,34 @@ def test_published_runs_are_read_as_they_are(name, capsys):
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
-        "[" * 100_000, "[]", "null", '{"sessions": {}}', '{"sessions": [1]}', '{"sessions": [{"started": 1}]}',
-        *(f'{{"sessions": [{{"started": "", {part}}}]}}' for part in (
-            '"seed": "x"', '"seed": -1', '"seed": 1e400', '"launch_overhead": [1]', '"launch_overhead": {"hot": "x"}',
-            '"bounds": {"read": 1}', '"bounds": {"read": [[1]]}', '"bounds": {"read": [[2, 1], [1, 1]]}',
-            '"bounds": "x"', '"roofs": "x"', '"launch_floor": [1]',
-            '"properties": [1]', '"properties": "x"', '"memory_bytes": "much"', '"command": "run"', '"command": [1]',
-            '"properties": {"multiprocessors": "many"}', '"seconds": {"reading": "long"}',
-        )),
-    ],
-)  # fmt: skip
+RECORDS = [
+    *("[" * 100_000, '{"sessions": ' + "[" * 100_000, "[]", "null", "9" * 10_000, "\udcff", '{"sessions": {}}'),
+    *(f'{{"sessions": {value}}}' for value in ("null", "1", "[null]", "[1]")),
+    *(f'{{"sessions": [{{"started": {value}}}]}}' for value in ("null", "1")),
+]
+PARTS = {
+    "seed": ['"x"', "-1", "1e400"],
+    "launch_overhead": ["[1]", '{"hot": "x"}'],
+    "bounds": ['{"read": 1}', '{"read": [[1]]}', '{"read": [[2, 1], [1, 1]]}', '"x"'],
+    "properties": ["[1]", '"x"', '{"multiprocessors": "many"}'],
+    "command": ['"run"', "[1]"],
+    "read_bandwidth_gbps": ["NaN"],
+    "default_max_bytes": ['"2GB"'],
+    "memory_bytes": ['"much"'],
+    "seconds": ['{"reading": "long"}'],
+    "roofs": ['"x"'],
+    "launch_floor": ["[1]"],
+}
+RECORDS += [f'{{"sessions": [{{"started": "", "{name}": {v}}}]}}' for name, values in PARTS.items() for v in values]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: ascii(record)[:60])
 def test_a_record_of_another_shape_is_damaged(tmp_path, record):
     folder = write_run(tmp_path / "r", row("a"))
-    (folder / "run.json").write_text(record)
-    with pytest.raises(SpmvbenchError, match=r"run\.json is damaged"):
-        store.environment(folder)
+    (folder / "run.json").write_bytes(record.encode("utf-8", "surrogateescape"))
+    for look in (store.environment, store.measured):
+        with pytest.raises(SpmvbenchError, match=r"run\.json is damaged"):
+            look(folder)
 
 
 def damaged(results):

@@ -162,7 +162,9 @@ def test_a_bundle_that_cannot_be_unpacked_is_one_sentence(run, tmp_path, invoke,
 
 
 @pytest.mark.parametrize(
-    "junk", [{"seed": "x"}, {"launch_overhead": {"hot": "x"}}, {"bounds": {"read": [1]}}, {"properties": [1]}], ids=str
+    "junk",
+    [{"seed": "x"}, {"launch_overhead": 7}, {"bounds": {"read": "fast"}}, {"properties": [1], "workers": [1]}],
+    ids=str,
 )
 def test_invalid_metadata_is_one_sentence(run, tmp_path, invoke, altered, junk):
     altered(run, lambda rows: None, lambda session: session.update(junk))

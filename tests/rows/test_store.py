@@ -277,33 +277,6 @@ def test_sessions_add_up_and_the_last_one_is_the_environment(folder):
         store.environment(folder)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "null",
-        "[]",
-        '{"sessions": null}',
-        '{"sessions": 1}',
-        '{"sessions": [null]}',
-        '{"sessions": [{"started": null}]}',
-        '{"sessions": [{"started": "1", "properties": [1]}]}',
-        '{"sessions": [{"started": "1", "properties": {"multiprocessors": "many"}}]}',
-        '{"sessions": [{"started": "1", "read_bandwidth_gbps": NaN}]}',
-        '{"sessions": [{"started": "1", "default_max_bytes": "2GB"}]}',
-        '{"sessions": ' + "[" * 100_000,
-        "9" * 10_000,
-        "\udcff",
-    ],
-    ids=lambda text: ascii(text)[:60],
-)
-def test_a_record_that_is_none_is_damaged(folder, text):
-    store.append(folder, row("a"))
-    (folder / "run.json").write_bytes(text.encode(errors="surrogateescape"))
-    for look in (store.environment, store.measured):
-        with pytest.raises(SpmvbenchError, match=r"run\.json is damaged"):
-            look(folder)
-
-
 def test_what_a_record_holds_as_null_is_missing(folder):
     store.append(folder, row("a"))
     nothing = dict.fromkeys(("properties", "read_bandwidth_gbps", "default_max_bytes", "device"))
