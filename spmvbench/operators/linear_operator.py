@@ -293,7 +293,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
             made = out is None and x.ndim == 1 and not beta
             if made:
                 out = self._array(self._y_shape, self.dtype)
-            if self._fits(x, self._cols) and self._fits(out, self._rows):
+            if self._fit(x, out):
                 key = (x.data.ptr, out.data.ptr)
                 if alpha == 1.0 and beta == 0.0:
                     found = self._pairs.get(key)
@@ -307,15 +307,20 @@ class Operator(LinearOperator):  # type: ignore[misc]
                     return out
         return self._product(x, out, alpha, beta)
 
-    def _fits(self, array: Any, size: int) -> bool:
-        """Whether kernels can use it as it is, unless its address is not aligned."""
-        return bool(
-            type(array) is self._array
-            and array.size == size
-            and array.dtype is self.dtype
-            and array.ndim == 1
-            and array._c_contiguous
+    def _fit(self, x: Any, out: Any) -> bool:
+        """Whether kernels can use them as they are, unless an address is not aligned or they overlap."""
+        fit: bool = (
+            type(out) is self._array
+            and x.size == self._cols
+            and out.size == self._rows
+            and x.dtype is self.dtype
+            and out.dtype is self.dtype
+            and x.ndim == 1
+            and out.ndim == 1
+            and x._c_contiguous
+            and out._c_contiguous
         )
+        return fit
 
     def _run(self, key: tuple[Any, ...], bound: Bound) -> None:
         """Enqueue a pair that was bound before, on the current stream of the operator's GPU."""
