@@ -1,4 +1,4 @@
-"""What formats are best at, on tables small enough to do by hand, and the sentences that follow."""
+"""What formats are best at, on tables small enough to do by hand, and the table that follows."""
 
 from pathlib import Path
 
@@ -57,20 +57,15 @@ def test_rates_are_compared_with_the_fastest_of_all(some):
     assert found["mbsr", EVERY]["held"] == 0 and pd.isna(found["mbsr", EVERY]["share"])
 
 
-def test_the_sentences_follow_from_the_rows(some):
-    text = report.paragraph(some, ["amb", "cb", "mbsr"])
-    assert text == (
-        "In f64 hot, on 4 matrices: `cb` has 0.63 of the fastest format's rate on the 3 that it holds, 1.00 on blocks; "
-        "it is the first of these on 2 and within 5 % of all on 2. `amb` has 0.49 of the fastest format's rate on the "
-        "4 that it holds, from 0.69 on diagonals to 0.35 on blocks; it is the first of these on 2 and within 5 % of "
-        "all on 1. "
-        "No verified rows: `mbsr`."
-    )
-    assert report.paragraph(some, ["mbsr"]) == report.NOTHING
-    text = report.paragraph(some, ["amb", "dia", "row-patterns", "mbsr"])
-    assert "`dia` has 0.63 of the fastest format's rate on the 3 that it holds, 1.00 on diagonals; it is " in text
-    assert text.endswith("fewer values than the matrix has: `row-patterns`. No verified rows: `mbsr`.")
-    assert "`amb`" in text and report.paragraph(some[some["label"] != "cb"], ["amb", "cb"]).count("; it is") == 1
+def test_a_table_has_the_best_first_and_shares_by_structure(some):
+    (shown,) = report.shares(some, ["amb", "cb", "mbsr"])
+    assert shown.caption == "Share of the fastest format's rate, f64 hot, 4 matrices"
+    assert [column.heading for column in shown.columns][-2:] == ["Blocks", "Diagonals"]
+    assert [[cell.text for cell in row] for row in shown.rows] == [
+        ["cb", "3", "0.630", "2", "2", "1.00", "-"],
+        ["amb", "4", "0.495", "2", "1", "0.354", "0.693"],
+        ["mbsr", "0", "-", "0", "0", "-", "-"],
+    ]
 
 
 def test_the_formats_are_known():
