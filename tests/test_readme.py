@@ -24,6 +24,7 @@ PAGES = [
     "README.md",
     "CONTRIBUTING.md",
     *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md")),
+    *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("results/published/*/README.md")),
 ]
 
 

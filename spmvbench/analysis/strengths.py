@@ -14,7 +14,7 @@ EVERY = "all"  # in place of a structure
 NEAR = 0.95  # share of the fastest format's rate that counts as equal to it
 DIAGONALS = 0.5  # share of the entries on full diagonals
 BLOCKS = 2.0  # mean number of neighbouring columns
-SCATTERED = 0.18  # sectors of x per entry, as in docs/irregular.md
+SCATTERED = 0.18  # sectors of x per entry, from which access to x counts as irregular
 COLUMNS = ["setting", "label", "structure", "matrices", "held", "first", "near", "share"]
 
 

@@ -50,14 +50,10 @@ def test_run_by_name_and_place_by_option(command, results, tmp_path):
     assert sorted(path.name for path in out.rglob("*.*")) == ["bytes.csv", "bytes.pdf", "bytes.png", "index.html"]
 
 
-def test_run_by_path(command, results, tmp_path):
-    result = command("report", results / "old", "--figures", "bytes", "--out", tmp_path / "out")
-    assert result.code == 0
-    assert "<h1>old</h1>" in (tmp_path / "out" / "index.html").read_text()
-
-
-def test_several_runs_are_shown_as_one(command, results, tmp_path):
+def test_a_run_by_its_path_and_several_as_one(command, results, tmp_path):
     write_run(results, "more", "2026-03-01", device="emulated")
+    alone = command("report", results / "old", "--figures", "bytes", "--out", tmp_path / "alone")
+    assert alone.code == 0 and "<h1>old</h1>" in (tmp_path / "alone" / "index.html").read_text()
     result = command("report", "old", "more", "--results", results, "--figures", "bytes", "--out", tmp_path / "out")
     assert result.code == 0
     assert "<h1>more, old</h1>" in (tmp_path / "out" / "index.html").read_text()
@@ -78,51 +74,48 @@ def test_emulated_run_says_how_to_see_its_times(command, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("args", "code", "said"),
+    ("args", "said"),
     [
-        (["nev"], 2, "there is no run 'nev'"),
-        (["--figures", "rofline"], 2, "did you mean roofline"),
-        (["--image", "gif"], 2, "there is no image type 'gif'"),
-        (["--published", "survey-k40"], 2, "did you mean survey-k40m"),
-        (["--baseline", "csr-vektor"], 2, "did you mean csr-vector?"),
-        (["old", "new"], 2, "--out DIR"),
+        ("nev", "there is no run 'nev'"),
+        ("--figures rofline", "did you mean roofline"),
+        ("--image gif", "there is no image type 'gif'"),
+        ("--published survey-k40", "did you mean survey-k40m"),
+        ("--baseline csr-vektor", "did you mean csr-vector?"),
+        ("old new", "--out DIR"),
+        ("new --formats csr-vektor", "the run holds no format 'csr-vektor'; did you mean csr-vector?"),
+        ("new --matrix c", "the run holds no matrix 'c'"),
+        ("new --group H", "the run holds no matrix of group 'H'"),
+        ("new --min-nnz 1001", "no row has such a matrix and format"),
+        ("new --formats ell --highlight csr-vector", "the report holds no format 'csr-vector'"),
+        ("new --highlight ,", "name something with --highlight"),
+        ("new --dtype f16", "no row has dtype f16: there is"),
+        ("new --all", "give no RUN, --out or --site"),
+        ("--all --out x", "give no RUN, --out or --site"),
+        ("new --site elsewhere", "is not in elsewhere"),
+        ("new --site . --out x", "give no --out"),
     ],
 )
-def test_wrong_command_is_one_line(command, results, args, code, said):
-    result = command("report", "--results", results, *args)
-    assert result.code == code
-    assert said in result.err
-    assert len(result.err.splitlines()) == 1
+def test_wrong_command_is_one_line(command, results, args, said):
+    result = command("report", *args.split(), "--results", results)
+    assert result.code == 2 and said in result.err and len(result.err.splitlines()) == 1
     assert not (results / "new" / "report" / "index.html").exists()
 
 
-def test_no_run_at_all_fails_with_what_to_do(command, tmp_path):
-    result = command("report", "--results", tmp_path)
-    assert result.code == 1
-    assert "start one with spmvbench run --set demo" in result.err
-
-
-def test_run_without_rows_fails_with_what_to_do(command, tmp_path):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "empty" / "rows.jsonl").touch()
-    result = command("report", "empty", "--results", tmp_path)
-    assert result.code == 1
-    assert "holds no rows yet" in result.err
-
-
-def test_damaged_rows_are_one_line(command, results):
-    (results / "new" / "rows.parquet").write_bytes(b"PAR1 and no more")
-    result = command("report", "--results", results)
-    assert result.code == 1
-    assert "rows.parquet is damaged" in result.err
-    assert len(result.err.splitlines()) == 1
-
-
-def test_damaged_record_is_one_line(command, results):
-    (results / "new" / "run.json").write_text("{")
-    result = command("report", "new", "--results", results)
-    assert result.code == 1
-    assert "run.json is damaged" in result.err
+@pytest.mark.parametrize(
+    ("run", "file", "content", "said"),
+    [
+        ("new", "rows.parquet", "PAR1 and no more", "rows.parquet is damaged"),
+        ("new", "run.json", "{", "run.json is damaged"),
+        ("empty", "rows.jsonl", "", "holds no rows yet"),
+    ],
+)
+def test_a_run_that_cannot_be_reported_is_one_line(command, results, run, file, content, said):
+    (results / run).mkdir(exist_ok=True)
+    (results / run / file).write_text(content)
+    result = command("report", run, "--results", results)
+    assert result.code == 1 and said in result.err and len(result.err.splitlines()) == 1
+    result = command("report", "--results", results / "nothing")
+    assert result.code == 1 and "start one with spmvbench run --set demo" in result.err
 
 
 @pytest.mark.slow
@@ -232,23 +225,6 @@ def test_only_some_formats_and_matrices(command, results, args, labels, matrices
     assert (set(data["label"]), set(data["matrix"])) == (labels, matrices)
 
 
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        ("--formats csr-vektor", "the run holds no format 'csr-vektor'; did you mean csr-vector?"),
-        ("--matrix c", "the run holds no matrix 'c'"),
-        ("--group H", "the run holds no matrix of group 'H'"),
-        ("--min-nnz 1001", "no row has such a matrix and format"),
-        ("--formats ell --highlight csr-vector", "the report holds no format 'csr-vector'"),
-        ("--highlight ,", "name something with --highlight"),
-    ],
-)
-def test_a_choice_that_fits_nothing_is_one_line(command, results, args, said):
-    result = command("report", "new", "--results", results, *args.split())
-    assert result.code == 2
-    assert said in result.err and len(result.err.splitlines()) == 1
-
-
 @pytest.mark.slow
 def test_all_runs_are_pages_of_one_site(command, results):
     (results / "old" / "README.md").write_text("# Old\n\n```sh\nx\n```\n\nWhat [was](b) `done`,\non `a`.\n")
@@ -278,20 +254,6 @@ def test_a_page_joins_a_site(command, results):
     assert "new" not in (results / "index.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        ("new --all", "give no RUN, --out or --site"),
-        ("--all --out x", "give no RUN, --out or --site"),
-        ("new --site elsewhere", "is not in elsewhere"),
-        ("new --site . --out x", "give no --out"),
-    ],
-)
-def test_a_site_is_of_the_runs_in_one_folder(command, results, args, said):
-    result = command("report", *args.split(), "--results", results)
-    assert result.code == 2 and said in result.err and len(result.err.splitlines()) == 1
-
-
 def test_highlighted_formats_are_those_that_were_asked_for(command, results, monkeypatch):
     from spmvbench.reports import style
 
@@ -299,12 +261,6 @@ def test_highlighted_formats_are_those_that_were_asked_for(command, results, mon
     monkeypatch.setattr(style, "legend", lambda figure, shown, *args, **more: seen.append(list(shown)))
     command("report", "new", "--results", results, "--figures", "gflops", "--highlight", "ell")
     assert seen == [["csr-vector", "ell"]]  # the baseline stands first
-
-
-def test_a_type_that_no_row_has(command, results):
-    result = command("report", "new", "--results", results, "--dtype", "f16")
-    assert result.code == 2
-    assert "no row has dtype f16: there is" in result.err
 
 
 def test_a_report_follows_no_link_in_a_run_s_folder(command, results, tmp_path):

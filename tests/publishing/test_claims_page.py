@@ -1,4 +1,4 @@
-"""The table of claims in docs/reproduce.md: which run tests a claim, and what its cells say."""
+"""The table of claims in docs/results/papers.md: which run tests a claim, and what its cells say."""
 
 import pandas as pd
 import pytest

@@ -1,4 +1,4 @@
-"""The tables of docs/rivals.md, on rows small enough to do by hand."""
+"""The tables of docs/results/rivals.md, on rows small enough to do by hand."""
 
 import pandas as pd
 import pytest

@@ -1,4 +1,4 @@
-"""The table of docs/speed.md: which rows count. tests/test_traced.py compares the page with its command."""
+"""The table of docs/results/speed.md: which rows count."""
 
 import numpy as np
 import pandas as pd

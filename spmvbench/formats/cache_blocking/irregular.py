@@ -112,7 +112,11 @@ def by_kernels(a: Csr, share: int, hubs: int, run: Run) -> tuple[int, int, int, 
 
 
 def choice(look: Look) -> type[Format]:
-    """The format for a matrix that looks like that; why these thresholds is in docs/irregular.md."""
+    """The format for a matrix that looks like that, for the reasons that `Irregular` gives.
+
+    The thresholds are round numbers in gaps of what published matrices have: rows are clearly short or long, hub shares
+    clearly small or large, and columns in order pay clearly or not at all.
+    """
     if look.longest < 0.01:
         if look.fetched >= max(look.filling, 1.0):
             return ColumnSweep
