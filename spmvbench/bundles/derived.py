@@ -425,7 +425,7 @@ def bounded(bundle: Bundle) -> Iterator[Finding]:
 
 
 def valid_bounds(session: dict[str, Any]) -> dict[str, Any] | None:
-    """The measured bounds of an invocation if `bounds.columns` accepts them: rising sizes, with times above 0."""
+    """The measured bounds of an invocation if `bounds.upper` accepts them: rising sizes, with times above 0."""
     found = mapping(session.get("bounds"))
     try:
         for name in ("read", "sectors", "lines"):
@@ -444,10 +444,12 @@ def _bound_follows(sessions: list[dict[str, Any]], row: Any) -> bool:
     fetched = bounds.Fetched(row.x_sectors, row.x_lines)
     sizes = {"nnz": row.nnz, "model_bytes": row.model_bytes, "x_bytes": row.cols * itemsize(row)}
     for session in sessions:
-        found = bounds.columns(session["bounds"], fetched=fetched, **sizes)
+        found = bounds.upper(session["bounds"], fetched=fetched, **sizes)
         single = not isinstance(session.get("workers"), list)
-        near = same(found["bound_gflops"], row.bound_gflops, TOLERANCE if single else WORKER_TOLERANCE)
-        if near and (found["bound_by"] == row.bound_by or not single):
+        if found is None:
+            continue
+        near = same(found.gflops, row.bound_gflops, TOLERANCE if single else WORKER_TOLERANCE)
+        if near and (found.by == row.bound_by or not single):
             return True
     return False
 

@@ -71,7 +71,14 @@ def columns_of(a: Csr, shares: Sequence[tuple[int, int]], sectors: int) -> Itera
         yield a.col_idx[a.xp.minimum(begin + a.xp.arange(most), end - 1)]
 
 
-def columns(
+class Upper(NamedTuple):
+    """An upper bound on the rate, GFLOPS, and whether ``bytes`` or ``gathers`` set it."""
+
+    gflops: float
+    by: str
+
+
+def upper(
     measured: Mapping[str, Any],
     *,
     nnz: int,
@@ -79,22 +86,22 @@ def columns(
     model_bytes: int,
     x_bytes: int,
     flops: float | None = None,
-) -> dict[str, Any]:
-    """`bound_gflops` and `bound_by` of a row, from the larger of both bounds on time. Empty if nothing was measured.
+) -> Upper | None:
+    """The bound on the rate of a product, from the larger of both bounds on time. None if nothing was measured.
 
     measured: ``read``: pairs of (bytes, seconds to read them); ``sectors`` and ``lines``: pairs of (bytes of x, seconds
     to fetch one sector of a random line, or the whole line); all by rising bytes. flops: of one product, with the
     vector operations of an iteration of a solver; None: two per entry.
     """
     if not measured or not nnz:
-        return {}
+        return None
     seconds = {
         "bytes": float(read_seconds(measured, model_bytes)),
         "gathers": gather_seconds(measured, nnz, fetched, x_bytes),
     }
     lower = max(seconds, key=lambda name: seconds[name])
     work = 2 * nnz if flops is None else flops
-    return {"bound_gflops": 1e-9 * work / seconds[lower], "bound_by": lower}
+    return Upper(1e-9 * work / seconds[lower], lower)
 
 
 def gather_seconds(measured: Mapping[str, Any], nnz: int, fetched: Fetched, x_bytes: int) -> float:

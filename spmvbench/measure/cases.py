@@ -101,32 +101,6 @@ class Case:
         """Hash of the format's present sources, of a solver with ``+`` and the hash of its own."""
         return "+".join(filter(None, [formats.source_hash(formats.get(self.format)), get(self.op).source_hash]))
 
-    def columns(self) -> dict[str, Any]:
-        """Columns of the row that are known before the measurement."""
-        cls = formats.get(self.format)
-        return {
-            "case_id": self.case_id,
-            "group": self.matrix.group,
-            "name": self.matrix.name,
-            "file_sha256": self.matrix.file_sha256,
-            "generator_hash": self.matrix.generator_hash,
-            "order": self.order,
-            "order_hash": self.matrix.order_hash,
-            "kind": self.matrix.kind,
-            "format": self.format,
-            "family": cls.family,
-            "params": formats.params_text(dict(self.params)),
-            "label": self.label,
-            "experiment": cls.experiment,
-            "project_kernel": cls.runs_project_kernel(dict(self.params)),
-            "alias_of": cls.alias_of if dict(self.params) == cls.resolve({}) else "",
-            "source_hash": self.source_hash,
-            "dtype": self.dtype,
-            "op": self.op,
-            "mode": self.mode,
-            "timing_rule": self.timing_rule,
-        }
-
 
 @dataclass(frozen=True)
 class Group:

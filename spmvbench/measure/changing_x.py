@@ -45,7 +45,7 @@ def time_with_changing_x(
     before, tries = series, 1
     while _skips_work(context, case, before, seconds):
         if tries == X_CHANGED_TRIES:
-            raise _skipped(context, case, seconds, timing.summary(before)["t_median"])
+            raise _skipped(context, case, seconds, timing.quartiles(before).median)
         verify.set_x(fmt, context.references.checks[case.op].timed, context.x[case.op])
         before, tries = replace(series, seconds=[]), tries + 1
         timing.take_round(before, context.device, rule)
@@ -89,7 +89,7 @@ def _skipped(context: Context, case: Case, changed: float, same: float) -> Wrong
 
 def _changes_of_x(series: timing.Series) -> int:
     """How often x changes in one sample: before each of its SpMVs, and an even number, so that x ends as it began."""
-    seconds = timing.summary(series)["t_median"]
+    seconds = timing.quartiles(series).median
     pairs = X_CHANGED_PAIRS
     if seconds > 0:  # not NaN
         pairs = min(pairs, max(math.floor(X_CHANGED_SECONDS / (2 * seconds)), 1))
@@ -134,4 +134,4 @@ def _skips_work(context: Context, case: Case, series: timing.Series, changed: fl
     """Whether SpMVs take longer with a changing x than caches explain: x is written before, and written back later."""
     rate = 1e9 * context.facts.get("copy_bandwidth_gbps", math.inf)
     allowed = X_CHANGED_ALLOWANCE + 2 * sum(array.nbytes for array in parts(context.x[case.op])) / rate
-    return bool(changed - allowed > X_CHANGED_SLOWER * timing.summary(series)["t_q3"])
+    return bool(changed - allowed > X_CHANGED_SLOWER * timing.quartiles(series).q3)

@@ -137,7 +137,7 @@ class Context:
             rule = replace(self.rule, rounds=1, budget=self.rule.budget / 10)
             series = timing.prepare(self.device.compile([self.change_x(op)]), self.device, "hot", rule)
             timing.take_round(series, self.device, rule)
-            self._change_x_seconds[op] = timing.summary(series)["t_median"]
+            self._change_x_seconds[op] = timing.quartiles(series).median
         return self._change_x_seconds[op]
 
     def change_x(self, op: str) -> Launch:

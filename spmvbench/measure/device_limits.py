@@ -69,7 +69,7 @@ def l2_shares(size: int, l2: int) -> set[float]:
 
 def _median(device: Device, launch: Launch, mode: str, rule: timing.Rule) -> float:
     """Median seconds of a launch."""
-    return float(timing.summary(_sampled(device, launch, mode, rule))["t_median"])
+    return float(timing.quartiles(_sampled(device, launch, mode, rule)).median)
 
 
 def _sampled(device: Device, launch: Launch, mode: str, rule: timing.Rule) -> timing.Series:
@@ -84,7 +84,7 @@ def _sampled(device: Device, launch: Launch, mode: str, rule: timing.Rule) -> ti
 
 
 def _measured_bounds(device: Device, rule: timing.Rule, source: Any, target: Any) -> dict[str, list[tuple[int, float]]]:
-    """Measured bounds in the form that `bounds.columns` takes, for sizes from 64 kB up to the size of `source` (zeros).
+    """Measured bounds in the form that `bounds.upper` takes, for sizes from 64 kB up to the size of `source` (zeros).
 
     Around the size of L2 there are four sizes per factor of two. From a quarter of L2 on, the fastest of several reads
     counts; each tries to keep another part of the array in L2. A read of at most SHORT_READ bytes is mostly launch

@@ -88,8 +88,8 @@ class GroupRun:
         for index, cases in sorted(enumerate(group.formats), key=lambda item: Task(*item).cls.prepares()):
             for case in cases:
                 if case.refusal:
-                    refused = {"started_at": now(), "status": "skipped", "reason": case.refusal}
-                    self.context.link.row(case, refused)
+                    refused = row.failure_columns(Failure("skipped", case.refusal))
+                    self.context.link.row(case, row.case_columns(now()) | refused)
             left = tuple(case for case in cases if not case.refusal)
             if left:
                 self._prepare_format(Task(index, left))
@@ -298,7 +298,7 @@ class GroupRun:
         found = {}
         for case in progress.task.cases:
             known = progress.columns[case.op]
-            columns: dict[str, Any] = {"error_ratio": progress.error_ratio}
+            columns = row.error_columns(progress.error_ratio)
             series = progress.series.get((case.op, case.mode))
             if series is not None and series.seconds:
                 columns |= row.timed_columns(self.context, case, series, known)
@@ -310,14 +310,11 @@ class GroupRun:
 
     def _send(self, progress: Progress, timed: dict[tuple[str, str], dict[str, Any]]) -> None:
         for case in progress.task.cases:
-            columns: dict[str, Any] = {
-                "started_at": progress.started_at,
-                "t_case": progress.seconds / len(progress.task.cases),
-            }
+            columns = row.case_columns(progress.started_at, progress.seconds / len(progress.task.cases))
             known = progress.columns[case.op]
             columns |= known | timed[case.op, case.mode]
             if progress.same_as is not None and "t_median" in columns:
                 columns |= row.byte_columns(self.context, case, columns["t_median"], known)
             if progress.failure is not None:
-                columns |= {"error_ratio": progress.error_ratio} | row.failure_columns(progress.failure)
+                columns |= row.error_columns(progress.error_ratio) | row.failure_columns(progress.failure)
             self.context.link.row(case, columns)

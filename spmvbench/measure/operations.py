@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -550,13 +551,7 @@ def instances(word: str) -> list[str]:
             raise UsageError(f"{word!r} names no number of copies: write spmv-t@1 or spmv-t@2")
         return [word]
     if base == "spmspv":
-        try:
-            density = float(parameter)
-        except ValueError:
-            density = math.nan
-        if not 0 < density <= 1:
-            raise UsageError(f"{word!r} names no density of x: write spmspv@0.01, up to 1")
-        return [f"{base}@{density:g}"]
+        return [f"{base}@{_density(word):g}"]
     if issubclass(OPERATIONS[base], _Solver):
         if not re.fullmatch(r"\d{1,9}", parameter, re.ASCII) or not 1 <= int(parameter) <= MAX_ITERATIONS:
             example = base + _PARAMETERS[base][0]
@@ -565,6 +560,14 @@ def instances(word: str) -> list[str]:
     if not re.fullmatch(r"\d{1,9}", parameter, re.ASCII):
         raise UsageError(f"{word!r} names no source: write {base}@0 for the vertex of highest degree, {base}@1 and on")
     return [f"{base}@{int(parameter)}"]
+
+
+def _density(word: str) -> float:
+    """The density of x that a name has after its ``@``. Raises UsageError."""
+    with suppress(ValueError):
+        if 0 < (density := float(word.partition("@")[2])) <= 1:
+            return density
+    raise UsageError(f"{word!r} names no density of x: write spmspv@0.01, up to 1")
 
 
 def parse(words: Iterable[str]) -> list[str]:

@@ -1,7 +1,7 @@
-"""The row of a case, made from the results of its stages: where each measured column comes from.
+"""The row of a case: where each column comes from. No other module names a column of a row that it makes.
 
-The driver adds the columns that are known before (`cases.Case.columns`) and those of the matrix (`worker.measure`).
-Meaning and unit of each column: `rows.schema.COLUMNS`.
+Features of a matrix have the names of columns already (`matrices.features`); the writer numbers the rows of a run
+(`run_id`, `sequence`). Meaning and unit of each column: `rows.schema.COLUMNS`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from spmvbench.formats import footprint
+from spmvbench import formats
+from spmvbench.formats import Csr, footprint
+from spmvbench.formats.precision import rounding_error
 from spmvbench.formats.vectors import parts
 from spmvbench.measure import bounds, timing
 from spmvbench.measure.cases import Case
@@ -20,6 +22,65 @@ from spmvbench.measure.failures import Failure
 from spmvbench.measure.results import Bound, Converted, Decoded, Finished, HostConversion, IntegerTest
 
 NEAR_LAUNCH_OVERHEAD = 2  # shorter times, as multiples of the launch overhead, say little about the format
+
+
+def known_columns(case: Case) -> dict[str, Any]:
+    """Columns that are known before the measurement."""
+    cls, params, matrix = formats.get(case.format), dict(case.params), case.matrix
+    return {
+        "case_id": case.case_id,
+        "group": matrix.group,
+        "name": matrix.name,
+        "file_sha256": matrix.file_sha256,
+        "generator_hash": matrix.generator_hash,
+        "order": case.order,
+        "order_hash": matrix.order_hash,
+        "kind": matrix.kind,
+        "format": case.format,
+        "family": cls.family,
+        "params": formats.params_text(params),
+        "label": case.label,
+        "experiment": cls.experiment,
+        "project_kernel": cls.runs_project_kernel(params),
+        "alias_of": cls.alias_of if params == cls.resolve({}) else "",
+        "source_hash": case.source_hash,
+        "dtype": case.dtype,
+        "op": case.op,
+        "mode": case.mode,
+        "timing_rule": case.timing_rule,
+    }
+
+
+def device_columns(facts: Mapping[str, Any], host: str = "") -> dict[str, Any]:
+    """Columns of where a case was measured. facts: of the device. host: its pseudonym."""
+    properties = facts.get("properties", {})
+    known = {name: str(properties.get(name, "")) for name in ("device_name", "gpu", "numa_node")}
+    return {"device": facts["device"], "host": host} | known
+
+
+def matrix_columns(
+    a: Csr, stored: Csr, fetched: bounds.Fetched, seconds: float, known: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Columns of a matrix in one type. a: as it was read, in float64. stored: as its type stores it. seconds: of one
+    SpMV by the host. known: `identity_columns`.
+    """
+    return {
+        **known,
+        "t_spmv_host": seconds,
+        "rounding_error": rounding_error(a, stored),
+        "x_sectors": fetched.sectors,
+        "x_lines": fetched.lines,
+    }
+
+
+def identity_columns(found: Mapping[str, Any], x_seed: int) -> dict[str, Any]:
+    """Columns of a matrix in any type. found: by `reading.read`. x_seed: of all x but the first."""
+    return {**found, "x_seed": x_seed}
+
+
+def case_columns(started_at: str, seconds: float | None = None) -> dict[str, Any]:
+    """Columns of a case with any status. seconds: of work on it; None if no work was done."""
+    return {"started_at": started_at} | ({} if seconds is None else {"t_case": seconds})
 
 
 def converted_columns(
@@ -82,11 +143,24 @@ def finished_columns(case: Case, finished: Finished, known: Mapping[str, Any]) -
     return found
 
 
+def error_columns(error_ratio: float) -> dict[str, Any]:
+    """Column of the largest error as a fraction of its bound."""
+    return {"error_ratio": error_ratio}
+
+
 def timed_columns(context: Context, case: Case, series: timing.Series, known: Mapping[str, Any]) -> dict[str, Any]:
     """Columns of the samples, and of the rates and bounds that follow from their median."""
-    found = timing.summary(series)
-    median, work = found["t_median"], context.references.checks[case.op].work
-    found |= {
+    q1, median, q3 = timing.quartiles(series)
+    work = context.references.checks[case.op].work
+    found: dict[str, Any] = {
+        "t_median": median,
+        "t_q1": q1,
+        "t_q3": q3,
+        "n_samples": len(series.seconds),
+        "n_throttled": series.throttled,
+        "repeats": series.repeats,
+        "samples": series.seconds,
+        "sm_clock_mhz": series.sm_clock_mhz,
         "work": work,
         "near_launch_overhead": median < NEAR_LAUNCH_OVERHEAD * context.facts["launch_overhead"][case.mode],
     }
@@ -100,7 +174,8 @@ def byte_columns(context: Context, case: Case, median: float, known: Mapping[str
     if "model_bytes" not in known:
         return {}
     iterations = context.ops[case.op].iterations
-    return ({"gbps": 1e-9 * known["model_bytes"] / median} if median > 0 else {}) | bounds.columns(
+    found: dict[str, Any] = {"gbps": 1e-9 * known["model_bytes"] / median} if median > 0 else {}
+    bound = bounds.upper(
         context.facts.get("bounds", {}),
         nnz=context.references.a.nnz,
         fetched=context.fetched if context.ops[case.op].gathers else bounds.Fetched(0.0, 0.0),
@@ -108,6 +183,7 @@ def byte_columns(context: Context, case: Case, median: float, known: Mapping[str
         flops=context.references.checks[case.op].work / iterations,
         x_bytes=parts(context.x[case.op])[-1].nbytes,
     )
+    return found if bound is None else found | {"bound_gflops": bound.gflops, "bound_by": bound.by}
 
 
 def failure_columns(failure: Failure | None) -> dict[str, Any]:

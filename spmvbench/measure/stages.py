@@ -408,7 +408,7 @@ def time_kernels(context: Context, task: Task, bound: Bound, op: str) -> dict[st
         series = timing.prepare(context.device.compile(launches), context.device, "hot", rule)
         timing.take_round(series, context.device, rule)
         if series.seconds:
-            found[part] = timing.summary(series)["t_median"]
+            found[part] = timing.quartiles(series).median
     return found
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from time import monotonic, perf_counter, sleep  # bound before a format can replace it
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -187,17 +187,15 @@ def rest(device: Device, clock: Callable[[], float] = monotonic, sleep: Callable
         sleep(0.1)
 
 
-def summary(series: Series) -> dict[str, Any]:
-    """Columns of a row from the samples; times are NaN if every sample was discarded."""
+class Quartiles(NamedTuple):
+    """Quartiles of the samples, seconds; NaN if every sample was discarded."""
+
+    q1: float
+    median: float
+    q3: float
+
+
+def quartiles(series: Series) -> Quartiles:
+    """Quartiles of a series."""
     samples = np.asarray(series.seconds)
-    q1, median, q3 = np.percentile(samples, (25, 50, 75)).tolist() if len(samples) else (math.nan,) * 3
-    return {
-        "t_median": median,
-        "t_q1": q1,
-        "t_q3": q3,
-        "n_samples": len(samples),
-        "n_throttled": series.throttled,
-        "repeats": series.repeats,
-        "samples": series.seconds,
-        "sm_clock_mhz": series.sm_clock_mhz,
-    }
+    return Quartiles(*(np.percentile(samples, (25, 50, 75)).tolist() if len(samples) else (math.nan,) * 3))

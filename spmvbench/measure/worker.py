@@ -10,6 +10,7 @@ import signal
 import sys
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -19,7 +20,6 @@ from spmvbench import formats, paths
 from spmvbench.devices import Device, DeviceFault, Throttling, open_device
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Csr
-from spmvbench.formats.precision import rounding_error
 from spmvbench.measure import operations, row, timing
 from spmvbench.measure.bounds import Fetched
 from spmvbench.measure.cases import Group, Settings, precision_of
@@ -27,6 +27,7 @@ from spmvbench.measure.context import Context, reject
 from spmvbench.measure.device_limits import compilation_lock, measure_limits
 from spmvbench.measure.failures import FailedAllocation, failure_of
 from spmvbench.measure.group import GroupRun
+from spmvbench.measure.operations import Operation
 from spmvbench.measure.process_state import ProcessState
 from spmvbench.measure.protocol import Link, Stop
 from spmvbench.measure.reading import host_spmv, read
@@ -51,6 +52,76 @@ class PreviousGroup:
     discarded: int = 0
 
 
+@dataclass(frozen=True)
+class Source:
+    """Where the references of a group come from. fresh: seed of all x but the first, which no format can know."""
+
+    group: Group
+    device: Device
+    settings: Settings
+    fresh: int
+
+    @property
+    def reading(self) -> tuple[Any, ...]:
+        """The arguments of `read`."""
+        return self.group.matrix, self.group.seed, self.settings.real_part, self.settings.per_host
+
+    @cached_property
+    def ops(self) -> dict[str, Operation]:
+        """The group's operations by name, with those of solvers' products."""
+        ops = {name: operations.get(name) for name in self.group.ops}
+        return ops | {op.product: operations.get(op.product) for op in ops.values() if op.product}
+
+    @property
+    def kind(self) -> Operation:
+        """One of the operations; those of a group are of one kind."""
+        return self.ops[self.group.ops[0]]
+
+    def rounded(self) -> Csr:
+        """The matrix in the group's type."""
+        with np.errstate(over="ignore"):  # `verify.reference_of` reports entries beyond float32
+            return precision_of(self.group.dtype).rounded(read(*self.reading)[0])
+
+    def references(self, a: Csr) -> References:
+        """References of the matrix that `rounded` has given."""
+        group = self.group
+        return References.of(self.kind.matrix(a), self.ops, self.device, group.seed, self.fresh, group.dtype)
+
+    def read_again(self) -> References:
+        """References from the matrix as it is read anew."""
+        read.cache_clear()
+        return self.references(self.rounded())
+
+    def prepare(self, link: Link, previous: PreviousGroup) -> tuple[References, Fetched]:
+        """The group's references, those of the previous group if they are the same. Sends columns and description."""
+        link.begin(None, READING)
+        _, known, about = read(*self.reading)
+        columns = row.identity_columns(known, self.fresh)
+        link.connection.send(("matrix", columns))
+        link.connection.send(("description", about))
+        link.begin(None, "computing the reference results")
+        if previous.references is None or previous.fetched is None:
+            a = self.rounded()
+            previous.references = self.references(a)
+            previous.fetched = Fetched.by(previous.references.device_a, self.device.limits.multiprocessors)
+            if not self.kind.pattern:
+                seconds = host_spmv(previous.references.a)
+                columns = row.matrix_columns(read(*self.reading)[0], a, previous.fetched, seconds, columns)
+            previous.columns = columns
+        link.connection.send(("matrix", previous.columns))
+        return previous.references, previous.fetched
+
+
+def _import_formats(group: Group, process: ProcessState) -> None:
+    """Import the formats of a group, and restore what that has changed."""
+    formats.import_shipped(group.modules)
+    for cases in group.formats:
+        formats.get(cases[0].format)
+    if changed := process.restore():
+        print(f"importing formats changed {', '.join(changed)}: restored", file=sys.stderr, flush=True)
+    process.note_modules()
+
+
 def measure(
     group: Group,
     device: Device,
@@ -61,73 +132,23 @@ def measure(
     process: ProcessState | None = None,
 ) -> None:
     """Measure a group: each case gives one row. process: noted before any format was imported."""
-    started = {"started_at": now()}
+    started = row.case_columns(now())
     process = ProcessState() if process is None else process
-    formats.import_shipped(group.modules)
-    for cases in group.formats:
-        formats.get(cases[0].format)
-    if changed := process.restore():
-        print(f"importing formats changed {', '.join(changed)}: restored", file=sys.stderr, flush=True)
-    process.note_modules()
-    ops = {name: operations.get(name) for name in group.ops}
-    kind = ops[group.ops[0]]  # the operations of a group are of one kind
-    ops |= {op.product: operations.get(op.product) for op in ops.values() if op.product}
+    _import_formats(group, process)
     previous = PreviousGroup() if previous is None else previous
-    reading = group.matrix, group.seed, settings.real_part, settings.per_host
-    key = *reading, group.dtype, group.ops
+    key = group.matrix, group.seed, settings.real_part, settings.per_host, group.dtype, group.ops
     if previous.key != key:
         previous.key, previous.references = key, None
-    fresh = previous.columns["x_seed"] if previous.references else secrets.randbits(63)  # no format can know it
-
-    def rounded() -> Csr:
-        with np.errstate(over="ignore"):  # `verify.reference_of` reports entries beyond float32
-            return precision_of(group.dtype).rounded(read(*reading)[0])
-
-    def references(a: Csr) -> References:
-        return References.of(kind.matrix(a), ops, device, group.seed, fresh, group.dtype)
-
-    def read_again() -> References:
-        read.cache_clear()
-        return references(rounded())
-
+    fresh = previous.columns["x_seed"] if previous.references else secrets.randbits(63)
+    source = Source(group, device, settings, fresh)
+    rule, may_fail = timing.RULES[device.kind], group.processes > 0
+    if settings.budget is not None:
+        rule = replace(rule, budget=settings.budget)
     try:
-        link.begin(None, READING)
-        _, known, about = read(*reading)
-        columns = known | {"x_seed": fresh}
-        link.connection.send(("matrix", columns))
-        link.connection.send(("description", about))
-        link.begin(None, "computing the reference results")
-        if previous.references is None or previous.fetched is None:
-            a = rounded()
-            previous.references = references(a)
-            previous.fetched = Fetched.by(previous.references.device_a, device.limits.multiprocessors)
-            previous.columns = columns
-            if not kind.pattern:
-                previous.columns = columns | {
-                    "t_spmv_host": host_spmv(previous.references.a),
-                    "rounding_error": rounding_error(read(*reading)[0], a),
-                    "x_sectors": previous.fetched.sectors,
-                    "x_lines": previous.fetched.lines,
-                }
-        columns = previous.columns
-        link.connection.send(("matrix", columns))
-        rule = timing.RULES[device.kind]
-        context = Context(
-            link,
-            device,
-            settings,
-            facts,
-            rule if settings.budget is None else replace(rule, budget=settings.budget),
-            ops,
-            previous.references,
-            previous.fetched,
-            read_again,
-            discarded=previous.discarded,
-            may_fail=group.processes > 0,
-            process=process,
-        )
+        shared = *source.prepare(link, previous), source.read_again
+        context = Context(link, device, settings, facts, rule, source.ops, *shared, process=process, may_fail=may_fail)
     except Exception as error:
-        reject(error, device, settings, group.processes > 0, link.stage)
+        reject(error, device, settings, may_fail, link.stage)
         failure = failure_of(error, link.stage)
         # If a reader refuses a matrix, no format has failed. A file that the user named is an error all the same.
         if isinstance(error, SpmvbenchError) and not (group.matrix.source == "file" and link.stage == READING):
@@ -136,6 +157,7 @@ def measure(
             link.row(case, started | row.failure_columns(failure))
         previous.key = previous.references = None
         return
+    context.discarded = previous.discarded
     GroupRun(context).run(group)
     previous.references = context.references  # read again if a format has changed it
     previous.discarded = context.discarded

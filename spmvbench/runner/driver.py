@@ -26,7 +26,9 @@ from spmvbench.errors import SpmvbenchError
 from spmvbench.measure import energy
 from spmvbench.measure.cases import Case, Group, Settings, device_kind
 from spmvbench.measure.device_limits import MEASURED_LIMITS
+from spmvbench.measure.failures import Failure
 from spmvbench.measure.protocol import WAITING, Inbox, Malformed, validated
+from spmvbench.measure.row import case_columns, device_columns, failure_columns, known_columns
 from spmvbench.rows.schema import blank_row, storable
 from spmvbench.rows.store import now
 from spmvbench.runner.supervisor import Supervised, how_ended
@@ -243,9 +245,7 @@ class Driver:
         row = blank_row()
         for part in columns:
             row |= part
-        properties = self.facts["properties"]
-        row |= case.columns() | {"device": self.facts["device"], "host": pseudonym(platform.node())}
-        row |= {name: str(properties.get(name, "")) for name in ("device_name", "gpu", "numa_node")}
+        row |= known_columns(case) | device_columns(self.facts, pseudonym(platform.node()))
         self.stopped = not self.write(storable(row)) or self.stopped
 
     def measure_group(self, worker: Worker, group: Group) -> list[Group]:
@@ -350,9 +350,9 @@ class _Measurement:
         if ids and self.driver.deaths[ids] < died.tries:
             self.first = [in_flight]
         else:
-            failure = {"status": died.status, "reason": died.reason, "started_at": self.began}
+            failure = failure_columns(Failure(died.status, died.reason))
             for case in in_flight.cases:
-                self.driver.row(case, self.matrix, failure | {"t_case": time.monotonic() - self.period})
+                self.driver.row(case, self.matrix, failure, case_columns(self.began, time.monotonic() - self.period))
         self.cases = {case_id: case for case_id, case in self.cases.items() if case_id not in ids}
 
 

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
@@ -61,6 +61,27 @@ def how_ended(code: int) -> str:
 def main(lifetime_pipe: int, theirs: Sequence[int], command: Sequence[str]) -> None:
     """Run a command and exit with its status. theirs: further files, which only the command keeps open."""
     parent = os.getppid()
+    woken = _adopt_and_wake()
+    command_id = _started(lifetime_pipe, command)
+    for descriptor in theirs:
+        os.close(descriptor)
+    import psutil  # imported while the command starts
+
+    status = _reaped(command_id, os.WNOHANG)
+    while status is None:
+        ready, _, _ = select.select([lifetime_pipe, woken], [], [])
+        if lifetime_pipe in ready or os.getppid() != parent or signal.SIGTERM in os.read(woken, 4096):
+            break
+        status = _reaped(command_id, os.WNOHANG)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(command_id, signal.SIGKILL)
+    while _kill_all(psutil):
+        status = _earlier(status, _reaped(command_id, 0))
+    _exit_as(_earlier(status, _reaped(command_id, os.WNOHANG)))
+
+
+def _adopt_and_wake() -> int:
+    """Adopt orphans, and receive signals as bytes of the pipe that is returned."""
     if sys.platform == "linux":
         prctl = ctypes.CDLL(None).prctl
         prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -72,6 +93,11 @@ def main(lifetime_pipe: int, theirs: Sequence[int], command: Sequence[str]) -> N
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return woken
+
+
+def _started(lifetime_pipe: int, command: Sequence[str]) -> int:
+    """The process id of the command, in a group of its own."""
     child = os.fork()
     if child == 0:
         try:
@@ -80,40 +106,36 @@ def main(lifetime_pipe: int, theirs: Sequence[int], command: Sequence[str]) -> N
             os.execv(command[0], [*command, str(os.getppid())])
         finally:
             os._exit(127)
-    for descriptor in theirs:
-        os.close(descriptor)
-    import psutil  # imported while the command starts
+    return child
 
-    status: int | None = None
 
-    def reap(flags: int) -> None:
-        nonlocal status
-        with suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, flags))[0]:
-                if ended[0] == child:
-                    status = ended[1]
-                flags = os.WNOHANG
+def _reaped(command_id: int, flags: int) -> int | None:
+    """Reap all that has ended; with flags 0 at least one. Returns the command's status if it was among them."""
+    status = None
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, flags))[0]:
+            if ended[0] == command_id:
+                status = ended[1]
+            flags = os.WNOHANG
+    return status
 
-    def kill_all() -> int:
-        """Kill all descendants. Returns their number: those that were killed remain to be reaped."""
-        count = 0
-        for process in psutil.Process().children(recursive=True):
-            with suppress(psutil.Error):  # it has ended, or belongs to another user
-                process.kill()
-                count += 1
-        return count
 
-    reap(os.WNOHANG)
-    while status is None:
-        ready, _, _ = select.select([lifetime_pipe, woken], [], [])
-        if lifetime_pipe in ready or os.getppid() != parent or signal.SIGTERM in os.read(woken, 4096):
-            break
-        reap(os.WNOHANG)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child, signal.SIGKILL)
-    while kill_all():
-        reap(0)
-    reap(os.WNOHANG)
+def _earlier(first: int | None, later: int | None) -> int | None:
+    return later if first is None else first
+
+
+def _kill_all(psutil: Any) -> int:
+    """Kill all descendants. Returns their number: those that were killed remain to be reaped."""
+    count = 0
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it has ended, or belongs to another user
+            process.kill()
+            count += 1
+    return count
+
+
+def _exit_as(status: int | None) -> NoReturn:
+    """End in the way that the command has ended; with 1 if it did not end."""
     code = 1 if status is None else os.waitstatus_to_exitcode(status)
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the command has already written one

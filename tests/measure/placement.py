@@ -44,7 +44,7 @@ def main() -> None:
     def microseconds(fmt: Any, x: Any, y: Any) -> float:
         series = timing.prepare(device.compile(fmt.launches(x, y)), device, "hot", RULE)
         timing.take_round(series, device, RULE)
-        return 1e6 * timing.summary(series)["t_median"]
+        return 1e6 * timing.quartiles(series).median
 
     for cls, params in formats.parse(args.formats):
 

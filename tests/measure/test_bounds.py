@@ -15,7 +15,7 @@ from spmvbench import load
 from spmvbench.formats import Csr
 from spmvbench.formats.arrays import distinct_groups
 from spmvbench.measure import bounds, timing
-from spmvbench.measure.bounds import ERROR, Fetched, columns, least_seconds
+from spmvbench.measure.bounds import ERROR, Fetched, least_seconds, upper
 from spmvbench.measure.device_limits import _measured_bounds, l2_shares
 from spmvbench.rows import store
 from tests.measure import false_verdicts
@@ -61,11 +61,11 @@ def test_adjacent_columns_share_sectors_and_distant_ones_do_not():
 )
 def test_the_larger_time_is_the_bound(sectors, lines, sizes, seconds):
     given = {"fetched": Fetched(sectors, lines), "model_bytes": sizes[0], "x_bytes": sizes[1]}
-    assert columns(ROOFS, nnz=10**6, **given)["bound_gflops"] == pytest.approx(2e-3 / seconds)
+    assert upper(ROOFS, nnz=10**6, **given).gflops == pytest.approx(2e-3 / seconds)
 
 
 def test_without_measurements_there_is_no_bound():
-    assert columns({}, nnz=10, fetched=Fetched(1.0, 1.0), model_bytes=10, x_bytes=10) == {}
+    assert upper({}, nnz=10, fetched=Fetched(1.0, 1.0), model_bytes=10, x_bytes=10) is None
 
 
 @pytest.mark.parametrize(

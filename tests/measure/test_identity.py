@@ -15,6 +15,7 @@ from spmvbench.matrices.lookup import obtain
 from spmvbench.measure import timing
 from spmvbench.measure.cases import Settings
 from spmvbench.measure.reading import digest
+from spmvbench.measure.row import known_columns
 from spmvbench.rows import store
 from spmvbench.rows.schema import blank_row
 from spmvbench.runner import plan, session
@@ -31,7 +32,7 @@ def cross(matrix):
 def measured(folder, cases, sha256, started):
     for place, case in enumerate(cases, start=1):
         facts = {"matrix_sha256": sha256, "started_at": started, "status": "ok", "sequence": place, "t_median": 1e-6}
-        store.append(folder, blank_row() | case.columns() | facts)
+        store.append(folder, blank_row() | known_columns(case) | facts)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from spmvbench.formats import Csr, Skip
 from spmvbench.formats.vectors import SparseVector
 from spmvbench.measure import operations, protocol, reading, verify, worker
 from spmvbench.measure.cases import Settings
+from spmvbench.measure.row import known_columns
 from spmvbench.measure.verify import compare
 from spmvbench.rows.store import load
 from spmvbench.runner import plan
@@ -202,7 +203,7 @@ def rows_of(text, ops, monkeypatch, matrix=None, dtypes=("f32",)):
         reading.read.cache_clear()
         settings = Settings("emulated", budget=0.01)
         worker.measure(group, device, settings, {"launch_overhead": {"hot": 0.0}}, protocol.Link(pipe))
-    rows = {(case.format, case.op, case.dtype): case.columns() | pipe.rows[case.case_id] for case in cases}
+    rows = {(case.format, case.op, case.dtype): known_columns(case) | pipe.rows[case.case_id] for case in cases}
     assert len(rows) == len(cases)
     return rows, pipe
 

@@ -291,10 +291,10 @@ def test_a_matrix_is_skipped_with_a_reason_in_its_row(monkeypatch):
 def test_the_bound_of_a_solver_counts_its_vector_operations():
     measured = {"read": [(64, 1e-6), (1 << 30, 1e-3)], "sectors": [(64, 1e-15)], "lines": [(64, 1e-15)]}
     known = {"nnz": 1000, "fetched": bounds.Fetched(1.0, 1.0), "model_bytes": 1 << 20, "x_bytes": 64}
-    product = bounds.columns(measured, **known)
-    solver = bounds.columns(measured, **known, flops=14_000.0)
-    assert solver["bound_by"] == product["bound_by"] == "bytes"
-    assert solver["bound_gflops"] == pytest.approx(7 * product["bound_gflops"])
+    product = bounds.upper(measured, **known)
+    solver = bounds.upper(measured, **known, flops=14_000.0)
+    assert solver.by == product.by == "bytes"
+    assert solver.gflops == pytest.approx(7 * product.gflops)
 
 
 @pytest.mark.slow

@@ -244,6 +244,8 @@ def test_a_row_has_all_separate_times(measure):
     _, rows, _ = measure(variant("A"))
     row = rows["test-a", "hot"]
     assert row["t_median"] == pytest.approx(2e-3)
+    assert (row["t_q1"], row["t_q3"], row["n_samples"], row["n_throttled"]) == (2e-3, 2e-3, 3, 0)
+    assert row["samples"] == [2e-3] * 3
     assert row["repeats"] == 1
     assert row["sm_clock_mhz"] == 1234.0
     assert row["t_compile"] == 2 * 0.25  # of the integer matrix and of the matrix

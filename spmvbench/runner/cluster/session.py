@@ -15,7 +15,9 @@ from typing import IO, Any
 from spmvbench import formats
 from spmvbench.errors import SpmvbenchError
 from spmvbench.measure.cases import Case, Group, Settings
+from spmvbench.measure.failures import Failure
 from spmvbench.measure.protocol import Malformed
+from spmvbench.measure.row import case_columns, device_columns, failure_columns, known_columns
 from spmvbench.rows import store
 from spmvbench.rows.schema import blank_row, storable
 from spmvbench.rows.store import now
@@ -155,7 +157,7 @@ class ClusterRun:
             return
         worker = self.worker_records[assignment.worker]
         if kind == "row":
-            self.write(content | assignment.missing.pop(content["case_id"]).columns())
+            self.write(content | known_columns(assignment.missing.pop(content["case_id"])))
             worker.rows += 1
         elif kind == "description":
             of = assignment.group.matrix
@@ -244,10 +246,9 @@ class ClusterRun:
         self.finish_prefetches(self.worker_records[assignment.worker])
         left = assignment.group.only(assignment.missing)
         for case in self.schedule.lost(left) if left.formats else ():
-            facts = self.worker_records[assignment.worker].facts
-            row = blank_row() | case.columns() | {"device": self.settings.device}
-            row |= {"device_name": str(facts.get("properties", {}).get("device_name", ""))}
-            row |= {"status": "crashed", "reason": reason, "started_at": assignment.began}
+            facts = {"device": self.settings.device} | self.worker_records[assignment.worker].facts
+            row = blank_row() | known_columns(case) | device_columns(facts)
+            row |= case_columns(assignment.began) | failure_columns(Failure("crashed", reason))
             self.write(storable(row))
 
     def summary(self) -> list[dict[str, Any]]:
