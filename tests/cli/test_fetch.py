@@ -1,15 +1,14 @@
-import io
 import os
 import re
 import subprocess
 import sys
-import tarfile
 
 import pytest
 from click.shell_completion import ShellComplete
 
 from spmvbench.cli import cli, main
 from spmvbench.matrices import suitesparse
+from tests.archives import packed
 
 REAL_MIRROR = os.environ.get("SPMVBENCH_MIRROR")
 
@@ -24,11 +23,8 @@ Zoo,dog,60,60,600,1,0,0,1,1,1,thermal problem,600
 
 def pack(path, name, comment="", size=(10, 10, 30)):
     text = f"%%MatrixMarket matrix coordinate real general\n%{comment}\n{' '.join(map(str, size))}\n".encode()
-    info = tarfile.TarInfo(f"{name}/{name}.mtx")
-    info.size = len(text)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(path, "w:gz") as tar:
-        tar.addfile(info, io.BytesIO(text))
+    path.write_bytes(packed((f"{name}/{name}.mtx", text)))
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ import pytest
 
 from spmvbench.errors import SpmvbenchError
 from spmvbench.matrices import archive, files
+from tests.archives import packed
 
 TEXT = b"%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1.5\n2 2 -3\n"
 
@@ -19,9 +20,7 @@ def member(name, data=TEXT, kind=tarfile.REGTYPE, link=""):
 
 
 def pack(path, *members):
-    with tarfile.open(path, "w:gz") as tar:
-        for info, data in members:
-            tar.addfile(info, io.BytesIO(data))
+    path.write_bytes(packed(*members))
     return path
 
 

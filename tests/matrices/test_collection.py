@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ import scipy.sparse as sp
 
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.matrices import collection, load, ssgetpy_home, suitesparse
+from tests.archives import packed
 
 INDEX = """4
 08-Oct-2020 17:09:58
@@ -24,15 +24,6 @@ Bai,ant,3,3,4,0,0,0,0,1,1,power network problem,4
 Zoo,dog,60,60,600,1,1,0,1,1,1,thermal problem,600
 """
 A = sp.csc_array(np.array([[1.0, 0, 2], [0, 3, 0], [0, 0, 4]]))
-
-
-def packed(name, suffix, text):
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w:gz") as tar:
-        info = tarfile.TarInfo(f"{name}/{name}{suffix}")
-        info.size = len(text)
-        tar.addfile(info, io.BytesIO(text))
-    return file.getvalue()
 
 
 def market(a=A):
@@ -64,8 +55,8 @@ def mirror(tmp_path, monkeypatch):
     folder = tmp_path / "mirror"
     put(folder / "files/ssstats.csv", INDEX.encode())
     for name in ("ant", "bee"):
-        put(folder / f"MM/HB/{name}.tar.gz", packed(name, ".mtx", market()))
-        put(folder / f"RB/HB/{name}.tar.gz", packed(name, ".rb", boeing()))
+        put(folder / f"MM/HB/{name}.tar.gz", packed((f"{name}/{name}.mtx", market())))
+        put(folder / f"RB/HB/{name}.tar.gz", packed((f"{name}/{name}.rb", boeing())))
         put(folder / f"mat/HB/{name}.mat", matlab())
     monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SPMVBENCH_MIRROR", str(folder))
@@ -138,7 +129,7 @@ def test_what_ssgetpy_has_downloaded_is_not_fetched_again(tmp_path, mirror, layo
         put(theirs / "ant/ant.mtx", text)
         put(theirs / "ant/ant_b.mtx", b"a companion")
     else:
-        put(theirs / "ant.tar.gz", packed("ant", ".mtx", text)[: 30 if layout == "damaged" else None])
+        put(theirs / "ant.tar.gz", packed(("ant/ant.mtx", text))[: 30 if layout == "damaged" else None])
     taken = layout in ("packed", "unpacked")
     if taken:
         (mirror / "MM/HB/ant.tar.gz").unlink()
@@ -164,10 +155,10 @@ def test_formats_and_folders(without, tmp_path, mirror, format, file, outdir):
     [
         ("MAT", b"no file", "MATLAB"),
         ("MAT", matlab(sp.eye_array(4, format="csc")), "another matrix came: 4 x 4"),
-        ("RB", packed("ant", ".rb", boeing(sp.eye_array(4, format="csc"))), "another matrix came: 4 x 4"),
-        ("RB", packed("ant", ".rb", b"no header"), "no Harwell-Boeing header"),
-        ("RB", packed("ant", ".mtx", market()), r"holds no ant/ant\.rb"),
-        ("MM", packed("ant", ".rb", boeing()), r"holds no ant/ant\.mtx"),
+        ("RB", packed(("ant/ant.rb", boeing(sp.eye_array(4, format="csc")))), "another matrix came: 4 x 4"),
+        ("RB", packed(("ant/ant.rb", b"no header")), "no Harwell-Boeing header"),
+        ("RB", packed(("ant/ant.mtx", market())), r"holds no ant/ant\.rb"),
+        ("MM", packed(("ant/ant.rb", boeing())), r"holds no ant/ant\.mtx"),
     ],
 )
 def test_another_file_is_refused_in_every_format(tmp_path, mirror, format, data, reason):

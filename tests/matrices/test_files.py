@@ -1,5 +1,4 @@
 import gzip
-import io
 import os
 import tarfile
 
@@ -10,6 +9,7 @@ import scipy.sparse as sp
 
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.matrices import cache, files
+from tests.archives import packed
 
 REAL = "%%MatrixMarket matrix coordinate real general\n"
 
@@ -40,15 +40,6 @@ def boeing(kind, shape, ptr, idx, values="", form="(4F8.2)", cards="", rhs_line=
     return "\n".join([*lines, *values.splitlines()]) + "\n"
 
 
-def archived(text):
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w:gz") as tar:
-        info = tarfile.TarInfo("a/a.mtx")
-        info.size = len(text)
-        tar.addfile(info, io.BytesIO(text))
-    return file.getvalue()
-
-
 PLAIN = (REAL + "2 2 2\n1 1 1.5\n2 1 2\n").encode()
 ARRAY = "%%MatrixMarket matrix array real symmetric\n2 2\n1\n5\n0\n"
 THREE = ((3, 3), [1, 3, 4, 5], [1, 2, 2, 3])
@@ -73,7 +64,7 @@ INTEGERS = boeing("iua", (2, 3), [1, 2, 2, 3], [2, 1], "   7  -3", "(16I4)", f"{
         ("a.MTX", REAL.replace("matrix", "MATRIX").replace("real", "Real").replace("\n", "\r\n") + "1 1 0\r\n", [[0]]),
         ("a.mtx", ARRAY, [[1, 5], [5, 0]]),
         ("a.mtx.gz", gzip.compress(PLAIN, mtime=0), [[1.5, 0], [2, 0]]),
-        ("a.tar.gz", archived(PLAIN), [[1.5, 0], [2, 0]]),
+        ("a.tar.gz", packed(("a/a.mtx", PLAIN)), [[1.5, 0], [2, 0]]),
         *(("a.rua", boeing("RUA", *THREE, *form), [[1.5, 0, 0], [-2, 3, 0], [0, 0, 0.25]]) for form in FORMS),
         *(("a.rsa", boeing("rsa", *THREE, *form), [[1.5, -2, 0], [-2, 3, 0], [0, 0, 0.25]]) for form in FORMS),
         ("a.hb", SIDES, [[1, 0], [0, 2]]),

@@ -6,7 +6,6 @@ import resource
 import struct
 import subprocess
 import sys
-import tarfile
 import zipfile
 import zlib
 from contextlib import suppress
@@ -19,6 +18,7 @@ import scipy.sparse as sp
 from spmvbench.errors import SpmvbenchError
 from spmvbench.matrices import archive, files, readers
 from spmvbench.matrices.readers import harwell_boeing, matrix_market
+from tests.archives import packed
 
 REAL = "%%MatrixMarket matrix coordinate real general\n"
 
@@ -444,11 +444,7 @@ def test_mat_of_complex_and_of_truth_values(tmp_path):
 # --- archives
 
 
-def test_a_matrix_in_an_archive_is_checked_too(tmp_path):
-    text = (REAL + "2 2 1\n1 1 2,5\n").encode()
-    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as tar:
-        info = tarfile.TarInfo("a/a.mtx")
-        info.size = len(text)
-        tar.addfile(info, io.BytesIO(text))
-    archive.check(tmp_path / "a.tar.gz", "a")
-    refused(tmp_path / "a.tar.gz", "2,5")
+def test_a_matrix_in_an_archive_is_checked_too(write):
+    path = write("a.tar.gz", packed(("a/a.mtx", (REAL + "2 2 1\n1 1 2,5\n").encode())))
+    archive.check(path, "a")
+    refused(path, "2,5")

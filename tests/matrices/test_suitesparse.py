@@ -24,6 +24,7 @@ from spmvbench.matrices.conditions import Conditions
 from spmvbench.matrices.download import Limits, Unreachable
 from spmvbench.matrices.lookup import resolve
 from spmvbench.matrices.suitesparse import Entry, fetch
+from tests.archives import packed
 
 QUICK = Limits(tries=4, backoff=0.01, connect=2, read=0.3)
 
@@ -42,14 +43,7 @@ Zoo,eel_1,70,70,700,1,0,0,0,1,1,thermal problem,700
 def pack(name, body=b"", extra=None, size=b"10 10 30", kind=b"coordinate real general"):
     """An archive of a matrix that ends after its sizes, as bytes; `extra` is one more member."""
     text = b"%%MatrixMarket matrix " + kind + b"\n%" + body + b"\n" + size + b"\n"
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as tar:
-        info = tarfile.TarInfo(f"{name}/{name}.mtx")
-        info.size = len(text)
-        tar.addfile(info, io.BytesIO(text))
-        if extra:
-            tar.addfile(extra)
-    return gzip.compress(file.getvalue(), mtime=0)
+    return packed((f"{name}/{name}.mtx", text), *([(extra, b"")] if extra else []))
 
 
 def url_path(entry):
