@@ -8,7 +8,6 @@ import subprocess
 import sys
 import zipfile
 import zlib
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -364,22 +363,24 @@ A = sp.csc_array(np.arange(24.0).reshape(4, 6) % 5)
         ("indptr", 0, 1),
     ],
 )
-@pytest.mark.parametrize("inside", [False, True])
-def test_mat_is_checked_before_scipy_computes_with_it(write, part, place, value, inside):
-    data = matlab(Problem={"A": A}) if inside else matlab(A=A)
+def test_mat_is_checked_before_scipy_computes_with_it(write, part, place, value):
+    data = matlab(Problem={"A": A}) if place % 2 else matlab(A=A)
     array = getattr(A, part).astype("<i4")
     assert data.count(array.tobytes()) == 1
     refused(write("a.mat", data.replace(array.tobytes(), put(array, place, value).tobytes())))
 
 
-@pytest.mark.parametrize("place", [173, 177, 401, 421, 448, 529])
-def test_a_mat_file_that_ends_the_process_of_scipy_is_one_sentence(write, place):
-    """At each of these bytes of a file, some value ends a process that calls loadmat."""
+@pytest.mark.parametrize(
+    ("place", "damage"),
+    [
+        (265, struct.pack("<I", 17)), (349, struct.pack("<I", 1 << 31)), (352, b"\xff"), (353, b"\xff"),
+        (597, struct.pack("<I", 1 << 31)), (689, b"\xff"),
+    ],
+)  # fmt: skip
+def test_a_mat_file_that_ends_the_process_of_scipy_is_one_sentence(write, place, damage):
+    """Each ends a process that calls loadmat."""
     data = matlab(Problem={"A": A, "Zeros": A})
-    for damage in (b"\xff", struct.pack("<I", 1 << 31), b"\0", bytes([data[place] ^ 8]), struct.pack("<I", 17)):
-        path = write("a.mat", data[:place] + damage + data[place + len(damage) :])
-        with suppress(SpmvbenchError):
-            files.read(path).check_format(full_check=True)
+    refused(write("a.mat", data[:place] + damage + data[place + len(damage) :]))
 
 
 def mat(*variables):
