@@ -26,6 +26,7 @@ __all__ = [
     "multiply",
     "operator",
     "plot",
+    "program",
     "report",
     "run",
     "search",
@@ -36,6 +37,8 @@ __version__: str
 
 # Modules outside of the room `formats` that register formats: these import rooms that `formats` must not import.
 FORMAT_MODULES = ("spmvbench.advice.auto",)
+# Files of SPMVBENCH_FORMATS that are no Python: a module by suffix, whose `load(path)` registers a format.
+FORMAT_FILES = dict.fromkeys((".so", ".dylib", ".dll"), "spmvbench.programs.shared_library")
 
 if TYPE_CHECKING:
     from spmvbench import formats, solve
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from spmvbench.matrices import load
     from spmvbench.matrices.collection import fetch, search
     from spmvbench.operators import advise, operator
+    from spmvbench.programs import program
     from spmvbench.reports.api import plot, report
     from spmvbench.rows.store import load_run
     from spmvbench.runner.api import run
@@ -55,6 +59,7 @@ _LAZY = {
     "multiply": "spmvbench.devices",
     "operator": "spmvbench.operators",
     "plot": "spmvbench.reports.api",
+    "program": "spmvbench.programs",
     "report": "spmvbench.reports.api",
     "run": "spmvbench.runner.api",
     "search": "spmvbench.matrices.collection",

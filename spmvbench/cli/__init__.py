@@ -21,6 +21,7 @@ COMMANDS = (
     "bundle",
     "check",
     "formats",
+    "program",
     "info",
     "env",
 )

@@ -43,7 +43,7 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
 GROUPS = {
     "Most used": ("--set", "--formats", "--dtype", "--mode", "--device", "--run"),
     "Matrices": (*OPTIONS, "--sample", "--seed", "--real-part"),
-    "Formats and operations": ("--op", "--order", "--values", "--vectors", "--max-bytes", "--convert"),
+    "Formats and operations": ("--program", "--op", "--order", "--values", "--vectors", "--max-bytes", "--convert"),
     "Measuring": ("--budget", "--energy", "--timeout", "--dry-run", "--retry", "--fresh", "--results", "--config"),
     "Many GPUs": ("--scheduler", "--workers", "--shard", "--estimate", "--like"),
     "Comparison of two builds": ("--against", "--pairs"),
@@ -59,6 +59,14 @@ GROUPS = {
     metavar="LIST",
     shell_complete=_complete_formats,
     help="Formats, such as csr-*,ell[threads=2]. Default: all that the device can run; emulated, one per storage idea.",
+)
+@click.option(
+    "--program",
+    "programs",
+    multiple=True,
+    metavar="FILE",
+    help="A program of your own beside the formats, see spmvbench program: ./libmine.so[tile=8], or a Python file. "
+    "Repeatable.",
 )
 @click.option(
     "--op",

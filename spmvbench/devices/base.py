@@ -8,6 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import perf_counter  # bound before a format can replace it
 from typing import Any
 
 import numpy as np
@@ -78,12 +79,21 @@ class Program(ABC):
 
     compile_seconds: time spent compiling (near zero where the disk cache had it). code_hash: CODE_HASH and the SHA-256
     (16 hex digits) of the machine code of its kernels; empty if there is none (a library's calls, the emulated device).
-    host_driven: why the host starts each product, or each iteration of a loop, itself; empty if a graph can.
+    host_driven: why the host starts each product, or each iteration of a loop, itself; empty if a graph can. enqueued:
+    True if no graph can hold the products, but a stream can: they are enqueued one after the other. calls: names of
+    the steps that are calls.
     """
 
     compile_seconds: float
     code_hash: str = ""
     host_driven: str = ""
+    enqueued: bool = False
+    calls: Sequence[str] = ()
+
+    @property
+    def timed_by(self) -> str:
+        """What starts the products that are timed: ``graph``, ``stream`` or ``host``."""
+        return "host" if self.host_driven else "stream" if self.enqueued else "graph"
 
     @abstractmethod
     def run(self) -> None:
@@ -106,6 +116,22 @@ class Device(ABC):
     @abstractmethod
     def compile(self, launches: Sequence[Step]) -> Program:
         """Compile and bind. Launches with an empty grid are dropped. Raises DeviceFault with the compiler's words."""
+
+    def try_out(self, program: Program) -> float:
+        """Find what can start the products of a program with calls, for it and for later ones that call the same.
+
+        Returns the seconds that its first product took beyond the second: setup that a conversion has left for it; 0 if
+        there are no calls. Products are run: y is undefined.
+        """
+        if not program.calls:
+            return 0.0
+        seconds = []
+        for _ in range(2):
+            began = perf_counter()
+            program.run()
+            self.synchronize()
+            seconds.append(perf_counter() - began)
+        return max(seconds[0] - seconds[1], 0.0)
 
     @abstractmethod
     def capture(self, program: Program, repeats: int) -> Callable[[], None]:

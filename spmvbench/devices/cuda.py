@@ -50,6 +50,7 @@ POWER_CAP_REASON = 0x4
 REPEAT = Launch("repeat.cu", "repeat", 1, 1, ())
 CHECKSUM_BLOCKS = 2048  # enough to fill a GPU; each adds to the sum once a warp
 _NOTE, _NO_BITS = 7, 8  # types of ELF sections
+HOST_DRIVEN = "the host, product by product: no graph captures {}"
 POWER_CAP_CLOCK_SHARE = 0.75  # a power cap counts only once it takes more than a quarter of the clock (as NVBench)
 
 
@@ -149,6 +150,7 @@ class CudaProgram(Program):
         steps = [step for step in overlapping(launches, possible=device.overlaps) if _has_work(step)]
         kernels = [step for step in single_steps(steps) if isinstance(step, Launch) and _has_work(step)]
         loops_back = any(isinstance(step, Loop) for step in steps)
+        self.calls = [step.name for step in single_steps(steps) if isinstance(step, Call)]
         called = [step.name for step in single_steps(steps) if isinstance(step, Call) and step.y is not None]
         functions = device.functions([*kernels, REPEAT] if loops_back else kernels)
         self.compile_seconds = perf_counter() - began
@@ -167,9 +169,12 @@ class CudaProgram(Program):
             else:
                 self._steps.append(bind(step))
         if called:
-            self.host_driven = f"the host, product by product: no graph captures {called[0]}"
+            self.host_driven = HOST_DRIVEN.format(called[0])
         elif loops_back and not device.graphs_loop:
             self.host_driven = "the host, between levels: its graphs have no loops before CUDA 12.4"
+        elif waiting := device.waiting.intersection(self.calls):
+            self.host_driven = HOST_DRIVEN.format(*waiting)
+        self.enqueued = not device.enqueued.isdisjoint(self.calls)
         self._keep = steps  # the arrays after the bound pointers
         self._stream = device.stream.ptr
 
@@ -188,6 +193,16 @@ class CudaProgram(Program):
         """Add one SpMV to the graph that the device's stream captures."""
         for step in self._steps:
             getattr(step, "record", step)(self._stream)
+
+
+def _enqueuing(program: CudaProgram, repeats: int) -> Callable[[], None]:
+    """Products enqueued one after the other, each by the host."""
+
+    def enqueue() -> None:
+        for _ in range(repeats):
+            program.run()
+
+    return enqueue
 
 
 def _has_work(step: Step) -> bool:
@@ -326,6 +341,8 @@ class Cuda(Device):
         self._attribute: Callable[[int], int] = lambda number: cupy.cuda.runtime.deviceGetAttribute(number, ordinal)
         self.default_max_bytes = self._device.mem_info[1] // 4
         self.limits = cuda_limits(ordinal)
+        # Calls that no graph captures, and of these the ones that wait for the device: `try_out` has found them.
+        self.enqueued, self.waiting = set[str](), set[str]()
         self._functions: dict[tuple[str, str], Any] = {}
         self._codes: dict[tuple[str, str], bytes] = {}  # digests of their machine code
         self._modules: list[Any] = []
@@ -365,11 +382,40 @@ class Cuda(Device):
     def compile(self, launches: Sequence[Step]) -> CudaProgram:
         return CudaProgram(self, launches)
 
+    def try_out(self, program: Program) -> float:
+        assert isinstance(program, CudaProgram)
+        with self._calling():
+            seconds = super().try_out(program)
+        if not program.calls or program.host_driven or self._possible(program):
+            return seconds
+        self.enqueued.update(program.calls)
+        program.enqueued = True
+        if not self._possible(program):
+            self.waiting.update(program.calls)
+            program.host_driven = HOST_DRIVEN.format(program.calls[0])
+        return seconds
+
+    def _possible(self, program: CudaProgram) -> bool:
+        """Whether one product can be timed as `capture` would do it. Raises a DeviceFault that is sticky."""
+        try:
+            self.elapsed(self.capture(program, 1))
+            return True
+        except DeviceFault as fault:
+            if fault.sticky:
+                raise
+        except Exception as error:  # a library or a compiler in Python has its own
+            log.info("%s: %s", program.calls[0], error)
+        self.synchronize()
+        self.xp.cuda.runtime.getLastError()  # a failed capture leaves it, and a library that asks would see it
+        return False
+
     def capture(self, program: Program, repeats: int) -> Callable[[], None]:
         """A replay of a CUDA graph, or the host's own loop where graphs have none: `elapsed` times it by the host."""
         assert isinstance(program, CudaProgram)
         if program.host_driven:
             return HostDriven(program.steps, self.stream.ptr, repeats, self._calling)
+        if program.enqueued:
+            return _enqueuing(program, repeats)
         with _faults():
             self.stream.begin_capture()
             try:

@@ -22,6 +22,7 @@ import numpy as np
 
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program
 from spmvbench.devices.emulation import build
+from spmvbench.devices.host_driven import OwnResult
 from spmvbench.formats import kernel_path
 from spmvbench.formats.arrays import ArrayModule
 from spmvbench.formats.conversion import EMULATED
@@ -232,9 +233,16 @@ class EmulatedProgram(Program):
     (``csr.cu:25``). There is no model of a cache in it. Arrays count as aligned to 256 bytes, as GPU memory is.
     """
 
-    def __init__(self, device: Emulated, bound: list[_Bound | _BoundLoop], compile_seconds: float):
+    def __init__(
+        self, device: Emulated, bound: list[_Bound | _BoundLoop | Callable[[int], None]], compile_seconds: float
+    ):
         self._device, self._bound, self.compile_seconds = device, bound, compile_seconds
         self._counted: list[tuple[_Bound, np.ndarray[Any, Any]]] = []
+
+    @property
+    def timed_by(self) -> str:
+        """The host, which emulates the device."""
+        return "host"
 
     @property
     def traffic(self) -> list[dict[str, Any]]:
@@ -245,6 +253,9 @@ class EmulatedProgram(Program):
         """One SpMV. Raises DeviceFault where a kernel did something that a GPU forbids, or where a loop has no end."""
         self._counted = []
         for bound in self._bound:
+            if not isinstance(bound, _Bound | _BoundLoop):
+                bound(0)
+                continue
             for launch in bound.unrolled() if isinstance(bound, _BoundLoop) else (bound,):
                 self._device.execute(launch)
                 if self._device.check:
@@ -279,12 +290,9 @@ class Emulated(Device):
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="emulated")
 
     def compile(self, launches: Sequence[Step]) -> EmulatedProgram:
-        """Compile and bind. Raises DeviceFault for a vendor library's call, a source that does not compile or a launch
-        that CUDA refuses, TypeError for arguments that are not what the kernel takes.
+        """Compile and bind. Raises DeviceFault for a source that does not compile or a launch that CUDA refuses,
+        TypeError for arguments that are not what the kernel takes. Calls are those of programs on the host.
         """
-        for launch in single_steps(launches):
-            if isinstance(launch, Call):
-                raise DeviceFault(f"{launch.name} is a vendor library's call, the emulated device runs kernels only")
         started = perf_counter()
 
         def kept(steps: Iterable[Launch | Call]) -> list[Launch]:
@@ -295,11 +303,16 @@ class Emulated(Device):
         def bind(steps: Iterable[Launch | Call]) -> list[_Bound]:
             return [_Bound(launch, self._made[launch.source, launch.kernel], self.seed) for launch in kept(steps)]
 
-        bound: list[_Bound | _BoundLoop] = []
+        bound: list[_Bound | _BoundLoop | Callable[[int], None]] = []
         for step in launches:
+            if isinstance(step, Call):
+                bound.append(step.function if step.y is None else OwnResult(step, _copy))
+                continue
             steps = bind(step.steps if isinstance(step, Loop) else [step])
             bound += [_BoundLoop(step, steps)] if isinstance(step, Loop) and steps else steps
-        return EmulatedProgram(self, bound, perf_counter() - started)
+        program = EmulatedProgram(self, bound, perf_counter() - started)
+        program.calls = [step.name for step in launches if isinstance(step, Call)]
+        return program
 
     def lacks(self, kernels: Iterable[tuple[str, str]]) -> bool:
         """Whether any of these instantiations would have to be compiled."""
@@ -393,6 +406,10 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def _copy(found: np.ndarray, y: np.ndarray, stream: int) -> None:
+    y[...] = found
 
 
 def _destroy(library: build.Library, arenas: list[int]) -> None:

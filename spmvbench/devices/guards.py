@@ -92,6 +92,7 @@ class Guards:
     def hold_format(self, fmt: Format) -> Format:
         """The format with every array between guards, those of its parts included."""
         held = fmt.with_arrays(self.hold)
+        self._zones |= held.zones
         self.watch()
         return held
 

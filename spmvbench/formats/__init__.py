@@ -27,7 +27,9 @@ import sys
 import traceback
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cache
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from spmvbench.errors import UsageError, did_you_mean
@@ -81,6 +83,7 @@ __all__ = [
     "kernel_path",
     "keys",
     "label",
+    "load_file",
     "meanings",
     "only_kernels",
     "parse",
@@ -108,33 +111,77 @@ def _discover() -> None:
     for name in spmvbench.FORMAT_MODULES:
         importlib.import_module(name)
     for name in filter(None, os.environ.get("SPMVBENCH_FORMATS", "").split(os.pathsep)):
-        _load(name)
+        load_file(name)
 
 
-def _load(name: str) -> None:
-    """Import a file as a module of its own. Raises UsageError, which names the file and the line, where that fails."""
+_KEYS: dict[Path, list[str]] = {}  # what each file of SPMVBENCH_FORMATS has registered
+
+
+def load_file(name: str) -> list[str]:
+    """Register the formats of a file and return their keys: of a Python file, or of one that FORMAT_FILES knows.
+
+    Modules in its folder can be imported. Raises UsageError, which names the file and the line, if it cannot be
+    imported or registers nothing.
+    """
+    import spmvbench
+
     path = Path(name).resolve()
     if not path.is_file():
         raise UsageError(f"SPMVBENCH_FORMATS names {name}, which is not a file")
+    if path.suffix in spmvbench.FORMAT_FILES:
+        return [importlib.import_module(spmvbench.FORMAT_FILES[path.suffix]).load(path).key]
+    if path not in _KEYS:
+        before = dict(REGISTRY)
+        try:
+            module = _imported(path)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # sys.exit too: it would end whatever asked for the formats
+            REGISTRY.clear()
+            REGISTRY.update(before)
+            if isinstance(error, UsageError):
+                raise
+            raise UsageError(
+                f"{name}, which SPMVBENCH_FORMATS names, cannot be imported: {_told(error, path)}"
+            ) from error
+        found = [key for key, cls in REGISTRY.items() if key not in before or cls.__module__ == module.__name__]
+        if not found:
+            raise UsageError(
+                f"{name}, which SPMVBENCH_FORMATS names, registers no format: write @register before a class"
+            )
+        _KEYS[path] = found
+    return _KEYS[path]
+
+
+def _imported(path: Path) -> ModuleType:
+    """A file as a module, which files beside it import by its plain name, too, unless that is another module's."""
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and file.endswith(path.name) and Path(file).resolve() == path:
+            return module  # another format's file has imported it
     # Named by the whole path: files in two folders may have one name, and are two sources.
-    module_name = f"spmvbench_format_{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
-    if module_name in sys.modules:
-        return
-    spec = importlib.util.spec_from_file_location(module_name, path)
+    name = f"spmvbench_format_{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"SPMVBENCH_FORMATS names {name}, which is no Python file: its name must end in .py")
-    module_object = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module_object  # dataclasses look their module up
-    before = dict(REGISTRY)
+        raise UsageError(f"SPMVBENCH_FORMATS names {path.name}, which is no Python file: its name must end in .py")
+    if (folder := str(path.parent)) not in sys.path:
+        sys.path.append(folder)
+    names = {name}
+    if path.stem.isidentifier() and path.stem not in sys.modules and _is_own(importlib.util.find_spec(path.stem), path):
+        names.add(path.stem)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules |= dict.fromkeys(names, module)  # dataclasses look their module up
     try:
-        spec.loader.exec_module(module_object)
-    except KeyboardInterrupt:
+        spec.loader.exec_module(module)
+    except BaseException:
+        for known in names:
+            del sys.modules[known]
         raise
-    except BaseException as error:  # sys.exit too: it would end whatever asked for the formats
-        del sys.modules[spec.name]
-        REGISTRY.clear()
-        REGISTRY.update(before)
-        raise UsageError(f"{name}, which SPMVBENCH_FORMATS names, cannot be imported: {_told(error, path)}") from error
+    return module
+
+
+def _is_own(spec: ModuleSpec | None, path: Path) -> bool:
+    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == path
 
 
 def _told(error: BaseException, path: Path) -> str:

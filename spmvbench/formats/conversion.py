@@ -46,6 +46,7 @@ class Limits(NamedTuple):
 
 EMULATED = Limits(multiprocessors=16, shared_bytes=227 * 1024)  # as many as it may run blocks at once; CUDA's largest
 _LIMITS: ContextVar[Limits | None] = ContextVar("limits", default=None)
+_UNTIMED: ContextVar[list[float] | None] = ContextVar("untimed", default=None)
 _CHECK: ContextVar[Callable[[list[Launch]], None] | None] = ContextVar("check", default=None)
 _RUN: ContextVar[Run | None] = ContextVar("run", default=None)
 
@@ -99,6 +100,28 @@ class Tuning:
 
 
 TUNING: ContextVar[Tuning | None] = ContextVar("tuning", default=None)
+
+
+@contextmanager
+def untimed() -> Iterator[None]:
+    """Work of the bench within a conversion, which `timed_conversion` does not count."""
+    began = perf_counter()
+    try:
+        yield
+    finally:
+        if (seconds := _UNTIMED.get()) is not None:
+            seconds.append(perf_counter() - began)
+
+
+def timed_conversion(convert: Callable[[], Found]) -> tuple[Found, float]:
+    """What a conversion returns and the seconds that it takes, without what `untimed` marks in it."""
+    seconds: list[float] = []
+    token, began = _UNTIMED.set(seconds), perf_counter()
+    try:
+        found = convert()
+        return found, perf_counter() - began - sum(seconds)
+    finally:
+        _UNTIMED.reset(token)
 
 
 @contextmanager

@@ -48,7 +48,8 @@ def footprint(fmt: Format, launches: Iterable[Step], x: Array | SparseVector, y:
         name = step.kernel.partition("<")[0] if isinstance(step, Launch) else step.name
         arrays |= {f"argument {place} of launch {number}, {name}": arg for place, arg in enumerate(flat(step.args))}
     arrays |= {f"condition of step {number}": step.more for number, step in enumerate(steps) if isinstance(step, Loop)}
-    return _outside_sizes(arrays, (*parts(x), y))
+    found = _outside_sizes(arrays, (*parts(x), y))
+    return found | ({"behind a handle": fmt.hidden_bytes} if fmt.hidden_bytes else {})
 
 
 def _outside_sizes(arrays: Mapping[str, Any], known: Iterable[Array]) -> dict[str, int]:
@@ -71,7 +72,8 @@ def compresses_values(fmt: Format, a: Csr) -> bool:
     """
     arrays = fmt.arrays().values()
     stored = sum(array.size for array in arrays if array.dtype == a.dtype)
-    stored += sum(array.nbytes for array in arrays if array.dtype == np.uint8) // a.dtype.itemsize
+    untyped = sum(array.nbytes for array in arrays if array.dtype == np.uint8) + fmt.hidden_bytes
+    stored += untyped // a.dtype.itemsize
     return fmt.keeps_values and stored < a.nnz and stored < int(nonzero_mask(a.values).sum())
 
 

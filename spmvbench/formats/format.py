@@ -238,8 +238,18 @@ class Format(Parametrised):
 
     @property
     def nbytes(self) -> int:
-        """Footprint: the bytes of the stored arrays, counted and not computed."""
-        return sum(array.nbytes for array in self.arrays().values())
+        """Footprint: the bytes of the stored arrays, counted and not computed, and `hidden_bytes`."""
+        return sum(array.nbytes for array in self.arrays().values()) + self.hidden_bytes
+
+    @property
+    def hidden_bytes(self) -> int:
+        """Bytes that are stored outside of the fields, behind a handle of a program (`spmvbench.programs`)."""
+        return 0
+
+    @property
+    def zones(self) -> dict[str, tuple[Array, Array]]:
+        """Guard bytes before and behind memory that is no field, by a name: likewise."""
+        return {}
 
     @property
     def bytes_read(self) -> int:

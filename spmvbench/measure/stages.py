@@ -25,7 +25,7 @@ from spmvbench import paths
 from spmvbench.devices import Device, Program, Throttling
 from spmvbench.devices.guards import Guards
 from spmvbench.formats import Call, Format, Launch, Loop, Skip
-from spmvbench.formats.conversion import Tuning
+from spmvbench.formats.conversion import Tuning, timed_conversion
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.formats.footprint import bytes_read, footprint
 from spmvbench.measure import energy, timing, verify
@@ -58,7 +58,7 @@ def convert_on_host(context: Context, task: Task) -> HostConversion:
         return HostConversion()
     a = references.stored.fresh()  # without derived arrays that another format has computed
     with _exclusively(context, task):
-        fmt, seconds = timing.timed(lambda: task.cls.converted(a, **task.params))
+        fmt, seconds = timed_conversion(lambda: task.cls.converted(a, **task.params))
     if not on_device:
         return HostConversion(fmt, seconds)
     context.begin(task, "moving to the device")
@@ -206,7 +206,7 @@ def _timed_on_device(context: Context, task: Task, tuning: Tuning, warm: bool) -
     seconds: list[float] = []
     while len(seconds) < 3 and sum(seconds) < REPEAT_CONVERSION_SECONDS:
         fmt = None  # memory may be too small for two
-        fmt, latest = timing.timed(once)
+        fmt, latest = timed_conversion(once)
         seconds.append(latest + tuning.uncounted)
     assert fmt is not None
     return fmt, float(np.median(seconds)), (device.memory_peak() or 0) - held + device_a.nbytes
@@ -244,6 +244,8 @@ def decode(context: Context, task: Task, fmt: Format) -> Decoded:
     except OUT_OF_MEMORY as error:
         context.reject(error)
         return Decoded("no: out of memory")
+    except NotImplementedError:
+        return Decoded("n/a")  # a program that gives its entries to nobody
     if difference:
         raise Wrong(f"{difference} (decoded)")
     return Decoded("yes", perf_counter() - began)
@@ -268,11 +270,12 @@ def bind(context: Context, task: Task, converted: Converted, op: str, *, warm: b
     detail = context.references.checks[op].facts | fmt.in_use | fmt.detail
     if not math.isnan(converted.search):
         detail |= {"search_seconds": converted.search}
+    first = device.try_out(program)
     if program.host_driven:
         detail |= {"driven_by": program.host_driven}
     found = footprint(fmt, launches, x, y)
     same = program_hash(fmt, launches, device, x, y, program.code_hash)
-    setup += fmt.setup_seconds
+    setup += fmt.setup_seconds + first
     workspace, read = sum(found.values()) - fmt.nbytes, bytes_read(fmt, found, launches)
     return Bound(program, launches, setup, workspace, read, same, detail)
 

@@ -215,6 +215,11 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "largest error of an entry of y as a fraction of its rounding bound, over all checks; verified if at most 1",
     ),
     "launches": ("int", "kernel launches or library calls of one SpMV"),
+    "timed_by": (
+        "str",
+        "what starts the products that are timed: graph (of CUDA), stream (enqueued one after the other between two "
+        "events), host (each product waited for, on the emulated device too); empty in rows of older versions",
+    ),
     "near_launch_overhead": ("bool", "t_median is below twice the launch overhead, the time of an empty kernel"),
     "energy": ("float", "energy of one SpMV, hot, what the idle device uses included, J; NaN if not measured"),
     "energy_low": ("float", "low end of the 95 % confidence interval of energy, J"),

@@ -36,6 +36,7 @@ def run(
     matrices: Any = None,
     formats: str | Sequence[str] | None = None,
     *,
+    programs: str | Sequence[str] = (),
     group: str | Sequence[str] = (),
     set: str | Sequence[str] = (),
     limit: int | None = None,
@@ -69,10 +70,11 @@ def run(
     such as ``min_nnz=10_000, spd=True``, on all of them or, without names, on the whole collection. limit: at most so
     many. Without any of these: the matrices in the cache.
     formats: for example ``"csr-*,ell[threads=2]"`` or a list; None: all that the device can run, on the emulated device
-    one per storage idea. op: operations, ``"spmspv,bfs@0"`` or a list; empty: those that the formats run. order: orders
-    of rows and columns, ``"none,rcm"`` or a list (`spmvbench.orders`). dtype: f64, f32; None: f64, or what `values`
-    (f64, f32, f16, bf16) and `vectors` (f64, f32) give, each stored type with each type of x and y that is as wide.
-    mode: hot, cold; None: all of the device. device: ``auto``, ``cuda:0``, ``emulated``.
+    one per storage idea. programs: shared libraries and Python files, measured beside the formats, such as
+    ``"./libmine.so[tile=8]"`` (docs/programs.md). op: operations, ``"spmspv,bfs@0"`` or a list; empty: those that the
+    formats run. order: orders of rows and columns, ``"none,rcm"`` or a list (`spmvbench.orders`). dtype: f64, f32;
+    None: f64, or what `values` (f64, f32, f16, bf16) and `vectors` (f64, f32) give, each stored type with each type of
+    x and y that is as wide. mode: hot, cold; None: all of the device. device: ``auto``, ``cuda:0``, ``emulated``.
 
     run: the name of the run's folder under `results`; cases with a row there are not measured again. budget: sampling
     time of a case, seconds. energy: time over which the energy of a hot case is measured, seconds; None: not. timeout:
@@ -94,6 +96,7 @@ def run(
         request = RunRequest.of(
             selection=asked.or_cached(log.warning) if matrices is None else asked,
             formats=formats,
+            programs=programs or None,
             ops=op,
             orders=order,
             dtypes=dtype,

@@ -19,6 +19,7 @@ from spmvbench.matrices.suitesparse import is_known
 from spmvbench.measure import operations
 from spmvbench.measure.cases import DEFAULT_MODES, Case, Settings, device_kind
 from spmvbench.orders import NATURAL
+from spmvbench.programs.using import use
 from spmvbench.rows import store
 from spmvbench.runner import arguments, plan, session
 
@@ -51,6 +52,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "energy": arguments.seconds,
     "timeout": arguments.seconds,
     "max_bytes": arguments.size,
+    "programs": lambda given: tuple(use([str(given)] if isinstance(given, str | Path) else list(map(str, given)))),
     "seed": arguments.seed,
     "convert": lambda given: arguments.word(given, arguments.CONVERT),
 }
@@ -61,9 +63,10 @@ class RunRequest:
     """Matrices, formats, operations, types and modes of a run, its device, its settings and its folder.
 
     `of` makes one from what a user gave. formats: a list as `formats.parse` takes it; None: all that the device can
-    run, or one per storage idea on the emulated device, where all take minutes. ops: names of operations; empty: those
-    that the formats run. dtypes, values, vectors: see `arguments.precisions`. modes: None: all of the device. device:
-    its name, not ``auto``. run: the name of the folder under `results`. budget to max_bytes, real_part and convert: see
+    run, or one per storage idea on the emulated device, where all take minutes. programs: labels of programs that are
+    measured beside the formats, as `programs.using.use` gives them. ops: names of operations; empty: those that the
+    formats run. dtypes, values, vectors: see `arguments.precisions`. modes: None: all of the device. device: its name,
+    not ``auto``. run: the name of the folder under `results`. budget to max_bytes, real_part and convert: see
     `Settings`. seed: of x and of generated values. retry: measure failed cases again. fresh: measure every case again.
     """
 
@@ -71,6 +74,7 @@ class RunRequest:
     run: str
     device: str
     formats: str | None = None
+    programs: tuple[str, ...] = ()
     ops: tuple[str, ...] = ()
     orders: tuple[str, ...] = (NATURAL,)
     dtypes: tuple[str, ...] | None = None
@@ -115,6 +119,8 @@ class RunRequest:
     def chosen_formats(self) -> list[tuple[type[Format], dict[str, Any]]]:
         """The formats with their parameters. Raises UsageError."""
         chosen = demonstration_formats() if self.has_default_formats else self.formats
+        if self.programs and chosen is not None:
+            chosen = ",".join((chosen, *self.programs))
         return plan.choose_formats(chosen, self.device, self.ops)
 
     def precisions(self) -> tuple[str, ...]:

@@ -1,0 +1,89 @@
+"""Tries a program on the hard matrices, in the measuring process of a run, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LARGEST = 20_000  # entries or rows
+SECONDS = 5.0  # that one matrix may take
+BUDGET = 0.01  # seconds of samples of each case
+LEAK = 4096  # bytes a matrix: less may be Python's
+SHOWN = 3  # matrices of a kind of failure
+ENDED = ("crashed", "timeout")
+
+
+def hard() -> dict[str, Any]:
+    """The hard matrices in both precisions, by their labels in a run."""
+    import numpy as np
+    from scipy import sparse
+
+    from spmvbench.testing import hard_matrices
+
+    small = {name: a for name, a in hard_matrices().items() if max(a.nnz, *a.shape) <= LARGEST}
+    # Last, for what depends on the size: rows of all lengths, more of them than a block or a wave of blocks has.
+    rng = np.random.default_rng(0)
+    return small | {"4,000 random rows": sparse.csr_array(sparse.random_array((4000, 3000), density=0.002, rng=rng))}
+
+
+def findings(labels: Sequence[str], device: str) -> list[str]:
+    """What is wrong with some formats, a sentence for each kind of failure with the matrices; [] if nothing is.
+
+    labels: as `formats.parse` takes them. After a crash or a hang on the first matrix, no other is tried.
+    """
+    import pandas as pd
+
+    matrices = hard()
+    first = dict([matrices.popitem()])
+    rows = _rows(first, labels, device)
+    if not rows["status"].isin(ENDED).any():
+        rows = pd.concat([rows, _rows(matrices, labels, device)])
+    found = [
+        f"{label}: refuses every matrix: {cases['reason'].iloc[0]}"
+        for label, cases in rows.groupby("label", sort=False)
+        if (cases["status"] == "skipped").all()
+    ]
+    kept = rows.assign(kept=[json.loads(detail or "{}").get("bytes_kept", 0) for detail in rows["detail"]])
+    for label, most in kept.groupby("label", sort=False)["kept"].max().items():
+        if most >= LEAK:
+            found.append(f"{label}: {most:,} bytes stay allocated after each matrix of 2,000 entries was released")
+    rows = rows[~rows["status"].isin(["ok", "skipped"])]
+    # Numbers differ from one matrix to another, where the failure is the same.
+    kinds = rows.assign(alike=rows["reason"].str.replace(r"[\d.,e+-]+|nan|inf", "#", regex=True))
+    for (label, op, status, _), cases in kinds.groupby(["label", "op", "status", "alike"], sort=False):
+        where = list(cases["name"].str.cat(cases["dtype"], sep=", "))
+        more = f" and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
+        what = "" if op == "spmv" else f" ({op})"
+        found.append(f"{label}{what}: {status} on {'; '.join(where[:SHOWN])}{more}: {cases['reason'].iloc[0]}")
+    return found
+
+
+def _rows(matrices: dict[str, Any], labels: Sequence[str], device: str) -> pd.DataFrame:
+    from spmvbench.runner.api import run
+
+    with tempfile.TemporaryDirectory() as folder:
+        return run(
+            matrices,
+            list(labels),
+            op=_operations(labels),
+            dtype=("f64", "f32"),
+            device=device,
+            results=Path(folder),
+            budget=BUDGET,
+            timeout=SECONDS,
+            mode="hot",
+            progress=False,
+        )
+
+
+def _operations(labels: Sequence[str]) -> str:
+    from spmvbench import formats
+
+    transposes = any(cls.transposes() for cls, _ in formats.parse(",".join(labels)))
+    return "spmv,spmv-t" if transposes else "spmv"

@@ -1,0 +1,31 @@
+"""Programs that a run is asked for: files, with parameters, as labels of formats that this process and others know."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from spmvbench import formats
+from spmvbench.errors import UsageError
+
+
+def use(names: Sequence[str]) -> list[str]:
+    """Register programs and return their labels, such as ``mine[tile=8]``, as `formats.parse` takes them.
+
+    names: paths of shared libraries or Python files, with parameters in brackets: ``./libmine.so[tile=8]``. Processes
+    that this one starts know them, too (SPMVBENCH_FORMATS). Raises UsageError for what is no program.
+    """
+    found = []
+    for name in names:
+        match = re.fullmatch(r"(.+?)(\[[^\[\]]*\])?", name)
+        assert match is not None
+        path = Path(match[1]).expanduser()
+        if not path.is_file():
+            raise UsageError(f"--program names {match[1]}, which is not a file")
+        listed = [*filter(None, os.environ.get("SPMVBENCH_FORMATS", "").split(os.pathsep)), str(path.resolve())]
+        keys = formats.load_file(str(path))
+        os.environ["SPMVBENCH_FORMATS"] = os.pathsep.join(dict.fromkeys(listed))
+        found += [f"{key}{match[2] or ''}" for key in keys]
+    return list(dict.fromkeys(found))

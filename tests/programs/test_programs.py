@@ -1,0 +1,212 @@
+"""Programs of other projects: every planted fault is found, and what is right passes."""
+
+import json
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import spmvbench
+from spmvbench import formats
+from spmvbench.cli import program_trial
+from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.formats.registry import REGISTRY
+from spmvbench.programs import making, using
+from spmvbench.programs.base import MemoryTaken
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch):
+    """Programs that a test has registered are gone after it."""
+    monkeypatch.setenv("SPMVBENCH_FORMATS", "")
+    formats.keys()
+    before = dict(REGISTRY)
+    yield
+    REGISTRY.clear()
+    REGISTRY.update(before)
+
+
+@pytest.fixture
+def built(tmp_path):
+    """Builds planted.cpp with one fault; returns its path."""
+
+    @cache
+    def build(fault, options=()):
+        out = tmp_path / "libplanted.so"
+        making.build(HERE / "planted.cpp", out, (f"-DFAULT={fault}", "-O1", *options))
+        return out
+
+    return build
+
+
+# Each fault, and what is said of it on the first hard matrix or over all.
+FAULTS = {
+    "KEEPS_POINTERS": "crashed.*SIGSEGV",
+    "STALE": "wrong",
+    "CACHED": "wrong",
+    "LAST_ENTRY_LOST": "wrong.*exact integer test",
+    "BEYOND_Y": "wrong.*wrote beyond y",
+    "ALLOCATED_BEYOND": "wrong.*wrote beyond allocation 0 of 64 B",
+    "CRASHES": "crashed.*SIGSEGV",
+    "EXITS": "crashed.*exited with code 0",
+    "HANGS": "timeout.*no end after",
+    "REFUSES": "refuses every matrix: rows longer than 3 do not fit",
+    "FAILS": "error.*the licence server did not answer",
+    "LEAKS": "bytes stay allocated",
+    "WRONG_WHERE_ZERO": "wrong",
+    "ADDS_TO_Y": "wrong",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault, built, monkeypatch):
+    few = dict(list(program_trial.hard().items())[-3:])
+    monkeypatch.setattr(program_trial, "hard", lambda: dict(few))
+    found = program_trial.findings(using.use([str(built(fault))]), "emulated")
+    assert any(re.search(FAULTS[fault], sentence) for sentence in found), found
+
+
+def test_a_right_program_passes_the_hard_matrices(built):
+    assert program_trial.findings(using.use([str(built("NONE"))]), "emulated") == []
+
+
+def rows_of(tmp_path, *programs, formats="ell"):
+    return spmvbench.run(
+        ["pde:12"], formats, programs=programs, device="emulated", results=tmp_path, budget=0.01, progress=False
+    ).set_index("label")
+
+
+def test_a_row_says_what_was_measured_of_a_program(built, tmp_path):
+    rows = rows_of(tmp_path, f"{built('SMALL_CLAIM')}[tile=16]")
+    row = rows.loc["planted[tile=16]"]
+    said = json.loads(row["detail"])
+    assert row["status"] == "ok" and row["decoded"] == "n/a" and row["timed_by"] == "host"
+    assert said["bytes_said"] == 1 and row["bytes_format"] == said["bytes_taken"] > 12 * row["nnz"]  # the larger ranks
+    assert rows.loc["ell", "decoded"] == "yes"
+
+
+def test_work_left_for_the_first_product_is_setup(built, tmp_path):
+    assert rows_of(tmp_path, str(built("LAZY"))).loc["planted", "t_setup"] >= 0.02
+
+
+def test_a_library_that_was_built_again_is_measured_again(built, tmp_path):
+    first = rows_of(tmp_path, str(built("NONE")))
+    assert rows_of(tmp_path, str(built("NONE"))).loc["planted", "started_at"] == first.loc["planted", "started_at"]
+    again = rows_of(tmp_path, str(built("LAST_ENTRY_LOST")))
+    assert (
+        again.loc["planted", "status"] == "wrong" and again.loc["ell", "started_at"] == first.loc["ell", "started_at"]
+    )
+
+
+def test_libraries_beside_a_library_count(tmp_path):
+    from spmvbench.programs.shared_library import fingerprint
+
+    helper, library = tmp_path / "libhelper.so.1", tmp_path / "libmine.so"
+    (tmp_path / "libother.so").write_bytes(b"other")
+    library.write_bytes(b"\0libhelper.so.1\0")
+    helper.write_bytes(b"one")
+    before = fingerprint(library)
+    (tmp_path / "libother.so").write_bytes(b"another")
+    assert fingerprint(library) == before
+    helper.write_bytes(b"two")
+    assert fingerprint(library) != before
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("int main() { return 0; }", "it lacks spmv_describe, spmv_convert"),
+        ("#include <cstdlib>\n__attribute__((constructor)) void f() { abort(); }", "ended the process"),
+        ("#include <no_such_header.h>", "does not compile:\n.*no_such_header.h"),
+    ],
+)
+def test_what_is_no_program_is_said_in_one_sentence(source, said, tmp_path):
+    (tmp_path / "mine.cpp").write_text(source)
+
+    def use():
+        making.build(tmp_path / "mine.cpp", tmp_path / "libmine.so")
+        using.use([str(tmp_path / "libmine.so")])
+
+    with pytest.raises(SpmvbenchError, match=said):
+        use()
+
+
+def test_names_that_nobody_could_type_are_refused(built, tmp_path):
+    with pytest.raises(UsageError, match="could not be typed"):
+        using.use([str(built("NAMELESS"))])
+    with pytest.raises(UsageError, match="which is not a file"):
+        using.use([str(tmp_path / "libnone.so")])
+    with pytest.raises(UsageError, match="could not be typed"):
+        making.new("a b", "cpp", tmp_path)
+
+
+@pytest.mark.parametrize("language", ["cpp", "python"])
+def test_a_new_program_works(language, tmp_path, command):
+    (source, *_) = making.new("mine", language, tmp_path)
+    program = source
+    if language == "cpp":
+        program = tmp_path / "libmine.so"
+        making.build(source, program)
+    with pytest.raises(UsageError, match="is there already"):
+        making.new("mine", language, tmp_path)
+    done = command("program", "check", str(program))
+    assert done.code == 0 and "passed" in done.out
+
+
+def test_an_existing_program_needs_no_change_of_its_main(tmp_path):
+    (tmp_path / "old.cpp").write_text('#include <vector>\n#include "spmv_program.h"\nint main() { return 1; }\n')
+    making.build(tmp_path / "old.cpp", tmp_path / "libold.so")
+    symbols = (tmp_path / "libold.so").read_bytes()
+    assert b"main_that_is_not_called" in symbols
+
+
+def test_a_python_program_that_keeps_the_matrix_crashes(tmp_path):
+    source = tmp_path / "keeps.py"
+    source.write_text(
+        "import scipy.sparse\nimport spmvbench\n"
+        "@spmvbench.program('keeps', reference='a test', runs_on='host')\n"
+        "def build(a):\n"
+        "    matrix = scipy.sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape, copy=False)\n"
+        "    def multiply(x, y):\n        y[:] = matrix @ x\n    return multiply\n"
+    )
+    assert rows_of(tmp_path, str(source)).loc["keeps", "status"] == "crashed"
+
+
+def test_a_program_is_skipped_where_its_package_is_not(tmp_path):
+    source = tmp_path / "needs.py"
+    source.write_text(
+        "import spmvbench\n"
+        "@spmvbench.program('needs', reference='a test', runs_on='host', packages=('no-such-package',))\n"
+        "def build(a):\n    return lambda x, y: None\n"
+    )
+    row = rows_of(tmp_path, str(source)).loc["needs"]
+    assert row["status"] == "skipped" and row["reason"] == "no-such-package is not installed"
+
+
+def test_memory_of_the_host_is_counted():
+    with MemoryTaken(np) as taken:
+        held = np.empty(3_000_000, np.uint8)
+    assert taken.taken == pytest.approx(held.nbytes, rel=0.01)
+
+
+def test_the_header_is_c(tmp_path):
+    lines = making.HEADER.read_text().splitlines()
+    assert len(lines) <= 120
+    source = tmp_path / "header.c"
+    source.write_text('#include "spmv_program.h"\nint spmv_describe(spmv_description* out) { return out->version; }\n')
+    making.build(source, tmp_path / "libheader.so", ("-Wall", "-Werror", "-pedantic"))
+
+
+def test_a_description_starts_no_package():
+    script = str(making.FOLDER / "abi.py")
+    asked = f"import sys, runpy; sys.argv = ['abi', 'nothing.so']; runpy.run_path({script!r}, run_name='__main__')"
+    command = [sys.executable, "-I", "-c", f"{asked}; print('numpy' in sys.modules, file=sys.stderr)"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == "False\n" and "nothing.so" in done.stdout
