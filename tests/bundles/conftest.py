@@ -111,30 +111,33 @@ def invoke(command):
 
 
 # In place of podman: it notes its words, and runs what a container would run as a process with the container's
-# variables, in a folder of its own. STAND_IN: a command to run instead.
+# variables, in a folder of its own that has the same path each time, so that Python compiles the package once.
+# STAND_IN: a command to run instead.
 STAND_IN = f"""#!{sys.executable}
-import json, os, subprocess, sys, tempfile
+import json, os, shutil, subprocess, sys
 words = sys.argv[1:]
 with open(os.path.join(os.path.dirname(__file__), "words"), "a") as file:
     file.write(json.dumps(words) + "\\n")
 if words[0] == "run":
     given = dict(words[i + 1].split("=", 1) for i, word in enumerate(words) if word == "--env")
-    with tempfile.TemporaryDirectory() as home:
-        path = os.path.dirname({sys.executable!r}) + ":/usr/bin:/bin"
-        variables = given | {{"HOME": home, "PATH": path, "SPMVBENCH_HOME": home + "/cache"}}
-        variables["SPMVBENCH_COMPILED"] = os.environ["SPMVBENCH_COMPILED"]
-        command = os.environ.get("STAND_IN", words[-1])
-        code = subprocess.run(["sh", "-c", command], env=variables, cwd="/").returncode
+    home, path = os.environ["CONTAINER"], os.path.dirname({sys.executable!r}) + ":/usr/bin:/bin"
+    shutil.rmtree(home, ignore_errors=True)
+    os.mkdir(home)
+    variables = given | {{"HOME": home, "PATH": path, "SPMVBENCH_HOME": home + "/cache"}}
+    variables |= {{"PYTHONPYCACHEPREFIX": home + "-compiled", "SPMVBENCH_COMPILED": os.environ["SPMVBENCH_COMPILED"]}}
+    command = os.environ.get("STAND_IN", words[-1])
+    code = subprocess.run(["sh", "-c", command], env=variables, cwd="/").returncode
     sys.exit(code if code >= 0 else 128 - code)
 """
 
 
 @pytest.fixture
-def container(tmp_path, monkeypatch):
+def container(tmp_path, monkeypatch, tmp_path_factory):
     """A stand-in for podman comes first; gives what it was called with."""
     folder = tmp_path / "engine"
     folder.mkdir()
     (folder / "podman").write_text(STAND_IN)
     (folder / "podman").chmod(0o755)
+    monkeypatch.setenv("CONTAINER", str(tmp_path_factory.getbasetemp() / "container"))
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     return lambda: [json.loads(line) for line in (folder / "words").read_text().splitlines()]
