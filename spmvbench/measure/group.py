@@ -9,51 +9,105 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter  # bound before a format can replace it
 from typing import Any
 
 from spmvbench.devices import DeviceFault
-from spmvbench.formats.arrays import Array
 from spmvbench.formats.conversion import Tuning, converting_for
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.measure import row, stages, timing
 from spmvbench.measure.cases import Group
 from spmvbench.measure.context import Context, Task
 from spmvbench.measure.failures import Failure, Wrong, failure_of
-from spmvbench.measure.results import Bound, Converted, Decoded, Finished, HostConversion, IntegerTest
+from spmvbench.measure.overwriting import Watch
+from spmvbench.measure.results import Bound, Converted, Finished
 from spmvbench.rows.store import now
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A format on the device. bound: by operation; all of them once it was verified."""
+
+    converted: Converted
+    bound: Mapping[str, Bound] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """A format of which there are samples. series: by operation and mode."""
+
+    prepared: Prepared
+    series: Mapping[tuple[str, str], timing.Series] = field(default_factory=dict)
+    finished: Mapping[str, Finished] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Timed:
+    """A format that is no longer on the device. finished: by operation."""
+
+    series: Mapping[tuple[str, str], timing.Series]
+    finished: Mapping[str, Finished]
+
+
+@dataclass(frozen=True, eq=False)
+class Failed:
+    """A format that failed. before: its state until then."""
+
+    failure: Failure
+    before: Prepared | Sampling | Timed | None
 
 
 @dataclass(eq=False)
 class Progress:
-    """One format of a group: the results of its stages so far.
+    """One format of a group: its state, and what is known for its rows.
 
-    bound, finished: by operation. series: by operation and mode. program: hash of its program, by operation. columns:
-    of its rows, by operation. same_as: format of the group with the same program. arrays: those of it that have
-    checksums; checksums: after its last stage; current_checksums: computes them anew.
+    state: None until it is on the device. general, columns: of all its rows, and by operation. error_ratio: the largest
+    so far. program: hash of its program, by operation. same_as: format of the group with the same program.
     """
 
     task: Task
     started_at: str
-    host: HostConversion | None = None
-    integer_test: IntegerTest | None = None
-    converted: Converted | None = None
-    decoded: Decoded | None = None
-    bound: dict[str, Bound] = field(default_factory=dict)
-    series: dict[tuple[str, str], timing.Series] = field(default_factory=dict)
-    finished: dict[str, Finished] = field(default_factory=dict)
+    state: Prepared | Sampling | Timed | Failed | None = None
+    general: dict[str, Any] = field(default_factory=dict)
+    columns: dict[str, dict[str, Any]] = field(default_factory=dict)
     error_ratio: float = math.nan
-    failure: Failure | None = None
     seconds: float = 0.0
     program: dict[str, str] = field(default_factory=dict)
-    columns: dict[str, dict[str, Any]] = field(default_factory=dict)
     same_as: Progress | None = None
-    arrays: list[Array] = field(default_factory=list)
-    checksums: list[int] = field(default_factory=list)
-    current_checksums: Callable[[], list[int]] | None = None
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why it failed; None if it did not."""
+        return self.state.failure if isinstance(self.state, Failed) else None
+
+    @property
+    def prepared(self) -> Prepared | None:
+        """The format on the device, as long as it is there."""
+        state = self.state.before if isinstance(self.state, Failed) else self.state
+        return state.prepared if isinstance(state, Sampling) else state if isinstance(state, Prepared) else None
+
+    @property
+    def timed(self) -> Timed:
+        """The samples and results so far."""
+        state = self.state.before if isinstance(self.state, Failed) else self.state
+        return Timed(state.series, state.finished) if isinstance(state, Sampling | Timed) else Timed({}, {})
+
+    def known(self, op: str) -> dict[str, Any]:
+        """Columns of rows of an operation that do not follow from samples."""
+        return self.general | self.columns.get(op, {})
+
+    def fail(self, failure: Failure) -> None:
+        """Note a failure, the last one if there are several."""
+        before = self.state.before if isinstance(self.state, Failed) else self.state
+        self.state = Failed(failure, before)
+
+    def release(self) -> None:
+        """Free the format's memory."""
+        failure = self.failure
+        self.state = self.timed if failure is None else Failed(failure, self.timed)
 
     def add_error(self, error: float) -> None:
         """Keep the largest error as a fraction of its bound."""
@@ -76,6 +130,7 @@ class GroupRun:
     def __init__(self, context: Context):
         self.context = context
         self.prepared: list[Progress] = []
+        self.watch = Watch[Progress](context.device)
         self.timed_columns: dict[Progress, dict[tuple[str, str], dict[str, Any]]] = {}  # results of timing, by case
         self.waiting: list[Progress] = []  # until the format with the same program is timed
         self.formats = 0  # in the group
@@ -103,7 +158,7 @@ class GroupRun:
         progress = Progress(task, now())
         failure = self._attempt(progress, self._stages_before_sampling)
         if failure is not None and failure.status == "oom" and self.prepared:
-            self._release(progress)
+            progress.release()
             self._sample_prepared()
             progress = Progress(task, now())
             self._attempt(progress, self._stages_before_sampling)
@@ -122,7 +177,7 @@ class GroupRun:
         context, began, waited = self.context, perf_counter(), self.context.waited
 
         def inspect(progress: Progress) -> None:
-            context.inspect(progress.converted.guards if progress.converted else None)
+            context.inspect(progress.prepared.converted.guards if progress.prepared else None)
 
         for work in (step, inspect):
             try:
@@ -132,13 +187,13 @@ class GroupRun:
                     self._restore_process(progress)
             except Exception as error:
                 context.reject(error)
-                progress.failure = failure_of(error, context.link.stage)
+                progress.fail(failure_of(error, context.link.stage))
                 progress.add_error(error.ratio if isinstance(error, Wrong) else math.nan)
         failure = progress.failure
         if failure is not None and failure.status == "error":  # the log holds all of a compiler's messages
             print(f"{progress.task.label}: {failure.reason}", file=sys.stderr, flush=True)
         progress.seconds += perf_counter() - began - (context.waited - waited)
-        return progress.failure
+        return failure
 
     def _restore_process(self, progress: Progress) -> None:
         """Restore what the format has changed in this process. Raises DeviceFault, sticky, if others come after it and
@@ -152,44 +207,55 @@ class GroupRun:
 
     def _stages_before_sampling(self, progress: Progress) -> None:
         """All stages before the first sample."""
-        context, task = self.context, progress.task
+        context, task, known = self.context, progress.task, progress.general
         stages.wait_for_preparation(context, task)
         tuning = Tuning()
         with converting_for(context.device.limits, partial(check_sources, task.cls), tuning):
-            progress.host = stages.convert_on_host(context, task)
-            progress.integer_test = integer_test = stages.verify_integers(context, task, tuning)
+            host = stages.convert_on_host(context, task)
+            known |= row.host_columns(host)
+            integer_test = stages.verify_integers(context, task, tuning)
+            known |= row.integer_test_columns(integer_test)
             progress.add_error(integer_test.error)
-            progress.converted = converted = stages.convert(context, task, progress.host, integer_test, tuning)
-        progress.host = replace(progress.host, fmt=None)
-        progress.decoded = stages.decode(context, task, converted.fmt)
+            converted = stages.convert(context, task, host, integer_test, tuning)
+        del host
+        known |= row.converted_columns(context, converted)
+        progress.state = Prepared(converted)
+        known |= row.decoded_columns(stages.decode(context, task, converted.fmt))
+        bound: dict[str, Bound] = {}
         for op in task.ops:
-            bound = stages.bind(context, task, converted, op, warm=integer_test.passed)
-            progress.bound[op], progress.program[op] = bound, bound.program_hash
-            progress.columns[op] = row.bound_columns(context, op, integer_test, bound)
+            bound[op] = stages.bind(context, task, converted, op, warm=integer_test.passed)
+            progress.program[op] = bound[op].program_hash
+            progress.columns[op] = row.bound_columns(context, op, integer_test, bound[op])
+        progress.state = Prepared(converted, bound)
         progress.same_as = next(
             (other for other in (*self.prepared, *self.timed_columns) if other.covers(progress)), None
         )
         if progress.same_as is None:
-            for op, bound in progress.bound.items():
-                progress.add_error(stages.verify_answers(context, task, converted.fmt, bound, op, integer_test))
+            for op, each in bound.items():
+                progress.add_error(stages.verify_answers(context, task, converted.fmt, each, op, integer_test))
 
     def _sample_round(self, progress: Progress) -> None:
         """One round of samples of every case."""
-        assert progress.converted is not None
-        context, task, fmt = self.context, progress.task, progress.converted.fmt
+        assert progress.prepared is not None
+        context, task, prepared = self.context, progress.task, progress.prepared
+        series, finished = dict(progress.timed.series), progress.timed.finished
         for case in task.cases:
             which = case.op, case.mode
-            if which not in progress.series:
-                progress.series[which] = stages.prepare_series(context, task, fmt, progress.bound[case.op], case)
-            progress.add_error(stages.take_samples(context, task, fmt, case, progress.series[which]))
+            if which not in series:
+                bound = prepared.bound[case.op]
+                series[which] = stages.prepare_series(context, task, prepared.converted.fmt, bound, case)
+                progress.state = Sampling(prepared, dict(series), finished)
+            progress.add_error(stages.take_samples(context, task, prepared.converted.fmt, case, series[which]))
 
     def _stages_after_sampling(self, progress: Progress) -> None:
         """All stages after the last sample."""
-        assert progress.converted is not None
-        for op, bound in progress.bound.items():
-            series = {mode: found for (of, mode), found in progress.series.items() if of == op}
-            arrays = self.context, progress.task, progress.converted.fmt, bound
-            progress.finished[op], error = stages.finish(*arrays, op, series)
+        for op, bound in (progress.prepared.bound if progress.prepared else {}).items():
+            state = progress.state
+            assert isinstance(state, Sampling)
+            series = {mode: found for (of, mode), found in state.series.items() if of == op}
+            arrays = self.context, progress.task, state.prepared.converted.fmt, bound
+            finished, error = stages.finish(*arrays, op, series)
+            progress.state = replace(state, finished={**state.finished, op: finished})
             progress.add_error(error)
 
     def _sample_prepared(self) -> None:
@@ -198,16 +264,16 @@ class GroupRun:
             for progress in list(self.prepared):
                 if progress not in self.prepared:  # removed meanwhile: it overwrote arrays, or was overwritten
                     continue
-                if self._overwritten(progress):
+                if self.watch.has_changed(progress):
                     self._find_overwriter(progress)
                     continue
                 if self._attempt(progress, self._sample_round) is None and left == 0:
                     self._attempt(progress, self._stages_after_sampling)
                 self._record_checksums(progress)
                 # Before its row says `ok`, no other format's arrays may have been changed.
-                if left == 0 and not self._others_are_intact(progress):
+                if left == 0 and not self.watch.others_are_intact(progress):
                     for other in list(self.prepared):
-                        if other is not progress and self._overwritten(other):
+                        if other is not progress and self.watch.has_changed(other):
                             self._find_overwriter(other)
                 if progress in self.prepared and (left == 0 or progress.failure):
                     self._finish(progress)
@@ -218,100 +284,76 @@ class GroupRun:
 
     def _record_checksums(self, progress: Progress) -> None:
         """Record the checksums of the format's arrays: until its next step no other format may change them."""
-        if self.context.rule.rounds == 1 or progress.converted is None:
-            return
-        if progress.current_checksums is None:
-            arrays = progress.converted.fmt.arrays().values()
-            gapless = [array for array in arrays if array.flags.c_contiguous or array.flags.f_contiguous]
-            progress.arrays = [array.ravel(order="K") for array in gapless if array.size]
-            progress.current_checksums = self.context.device.checksums(progress.arrays)
-        progress.checksums = progress.current_checksums()
-
-    def _others_are_intact(self, progress: Progress) -> bool:
-        """Whether no array of the other prepared formats has changed: all at once, since there can be hundreds."""
-        others = [other for other in self.prepared if other is not progress and other.arrays]
-        if not others:
-            return True
-        arrays = [array for other in others for array in other.arrays]
-        return self.context.device.checksums(arrays)() == [value for other in others for value in other.checksums]
-
-    @staticmethod
-    def _overwritten(progress: Progress) -> bool:
-        return progress.current_checksums is not None and progress.current_checksums() != progress.checksums
+        if self.context.rule.rounds > 1 and progress.prepared is not None:
+            self.watch.record(progress, progress.prepared.converted.fmt)
 
     def _find_overwriter(self, victim: Progress) -> None:
         """Find the format whose samples change the victim's arrays: run every other prepared format once more.
 
         The format that is found is marked `wrong`. The victim is measured again, alone, after all others.
         """
-        assert victim.current_checksums is not None and victim.converted is not None
         self.prepared.remove(victim)
         self.remeasured.append(victim.task)
         print(f"{victim.task.label}: another format has overwritten its arrays", file=sys.stderr, flush=True)
         for suspect in list(self.prepared):
-            for array in victim.converted.fmt.arrays().values():
-                array.fill(1)  # so that writing the same values again shows
-            before = victim.current_checksums()
-            self._attempt(suspect, self._sample_round)
-            if victim.current_checksums() != before:
-                reason = f"overwrote arrays of {victim.task.label} while {self.context.link.stage}"
-                suspect.failure = Failure("wrong", reason)
+            if self.watch.is_changed_by(victim, partial(self._attempt, suspect, self._sample_round)):
+                suspect.fail(
+                    Failure("wrong", f"overwrote arrays of {victim.task.label} while {self.context.link.stage}")
+                )
                 self._finish(suspect)
             else:
                 self._record_checksums(suspect)
         self._release(victim)
 
     def _release(self, progress: Progress) -> None:
-        """Keep the columns of the rows, and release the format's memory."""
-        general = row.converted_columns(
-            self.context, progress.host, progress.integer_test, progress.converted, progress.decoded
-        )
-        progress.columns = {op: general | progress.columns.get(op, {}) for op in progress.task.ops}
-        progress.converted = progress.current_checksums = None
-        progress.arrays = []
-        progress.bound.clear()
+        """Release the format's memory."""
+        self.watch.forget(progress)
+        progress.release()
 
     def _report(self, progress: Progress) -> None:
         """Send the rows of one format, measured or failed, and of the formats that share its program."""
         self._release(progress)
+        failure = progress.failure
         if progress.same_as in self.timed_columns:
             self._send(progress, self.timed_columns[progress.same_as])
-        elif progress.same_as is not None and progress.failure is None:
+        elif progress.same_as is not None and failure is None:
             self.waiting.append(progress)
         else:
             timed = self._timed_columns(progress)
             self._send(progress, timed)
-            if progress.failure is None:
+            if failure is None:
                 self.timed_columns[progress] = timed
             for other in [other for other in self.waiting if other.same_as is progress]:
                 self.waiting.remove(other)
-                if progress.failure is not None:
-                    reason = f"runs the program of {progress.task.label}, {progress.failure.reason}"
-                    other.failure = replace(progress.failure, reason=reason)
+                if failure is not None:
+                    reason = f"runs the program of {progress.task.label}, {failure.reason}"
+                    other.fail(replace(failure, reason=reason))
                 self._send(other, timed)
-        progress.series.clear()
-        if progress.failure:
+        if failure:
+            progress.state = Failed(failure, None)
             self.context.device.synchronize()  # raises DeviceFault if the failure left the device unusable
+        elif not progress.same_as:
+            progress.state = None  # its samples are in its rows
 
     def _timed_columns(self, progress: Progress) -> dict[tuple[str, str], dict[str, Any]]:
         """Columns of timing by operation and mode, with the check whether the time is plausible."""
-        found = {}
+        found, timed = {}, progress.timed
         for case in progress.task.cases:
-            known = progress.columns[case.op]
+            known = progress.known(case.op)
             columns = row.error_columns(progress.error_ratio)
-            series = progress.series.get((case.op, case.mode))
+            series = timed.series.get((case.op, case.mode))
             if series is not None and series.seconds:
                 columns |= row.timed_columns(self.context, case, series, known)
                 columns |= row.failure_columns(row.implausible(self.context, case, known | columns))
-            if case.op in progress.finished:
-                columns |= row.finished_columns(case, progress.finished[case.op], known)
+            if case.op in timed.finished:
+                columns |= row.finished_columns(case, timed.finished[case.op], known)
             found[case.op, case.mode] = columns
         return found
 
     def _send(self, progress: Progress, timed: dict[tuple[str, str], dict[str, Any]]) -> None:
         for case in progress.task.cases:
             columns = row.case_columns(progress.started_at, progress.seconds / len(progress.task.cases))
-            known = progress.columns[case.op]
+            known = progress.known(case.op)
             columns |= known | timed[case.op, case.mode]
             if progress.same_as is not None and "t_median" in columns:
                 columns |= row.byte_columns(self.context, case, columns["t_median"], known)

@@ -83,33 +83,34 @@ def case_columns(started_at: str, seconds: float | None = None) -> dict[str, Any
     return {"started_at": started_at} | ({} if seconds is None else {"t_case": seconds})
 
 
-def converted_columns(
-    context: Context,
-    host: HostConversion | None,
-    integer_test: IntegerTest | None,
-    converted: Converted | None,
-    decoded: Decoded | None,
-) -> dict[str, Any]:
-    """Columns of the stages up to decoding, the same for every case of a format."""
-    found: dict[str, Any] = {}
-    if host is not None:
-        known = {"t_convert_host": host.seconds, "t_transfer": host.transfer}
-        found |= {name: seconds for name, seconds in known.items() if not math.isnan(seconds)}
-    if converted is not None:
-        nnz, size = context.references.a.nnz, converted.fmt.nbytes
-        found |= {
-            "bytes_format": size,
-            "bytes_per_nnz": size / nnz if nnz else math.nan,
-            "compresses_values": footprint.compresses_values(converted.fmt, context.references.stored),
-            "bytes_arrays": json.dumps({name: array.nbytes for name, array in converted.fmt.arrays().items()}),
-        }
-        if not math.isnan(converted.seconds):
-            found |= {"t_convert_device": converted.seconds, "bytes_peak": converted.peak}
-    if decoded is not None:
-        found |= {"decoded": decoded.decoded, "t_decode": decoded.seconds}
-    if integer_test is not None and integer_test.passed:
-        found["t_compile"] = integer_test.compile
+def host_columns(host: HostConversion) -> dict[str, Any]:
+    """Columns of the conversion on the host; none if it was left out."""
+    known = {"t_convert_host": host.seconds, "t_transfer": host.transfer}
+    return {name: seconds for name, seconds in known.items() if not math.isnan(seconds)}
+
+
+def integer_test_columns(test: IntegerTest) -> dict[str, Any]:
+    """Columns of the exact integer test, until the launches are bound."""
+    return {"t_compile": test.compile} if test.passed else {}
+
+
+def converted_columns(context: Context, converted: Converted) -> dict[str, Any]:
+    """Columns of the format's arrays."""
+    nnz, size = context.references.a.nnz, converted.fmt.nbytes
+    found = {
+        "bytes_format": size,
+        "bytes_per_nnz": size / nnz if nnz else math.nan,
+        "compresses_values": footprint.compresses_values(converted.fmt, context.references.stored),
+        "bytes_arrays": json.dumps({name: array.nbytes for name, array in converted.fmt.arrays().items()}),
+    }
+    if not math.isnan(converted.seconds):
+        found |= {"t_convert_device": converted.seconds, "bytes_peak": converted.peak}
     return found
+
+
+def decoded_columns(decoded: Decoded) -> dict[str, Any]:
+    """Columns of decoding."""
+    return {"decoded": decoded.decoded, "t_decode": decoded.seconds}
 
 
 def bound_columns(context: Context, op: str, integer_test: IntegerTest, bound: Bound) -> dict[str, Any]:
