@@ -117,12 +117,6 @@ def test_conversion_kernels_stay_in_bounds(lengths, checking):
     assert_kernels_convert_alike(with_lengths(lengths, 9000, drawn=0), 4, checking)
 
 
-@pytest.mark.parametrize(("value", "index"), [(np.float32, np.int32), (np.float64, np.int64)])
-def test_conversion_kernels_take_every_type(value, index, emulated):
-    a = Csr.of(with_lengths([3, 0, 400, 7] * 9, 9000, drawn=0)).astype(value)
-    assert_kernels_convert_alike(Csr(a.shape, a.row_ptr.astype(index), a.col_idx, a.values), 6, emulated)
-
-
 def test_a_small_example_by_hand():
     # sigma 4, tiles of 128: rows of 6, 122 | 130, ... so the second tile begins with row 2.
     fmt = testing.convert("csr5[sigma=4]", with_lengths([6, 122, 130, 2, 0, 10, 200], 9000, drawn=0))

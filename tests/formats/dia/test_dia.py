@@ -7,10 +7,9 @@ import pytest
 from scipy import sparse
 
 import spmvbench
-from spmvbench import testing
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr
-from spmvbench.formats.dia.dia import Dia, Hdi, dia_by_kernels, diagonal_sizes, hdi_by_kernels
+from spmvbench.formats.dia.dia import Dia, Hdi, diagonal_sizes
 from tests.formats.rows import runs_on, with_long_pointers
 
 
@@ -64,16 +63,6 @@ def test_footprint_without_offsets_to_spare():
 def test_other_footprints_are_refused():
     with pytest.raises(UsageError, match="footprint takes exact, psblas"):
         Hdi.from_csr(two_hacks(), footprint="hacked")
-
-
-def test_kernels_convert_as_arrays_do(checking, same_arrays):
-    for name, matrix in testing.hard_matrices().items():
-        a = Csr.of(matrix)
-        if not 0 < a.nnz < 600 or a.rows > 600:
-            continue
-        long = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values.astype(np.float32))
-        same_arrays(dia_by_kernels(a, runs_on(checking)), Dia.convert(a), name)
-        same_arrays(hdi_by_kernels(long, "psblas", runs_on(checking)), Hdi.convert(long, footprint="psblas"), name)
 
 
 @pytest.mark.parametrize("long_pointers", [False, True])

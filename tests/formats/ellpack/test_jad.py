@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from spmvbench import testing
-from spmvbench.formats import Csr
-from spmvbench.formats.ellpack.jad import Jad, JdsEnhanced, Pjds, by_kernels, slot_dtype
-from tests.formats.rows import runs_on, with_lengths
+from spmvbench.formats.ellpack.jad import Jad, JdsEnhanced, Pjds, slot_dtype
+from tests.formats.rows import with_lengths
 
 
 def test_rows_are_sorted_and_stored_position_by_position():
@@ -48,11 +46,3 @@ def test_footprints():
 
 def test_pointers_are_long_where_the_slots_could_need_it():
     assert [slot_dtype(2**31 - 2**16 - 16, 1, br) for br in (1, 16, 32)] == [np.int32, np.int32, np.int64]
-
-
-def test_kernels_convert_as_arrays_do(emulated, same_arrays):
-    for name, matrix in testing.hard_matrices().items():
-        a = Csr.of(matrix)
-        if not 0 < a.nnz < 600 or a.rows > 600:
-            continue
-        same_arrays(by_kernels(a, 16, runs_on(emulated)), Jad.convert(a, br=16), name)

@@ -10,7 +10,6 @@ from spmvbench.formats.csr.rows import CsrPieces, CsrRows
 from spmvbench.formats.ellpack import sell
 from spmvbench.formats.ellpack.ellpack import EllRows
 from spmvbench.formats.hybrid import diagonals, hyb
-from spmvbench.formats.hybrid import rows as by_rows
 from spmvbench.formats.hybrid.rows import Shec
 from tests.formats.rows import runs_on, with_lengths, with_long_pointers
 
@@ -190,19 +189,6 @@ def test_kernels_take_diagonals_as_arrays_do(key, long_pointers, checking, monke
             ((cls, params),) = formats.parse(key)
             assert cls.estimate(a, **params) == expected.nbytes
         same_arrays(found.arrays(), expected.arrays(), key)
-        assert found.entries == expected.entries
-
-
-@pytest.mark.parametrize("spec", ["hyb", "hec[pr=3]", "hyb[rule=max]", "shec[least_rows=1]", "shec[least_rows=50]"])
-def test_kernels_deal_rows_as_arrays_do(spec, checking, monkeypatch, same_arrays):
-    for name in ("power law", "one full row", "long rows among empty", "uniform 8", "no entries"):
-        a = Csr.of(HARD[name])
-        expected = testing.convert(spec, a)
-        with monkeypatch.context() as patch:
-            for module in (hyb, sell, by_rows):
-                patch.setattr(module, "runner", lambda matrix: runs_on(checking))
-            found = testing.convert(spec, a)
-        same_arrays(found.arrays(), expected.arrays(), name)
         assert found.entries == expected.entries
 
 
