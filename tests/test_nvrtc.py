@@ -60,7 +60,11 @@ OWN = {
             for index in ("int", "long long")
             for r, c in ((175, 175), (4, 175), (1 << 15, 1 << 15))
         ),
-        *(f"{kernel}<{index}>" for kernel in ("pick_shape", "count_tiles") for index in ("int", "long long")),
+        *(
+            f"{kernel}<{index}>"
+            for kernel in ("pick_shape", "count_tiles", "slice_steps")
+            for index in ("int", "long long")
+        ),
         *("store_tiles<double, int, int>", "store_tiles<float, long long, int>"),
     },
     "load_balanced/chain.cu": {

@@ -158,6 +158,20 @@ __global__ void count_tiles(int block_rows, int rows, int r, const I* __restrict
   counts[block_row] = marks.before(row_ptr[end < rows ? end : rows]) - marks.before(row_ptr[block_row * r]);
 }
 
+// The most tiles of `height` neighbouring block rows: a thread for each slice.
+template <typename I>
+__global__ void slice_steps(int block_rows, int slices, int height, const I* __restrict__ counts,
+                            I* __restrict__ steps) {
+  const long long slice = global_thread();
+  if (slice >= slices) return;
+  const long long end = (slice + 1) * height < block_rows ? (slice + 1) * height : block_rows;
+  I most = 0;
+  for (long long block_row = slice * height; block_row < end; ++block_row) {
+    most = counts[block_row] > most ? counts[block_row] : most;
+  }
+  steps[slice] = most;
+}
+
 // Every entry to its slot. A warp takes as many as it marks. place: of each block row in the order of storage.
 // block_col holds -1 before, values zeros.
 template <typename V, typename I, typename S>

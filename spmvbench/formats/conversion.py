@@ -184,11 +184,13 @@ def runner(a: Csr) -> Run | None:
 
 def run(launch: Launch) -> None:
     """Enqueue a launch on CuPy's current stream; an empty grid does nothing."""
-    check([launch])
+    if (found := _CHECK.get()) is not None:
+        found([launch])
     grid, block = (size if isinstance(size, tuple) else (size,) for size in (launch.grid, launch.block))
     if all(grid):
-        # CuPy passes a NumPy array of one element by value.
-        args = tuple(arg.packed(address) if isinstance(arg, Struct) else arg for arg in launch.args)
+        args = launch.args
+        if Struct in map(type, args):  # CuPy passes a NumPy array of one element by value
+            args = tuple(arg.packed(address) if isinstance(arg, Struct) else arg for arg in args)
         compiled(launch.source, launch.kernel)(grid, block, args, shared_mem=launch.shared_bytes)
 
 
@@ -201,12 +203,18 @@ def notes(xp: ArrayModule, counts: int) -> Array:
     return xp.zeros(_NOTES + max(cdiv(counts, OFFSETS_BLOCK * _EACH), 1), dtype=np.uint64)
 
 
-def offsets(counts: Array, state: Array, run: Run) -> tuple[Array, list[int]]:
-    """As `arrays.offsets` by one kernel and one wait, and the numbers: what `notes` held, and the total."""
+def both_offsets(counts: Array, state: Array, run: Run) -> tuple[Array, Array]:
+    """As `arrays.offsets` in 32 and in 64 bits, by one kernel. state: as `notes` gives it."""
     xp, n = array_module(counts), len(counts)
     narrow, wide = xp.empty(n + 1, dtype=np.int32), xp.empty(n + 1, dtype=np.int64)
     args = (np.int64(n), counts, narrow, wide, state)
     run(Launch(OFFSETS, f"offsets<{ctype(counts)}>", len(state) - _NOTES, OFFSETS_BLOCK, args))
+    return narrow, wide
+
+
+def offsets(counts: Array, state: Array, run: Run) -> tuple[Array, list[int]]:
+    """As `arrays.offsets` by one kernel and one wait, and the numbers: what `notes` held, and the total."""
+    narrow, wide = both_offsets(counts, state, run)
     found: list[int] = on_host(state[: _NOTES - 1]).tolist()
     return (narrow if index_dtype(found[-1]) == np.int32 else wide), found
 

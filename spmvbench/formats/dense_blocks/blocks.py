@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, round_up
-from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.conversion import Run, both_offsets, notes, runner
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, ctype
 
@@ -190,7 +190,8 @@ class MarkedTiles:
             words, counted = xp.empty(count, dtype=np.uint32), xp.empty(count, dtype=self.index)
             sizes = self.index(count), np.int32(len(self.shapes)), np.int32(number)
             self._launch(f"pick_shape<{ctype(counted)}>", count, *sizes, self.words, words, counted)
-            self.picked[shape] = words, xp.cumsum(counted, dtype=self.index)
+            narrow, wide = both_offsets(counted, notes(xp, count), self.run)
+            self.picked[shape] = words, (narrow if self.index is np.int32 else wide)[1:]
         return self.picked[shape]
 
     def counts(self, r: int, c: int) -> Array:

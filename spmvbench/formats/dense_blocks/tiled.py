@@ -7,9 +7,31 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, ArrayModule, Csr, cdiv, expand, index_dtype, inverse, nonzero_mask, offsets
-from spmvbench.formats.dense_blocks.blocks import MarkedTiles, Shape, SortedTiles, best_shape, tiles_of, value_places
+from spmvbench.formats.arrays import (
+    Array,
+    ArrayModule,
+    Csr,
+    array_module,
+    cdiv,
+    expand,
+    index_dtype,
+    inverse,
+    nonzero_mask,
+    offsets,
+)
+from spmvbench.formats.conversion import Run, notes, runner
+from spmvbench.formats.conversion import offsets as offsets_by
+from spmvbench.formats.dense_blocks.blocks import (
+    CONVERT,
+    MarkedTiles,
+    Shape,
+    SortedTiles,
+    best_shape,
+    tiles_of,
+    value_places,
+)
 from spmvbench.formats.format import Format
+from spmvbench.formats.launches import Launch, ctype, per_thread
 
 
 def values_together(load: int, dtype: np.dtype, r: int, c: int) -> int:
@@ -23,6 +45,22 @@ def steps_of_slices(counts: Array, xp: ArrayModule, height: int) -> Array:
     padded.reshape(-1)[: len(counts)] = counts
     steps: Array = padded.max(axis=1)
     return steps
+
+
+def first_steps(counts: Array, height: int, run: Run | None) -> tuple[Array, int]:
+    """The first step of each slice and the end, (slices + 1,), and how many there are; counts as above."""
+    xp = array_module(counts)
+    if run is None:
+        ptr = offsets(steps_of_slices(counts, xp, height) if height > 1 else counts)
+        return ptr, int(ptr[-1])
+    counts = xp.ascontiguousarray(counts)  # sorted ones may be read backwards
+    if height > 1:
+        slices, steps = cdiv(len(counts), height), xp.empty(cdiv(len(counts), height), dtype=counts.dtype)
+        args = (np.int32(len(counts)), np.int32(slices), np.int32(height), counts, steps)
+        run(Launch(CONVERT, f"slice_steps<{ctype(counts)}>", *per_thread(slices), args))
+        counts = steps
+    ptr, found = offsets_by(counts, notes(xp, len(counts)), run)
+    return ptr, found[-1]
 
 
 class Cut(NamedTuple):
@@ -75,7 +113,7 @@ class Tiled(Format):
         """Bytes of the arrays for tiles of r x c. counts: (block rows,), the tiles of each."""
         if cut.sort:
             counts = a.xp.sort(counts)[::-1]
-        steps = int(steps_of_slices(counts, a.xp, cut.height).sum())
+        _, steps = first_steps(counts, cut.height, runner(a))
         found = steps * cut.height * (4 + r * c * a.dtype.itemsize) + 4 * len(counts) * cut.sort
         return found + cls.finder_bytes(cdiv(len(counts), cut.height), steps)
 
@@ -100,7 +138,7 @@ class Tiled(Format):
         if cut.sort:
             perm = xp.argsort(-counts, kind="stable").astype(np.int32)
             counts, place = counts[perm], inverse(perm)
-        slice_ptr = offsets(steps_of_slices(counts, xp, cut.height) if cut.height > 1 else counts)
+        slice_ptr, _ = first_steps(counts, cut.height, runner(a))
         block_col, values = tiles.store(r, c, cut.height, values_together(cls.load, a.dtype, r, c), place, slice_ptr)
         found = {"block_col": block_col, "values": values, "perm": perm}
         return {**cls.finder(slice_ptr), **found, "tile": (r, c), "nnz": a.nnz}

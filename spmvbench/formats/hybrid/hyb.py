@@ -38,7 +38,7 @@ def head_and_rest(a: Csr, width: int) -> tuple[Piece, Csr]:
     """The first `width` entries of every row as ELLPACK, and what rows have beyond them."""
     rest = taken(a, first=width)
     if runner(a) is None or not 0 < rest.nnz < a.nnz:
-        return Piece("ell", Ell, taken(a, last=width)), rest
+        return Piece("ell", Ell, taken(a, last=width) if rest.nnz else a), rest
     return Piece("ell", Ell, Made(Ell.head(a, width), a.nnz - rest.nnz)), rest
 
 
