@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
 
 // Fills the slots of `here` rows from place `first` on, `lanes` slots of each side by side in every step; the steps
 // from `from` to `to`, `stride` slots apart, the first of all at `slot`. Neighbouring threads fill neighbouring slots.
-// here * lanes is a power of two and at most the block. Rows hold `limit` entries at most. store(slot, position,
+// here * lanes is a power of two and at most the block, which is one too. Rows hold `limit` entries at most. store(slot, position,
 // column, value); column -1 is padding.
 template <typename V, typename I, bool SORTED, typename Store>
 __device__ __forceinline__ void fill(const CsrArrays<V, I>& a, const Places<SORTED>& places, int limit, long long first,
@@ -80,7 +80,7 @@ __device__ __forceinline__ void fill(const CsrArrays<V, I>& a, const Places<SORT
   length = length < limit ? length : limit;
   const I begin = length ? a.row_ptr[places.row(static_cast<int>(place))] : 0;
 #pragma unroll 4
-  for (int step = from + threadIdx.x / across; step < to; step += CONVERT_BLOCK / across) {
+  for (int step = from + threadIdx.x / across; step < to; step += blockDim.x / across) {
     const int position = step * lanes + j % lanes;
     const bool entry = position < length;
     // Through L1: threads of a row's other positions read the same sectors.
@@ -131,19 +131,18 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
        });
 }
 
-// All rows as one slice of `pitch` rows and `width` positions; a row's entries beyond are left out. A block takes
-// CONVERT_BLOCK / lanes rows.
+// All rows as one slice of `pitch` rows, a multiple of 32, and `width` positions; a row's entries beyond are left out. A
+// block takes 32 / lanes rows: what they read again for other positions stays in L1.
 template <typename V, typename I, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     ell_fill(int rows, int pitch, int width, int lanes, const int* __restrict__ perm, const I* __restrict__ row_ptr,
              const int* __restrict__ col_idx, const V* __restrict__ values, int* __restrict__ columns,
              V* __restrict__ slot_values) {
-  const int here = CONVERT_BLOCK / lanes;
+  const int here = WARP / lanes;
   const long long first = static_cast<long long>(blockIdx.x) * here;
-  const long long end = static_cast<long long>(pitch) * lanes;
+  const long long stride = static_cast<long long>(pitch) * lanes;
   fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<SORTED>{rows, perm}, width, first, here, lanes, first * lanes,
-       end, 0, (width + lanes - 1) / lanes, [=](long long at, int, int column, V value) {
-         if (first * lanes + threadIdx.x >= end) return;  // rows after the last
+       stride, 0, (width + lanes - 1) / lanes, [=](long long at, int, int column, V value) {
          columns[at] = column;
          slot_values[at] = value;
        });

@@ -186,9 +186,9 @@ def fill(a: Csr, s: Slices, run: Run | None) -> dict[str, Any]:
     columns, values = xp.empty(s.slots, dtype=np.int32), xp.empty(s.slots, dtype=a.dtype)
     value, index, pointer, ordered = ctype(values), ctype(a.row_ptr), ctype(s.ptr), cbool(len(s.perm) > 0)
     arrays = (a.row_ptr, a.col_idx, a.values, columns, values)
-    rows, lanes = np.int32(s.rows), np.int32(s.lanes)
+    rows, lanes, block = np.int32(s.rows), np.int32(s.lanes), BLOCK
     if not len(s.ptr):
-        grid = cdiv(s.height * s.lanes, BLOCK) if s.slots else 0
+        grid = s.height * s.lanes // WARP if s.slots else 0
         kernel = f"ell_fill<{value}, {index}, {ordered}>"
         args: tuple[Any, ...] = (rows, np.int32(s.height), np.int32(s.width), lanes, s.perm, *arrays)
     elif len(s.first_row):
@@ -197,7 +197,9 @@ def fill(a: Csr, s: Slices, run: Run | None) -> dict[str, Any]:
         args = (rows, np.int32(len(s.ptr) - 1), s.first_row, s.ptr, *arrays)
     else:
         grid = parts(a, s)
+        each = s.slots // max(len(s.ptr) - 1, 1)  # no more threads than a slice has slots
+        block = min(max(1 << max(each - 1, 0).bit_length(), s.height * s.lanes, 2 * WARP), BLOCK)
         kernel = f"sell_fill<{value}, {index}, {pointer}, {ordered}>"
         args = (rows, np.int32(len(s.ptr) - 1), np.int32(s.height), lanes, s.ptr, s.perm, *arrays)
-    run(Launch(SOURCE, kernel, grid, BLOCK, args))
+    run(Launch(SOURCE, kernel, grid, block, args))
     return {"columns": columns, "values": values}
