@@ -77,8 +77,8 @@ OWN = {
         *("adaptive_following<long long, true>", "adaptive_cut<int, int, int>", "adaptive_cut<long long, int, int>"),
     },
     "cache_blocking/window_convert.cu": {
-        *("window_slices<int, false>", "window_slices<long long, true>", "window_chunks<int>"),
-        *("window_tables<int, int, int>", "window_fill<double, int, false>", "window_fill<float, long long, true>"),
+        *("window_slices<int, false>", "window_slices<long long, true>", "window_chunks"),
+        *("window_tables", "window_fill<double, int, false>", "window_fill<float, long long, true>"),
     },
     "load_balanced/balanced_convert.cu": {
         *(f"mgpu_codes<{index}, 128, {items}>" for index in ("int", "long long") for items in (3, 13)),

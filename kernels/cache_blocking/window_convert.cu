@@ -34,13 +34,13 @@ __device__ __forceinline__ int least(int value) {
 
 // Of each slice of 32 rows: its positions, the bits of a column, bytes of a thread, first column (0 where columns are
 // whole), and the columns that a window has to hold: from `narrow_low`, NONE if there are none, to `narrow_high`, -1.
-// widest, zero before: the most positions. A warp per slice.
+// begins: set to 0. widest, zero before: the most positions. A warp per slice.
 template <typename I, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     window_slices(int rows, int slices, int window, const int* __restrict__ perm, const I* __restrict__ row_ptr,
                   const int* __restrict__ col_idx, int* __restrict__ widths, int* __restrict__ bits_of,
                   int* __restrict__ held, int* __restrict__ lows, int* __restrict__ narrow_low,
-                  int* __restrict__ narrow_high, unsigned long long* __restrict__ widest) {
+                  int* __restrict__ narrow_high, int* __restrict__ begins, unsigned long long* __restrict__ widest) {
   const long long slice = global_thread() / WARP;
   if (slice >= slices) return;  // the whole warp
   const SliceRow<I, SORTED> row(rows, slice * WARP + lane_id(), perm, row_ptr);
@@ -61,26 +61,27 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   lows[slice] = far || high < 0 ? 0 : low;
   narrow_low[slice] = far || high < 0 ? NONE : low;
   narrow_high[slice] = far ? -1 : high;
+  begins[slice] = 0;
   const unsigned long long w = static_cast<unsigned long long>(width);
   if (w > *static_cast<volatile unsigned long long*>(widest)) atomicMax(widest, w);
 }
 
-// Chunks of slices: equal shares, those whose columns exceed the window halved until they fit. A block per share, each
-// after the last of `ends` (positions and slices so far) that is not above shares[j]. begins, zero before: 1 where a
-// chunk begins. firsts: the first column of each slice's window. columns: of the chunk that begins. most: as `widest`.
-template <typename P>
+// Chunks of slices: equal shares of positions and slices, those whose columns exceed the window halved until they fit; a
+// block per share. position: before each slice, and their number. begins, zero before: 1 where a chunk begins. firsts: the first column of each slice's window. columns: of the chunk that begins. most: as `widest`.
 __global__ void __launch_bounds__(CONVERT_BLOCK)
-    window_chunks(int slices, int window, const double* __restrict__ shares, const P* __restrict__ position,
-                  const int* __restrict__ low, const int* __restrict__ high, int* __restrict__ begins,
-                  int* __restrict__ firsts, int* __restrict__ columns, unsigned long long* __restrict__ most) {
+    window_chunks(int slices, int window, const int* __restrict__ position, const int* __restrict__ low,
+                  const int* __restrict__ high, int* __restrict__ begins, int* __restrict__ firsts,
+                  int* __restrict__ columns, unsigned long long* __restrict__ most) {
   constexpr int DEPTH = 33;
   __shared__ int of_warp[2][CONVERT_BLOCK / WARP];
-  __shared__ int stack[DEPTH][2];
-  const auto after = [&](int share) {
+  __shared__ int stack[DEPTH][2];  // As NumPy's linspace has them.
+  const double step = static_cast<double>(static_cast<long long>(position[slices]) + slices) / gridDim.x;
+  const auto after = [&](int share) {  // the slices that end in the shares before
+    const double limit = share * step;
     int from = 0, to = slices;
     while (from < to) {
       const int middle = (from + to) / 2;
-      if (static_cast<double>(static_cast<long long>(position[middle + 1]) + middle + 1) <= shares[share]) {
+      if (static_cast<double>(static_cast<long long>(position[middle + 1]) + middle + 1) <= limit) {
         from = middle + 1;
       } else {
         to = middle;
@@ -89,8 +90,8 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
     return from;
   };
   const int share = blockIdx.x;
-  const int begin = share ? after(share - 1) : 0;
-  const int end = share + 1 < static_cast<int>(gridDim.x) ? after(share) : slices;
+  const int begin = share ? after(share) : 0;
+  const int end = share + 1 < static_cast<int>(gridDim.x) ? after(share + 1) : slices;
   if (threadIdx.x == 0) {
     stack[0][0] = begin;
     stack[0][1] = end;
@@ -137,14 +138,13 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
 }
 
 // The tables of chunks and slices; a thread per slice. chunk: chunks that begin before each slice.
-template <typename P, typename W, typename C>
-__global__ void window_tables(int slices, int chunks, const P* __restrict__ position, const W* __restrict__ word,
-                              const C* __restrict__ chunk, const int* __restrict__ lows, const int* __restrict__ bits,
+__global__ void window_tables(int slices, int chunks, const int* __restrict__ position, const int* __restrict__ word,
+                              const int* __restrict__ chunk, const int* __restrict__ lows, const int* __restrict__ bits,
                               const int* __restrict__ firsts, const int* __restrict__ columns,
                               int* __restrict__ chunk_table, int* __restrict__ slice_table) {
   const long long s = global_thread();
   if (s >= slices) return;
-  const long long own = static_cast<long long>(chunk[s + 1]) - 1;
+  const long long own = chunk[s + 1] - 1;
   if (chunk[s] <= own) {
     chunk_table[own * 4] = static_cast<int>(s);
     chunk_table[own * 4 + 2] = firsts[s];

@@ -198,9 +198,13 @@ OFFSETS = "offsets.cu"
 OFFSETS_BLOCK, _EACH, _NOTES = (constant(OFFSETS, f"OFFSETS_{name}") for name in ("BLOCK", "EACH", "NOTES"))
 
 
-def notes(xp: ArrayModule, counts: int) -> Array:
-    """The memory that `offsets` of so many counts needs, uint64. Kernels before it may write to the first two words."""
-    return xp.zeros(_NOTES + max(cdiv(counts, OFFSETS_BLOCK * _EACH), 1), dtype=np.uint64)
+def notes(xp: ArrayModule, counts: int, scans: int = 0) -> Array:
+    """The memory that `offsets` of so many counts needs, uint64. Kernels before it may write to the first two words.
+
+    The third will hold the total. scans: for so many, (scans, words).
+    """
+    words = _NOTES + max(cdiv(counts, OFFSETS_BLOCK * _EACH), 1)
+    return xp.zeros((scans, words) if scans else words, dtype=np.uint64)
 
 
 def both_offsets(counts: Array, state: Array, run: Run) -> tuple[Array, Array]:

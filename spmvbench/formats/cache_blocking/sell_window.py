@@ -22,8 +22,7 @@ from spmvbench.formats.arrays import (
     round_up,
 )
 from spmvbench.formats.compressed.bits import WORD, pack, unpack
-from spmvbench.formats.conversion import Run, device_limits, notes, runner
-from spmvbench.formats.conversion import offsets as offsets_by
+from spmvbench.formats.conversion import Run, both_offsets, device_limits, notes, runner
 from spmvbench.formats.csr.rows import CsrPieces
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.ellpack.sell_local import SellLocal, long_apart, slices_of
@@ -219,24 +218,33 @@ class SellWindow(Format):
         columns, least = cls._windows(a, params["window"], params["blocks"], threads)
         slices, sorted_ = len(s.ptr) - 1, cbool(len(s.perm) > 0)
         width, bits, held, low, narrow, high, begins, firsts, sizes = xp.empty((9, slices), dtype=np.int32)
-        rows, count, widest = np.int32(a.rows), np.int32(slices), notes(xp, slices)
+        rows, count, states = np.int32(a.rows), np.int32(slices), notes(xp, slices, 3)
         matrix = s.perm, a.row_ptr, a.col_idx
-        args: tuple[Any, ...] = (rows, count, np.int32(columns), *matrix, width, bits, held, low, narrow, high, widest)
+        args: tuple[Any, ...] = (
+            rows,
+            count,
+            np.int32(columns),
+            *matrix,
+            width,
+            bits,
+            held,
+            low,
+            narrow,
+            high,
+            begins,
+            states[0],
+        )
         run(Launch(CONVERT, f"window_slices<{index}, {sorted_}>", cdiv(slices * WARP, BLOCK), BLOCK, args))
-        position, (most, _, positions) = offsets_by(width, widest, run)
-        word, (*_, length) = offsets_by(held, notes(xp, slices), run)
+        position, word = (both_offsets(*each, run)[0] for each in ((width, states[0]), (held, states[1])))
+        args = (count, np.int32(columns), position, narrow, high, begins, firsts, sizes, states[2])
+        run(Launch(CONVERT, "window_chunks", min(least, slices), BLOCK, args))
+        chunk, _ = both_offsets(begins, states[2], run)
+        (most, _, positions), (*_, length), (largest, _, found) = on_host(states)[:, :3].tolist()
         if max(positions, length, most * WIDTH_UNIT) > INT32_MAX:
             raise Skip(TOO_MANY)
-        shares = np.linspace(0, positions + slices, min(least, slices) + 1)[1:-1]
-        begins[...] = 0
-        state = notes(xp, slices)
-        args = (count, np.int32(columns), xp.asarray(shares), position, narrow, high, begins, firsts, sizes, state)
-        run(Launch(CONVERT, f"window_chunks<{ctype(position)}>", len(shares) + 1, BLOCK, args))
-        chunk, (largest, _, found) = offsets_by(begins, state, run)
         chunks, table = (xp.empty((n, 4), dtype=np.int32) for n in (found, slices))
         args = (count, np.int32(found), position, word, chunk, low, bits, firsts, sizes, chunks, table)
-        kernel = f"window_tables<{ctype(position)}, {ctype(word)}, {ctype(chunk)}>"
-        run(Launch(CONVERT, kernel, *per_thread(slices), args))
+        run(Launch(CONVERT, "window_tables", *per_thread(slices), args))
         words, values = xp.empty(length * QUARTER, dtype=np.uint32), xp.empty(positions * WARP, dtype=a.dtype)
         args = (rows, table, low, *matrix, a.values, words, values)
         run(Launch(CONVERT, f"window_fill<{ctype(values)}, {index}, {sorted_}>", slices, BLOCK, args))
