@@ -19,7 +19,7 @@ from spmvbench.measure.bounds import ERROR, Fetched, least_seconds, upper
 from spmvbench.measure.device_limits import _measured_bounds, l2_shares
 from spmvbench.rows import store
 from tests.measure import false_verdicts
-from tests.measure.test_worker import HostCuda
+from tests.measure.recording import HostCuda
 
 ROOFS = {
     "read": [(1000, 1e-6), (100_000, 1e-5)],

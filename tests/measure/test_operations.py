@@ -24,7 +24,7 @@ from spmvbench.measure.row import known_columns
 from spmvbench.measure.verify import compare
 from spmvbench.rows.store import load
 from spmvbench.runner import plan
-from tests.measure.test_worker import Recorder
+from tests.measure.recording import Recorder
 
 PUBLISHED = Path(spmvbench.__file__).parents[1] / "results" / "published"
 TINY = Path(__file__).parent / "tiny" / "tiny.py"

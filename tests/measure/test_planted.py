@@ -20,7 +20,7 @@ from spmvbench.measure import protocol, reading, stages, timing, worker
 from spmvbench.measure.cases import Settings
 from spmvbench.measure.results import HostConversion
 from spmvbench.runner import plan
-from tests.measure.test_worker import Recorder
+from tests.measure.recording import Recorder
 
 PLANTED = Path(__file__).parents[1] / "planted" / "planted.py"
 

@@ -20,7 +20,7 @@ from spmvbench.devices import DeviceFault
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.measure import process_state
 from spmvbench.measure.process_state import ProcessState
-from tests.measure.test_worker import measure, variant
+from tests.measure.recording import measure, variant
 
 assert measure
 CARELESS = {

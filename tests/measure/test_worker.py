@@ -15,153 +15,14 @@ import pytest
 from scipy import sparse
 
 from spmvbench import formats, paths
-from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program, Throttling
-from spmvbench.formats import Launch, in_part, register
-from spmvbench.formats.conversion import EMULATED
+from spmvbench.devices import OutOfDeviceMemory, Throttling
+from spmvbench.formats import Launch, in_part
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.measure import changing_x, device_limits, energy, matrix_cache, protocol, reading, stages, timing, worker
-from spmvbench.measure.cases import Settings
 from spmvbench.measure.failures import FailedAllocation
-from spmvbench.runner import plan
+from tests.measure.recording import HostCuda, OnDevice, Recorder, Right, Throttled, measure, variant
 
-
-class HostProgram(Program):
-    compile_seconds = 0.25
-
-    def __init__(self, launches):
-        self.launches = launches
-
-    def run(self):
-        for launch in self.launches:
-            if launch.kernel.startswith("reflect"):
-                x, total, _ = launch.args
-                np.subtract(total, x, out=x)
-            else:
-                launch.args[0](*launch.args[1:])
-
-
-class HostCuda(Device):
-    """Runs a launch's first argument, a function, on the host, and counts memory as a GPU would."""
-
-    kind, name, xp, default_max_bytes = "cuda", "cuda:0", np, 10**12
-    limits = EMULATED
-
-    def __init__(self, seconds=2e-3):
-        self.flushes, self.seconds = 0, seconds
-
-    def compile(self, launches):
-        return HostProgram(launches)
-
-    def capture(self, program, repeats):
-        return lambda: [program.run() for _ in range(repeats)]
-
-    def elapsed(self, work, *, flush=False):
-        work()
-        self.flushes += flush
-        return self.seconds
-
-    def synchronize(self):
-        pass
-
-    def properties(self):
-        return {}
-
-    def memory_free(self):
-        return 10**9
-
-    def memory_peak(self):
-        return 1000
-
-    def sm_clock_mhz(self):
-        return 1234.0
-
-
-class Recorder:
-    """Both ends of the pipe: keeps what the worker sends and always asks for more."""
-
-    def __init__(self):
-        self.sent = []
-
-    def send(self, message):
-        self.sent.append(message)
-
-    def recv(self):
-        return True
-
-    def poll(self):
-        return True
-
-    @property
-    def rows(self):
-        return {message[1]: message[2] for message in self.sent if message[0] == "row"}
-
-    @property
-    def stages(self):
-        return [(m[1], m[2]) for m in self.sent if m[0] == "begin" and m[1] is not None]
-
-
-class Right(CsrArrays):
-    """CSR multiplied by SciPy."""
-
-    reference = "none"
-    devices = ("cuda",)
-    scale = 1.0
-
-    def launches(self, x, y):
-        matrix = sparse.csr_array((self.values, self.col_idx, self.row_ptr), shape=self.shape)
-
-        def multiply(x, y, carry, *arrays):
-            y[:] = self.scale * (matrix @ x)
-
-        args = multiply, x, y, np.empty(16), *self.arrays().values()
-        return [Launch("vector.cu", "none", 1, 1, args)]
-
-
-class OnDevice:
-    id, group, name, kind, file_sha256, generator_hash = "G/m", "G", "m", "test", "", ""
-    order, order_hash = "none", ""
-    source = "test"
-
-    def read(self, seed, complex_values):
-        assert complex_values == "refuse"
-        return sparse.random_array((50, 40), density=0.1, rng=np.random.default_rng(3))
-
-
-@pytest.fixture
-def measure(monkeypatch):
-    """Measures formats made for the test; returns (pipe, the cases' rows by format and mode, device).
-
-    A class with `program` runs the program of that name, as far as the bench can know.
-    """
-    monkeypatch.setattr(stages, "program_hash", lambda fmt, *rest: getattr(fmt, "program", ""))
-    formats.keys()  # register every format before the registry is copied
-    registry = dict(formats.registry.REGISTRY)
-
-    matrix = OnDevice()
-
-    def run(
-        *classes, modes=("hot", "cold"), device=None, dtype="f64", previous=None, facts=None, processes=0, **settings
-    ):
-        for cls in classes:
-            cls.key = cls.key or cls.__name__.lower()
-            register(cls)
-        chosen = [(formats.get(cls.key), {}) for cls in classes]
-        cases = plan.cross([matrix], chosen, [dtype], modes, "cuda:0", 0)
-        group = replace(plan.grouped(cases)[0], processes=processes)
-        pipe, device = Recorder(), device or HostCuda()
-        reading.read.cache_clear()
-        settings = Settings("cuda:0", budget=1e-6, **settings)
-        known = {"launch_overhead": {"hot": 1e-3, "cold": 1e-6}} | (facts or {})
-        worker.measure(group, device, settings, known, protocol.Link(pipe), previous)
-        return pipe, {(case.format, case.mode): pipe.rows[case.case_id] for case in cases}, device
-
-    yield run
-    formats.registry.REGISTRY.clear()
-    formats.registry.REGISTRY.update(registry)
-
-
-def variant(name, **members):
-    return type(name, (Right,), {"__module__": __name__, "key": f"test-{name.lower()}", **members})
+assert measure
 
 
 def test_a_group_with_the_matrix_of_the_previous_one_reuses_its_references(measure, monkeypatch):
@@ -215,19 +76,6 @@ def test_a_format_too_large_is_refused_without_conversion_on_the_host_too(measur
     _, rows, _ = measure(large, modes=("hot",), convert="device")
     assert rows["test-a", "hot"]["status"] == "skipped"
     assert rows["test-a", "hot"]["bytes_needed"] == 10**13
-
-
-def test_formats_are_interleaved_and_rows_follow_the_last_round(measure):
-    pipe, rows, device = measure(variant("A"), variant("B"))
-    timing = [(index, stage) for index, stage in pipe.stages if stage in ("timing hot", "timing cold")]
-    timing = [key for key, _ in itertools.groupby(timing)]  # the first round also prepares
-    one_round = [(0, "timing hot"), (0, "timing cold"), (1, "timing hot"), (1, "timing cold")]
-    assert timing == one_round * 3
-    assert [m[0] for m in pipe.sent[-4:]].count("row") == 2  # the last format's, after those of the first
-    assert {row["status"] for row in rows.values()} == {"ok"}
-    assert all(row["n_samples"] == 3 for row in rows.values())
-    changing = 2 * changing_x.X_CHANGED_PAIRS
-    assert device.flushes == 2 * (3 * 2 + changing)  # two formats, three rounds of a warm-up and a sample
 
 
 @pytest.mark.parametrize(
@@ -373,34 +221,6 @@ def test_every_group_draws_x_anew_and_its_rows_have_the_seed(measure):
     assert len(set(drawn) & first) >= 1  # that of the run's own seed
 
 
-def test_a_format_that_does_not_fit_with_the_others_is_measured_alone(measure):
-    tries = []
-
-    def convert(cls, a, **params):
-        tries.append(1)
-        if len(tries) == 1:
-            raise MemoryError("full")
-        return CsrArrays.convert.__func__(cls, a)
-
-    pipe, rows, _ = measure(variant("A"), variant("Large", convert=classmethod(convert)), variant("C"), modes=("hot",))
-    assert {row["status"] for row in rows.values()} == {"ok"}
-    order = [m[1] for m in pipe.sent if m[0] in ("row", "begin") and (m[0] == "row" or m[2].startswith("conv"))]
-    assert order.index(0) < order.index(1)
-    first_row = next(i for i, m in enumerate(pipe.sent) if m[0] == "row")
-    conversions = [i for i, m in enumerate(pipe.sent) if m[0] == "begin" and m[1] == 1 and "on the host" in m[2]]
-    assert conversions[0] < first_row < conversions[1]
-
-
-def test_a_format_that_never_fits_is_out_of_memory(measure):
-    def convert(cls, a, **params):
-        raise OutOfDeviceMemory("80 GB asked, 10 GB free")
-
-    _, rows, _ = measure(variant("A"), variant("Huge", convert=classmethod(convert)), modes=("hot",))
-    assert rows["test-huge", "hot"]["status"] == "oom"
-    assert "80 GB asked" in rows["test-huge", "hot"]["reason"]
-    assert rows["test-a", "hot"]["status"] == "ok"
-
-
 @pytest.mark.parametrize("failing", ["convert", "launches", "to_coo"])
 @pytest.mark.parametrize(("asked", "processes", "again"), [(10**6, 2, True), (10**6, 0, False), (10**8, 2, False)])
 def test_an_allocation_that_fails_far_below_what_is_free_ends_the_process(measure, failing, asked, processes, again):
@@ -418,27 +238,6 @@ def test_an_allocation_that_fails_far_below_what_is_free_ends_the_process(measur
         assert rows["test-a", "hot"]["status"] == "ok"
         failed = rows["test-short", "hot"]
         assert (failed["status"], failed.get("decoded")) in [("oom", None), ("ok", "no: out of memory")]
-
-
-@pytest.mark.parametrize("sticky", [True, False])
-def test_a_fault_gives_a_row_and_ends_the_worker_only_if_sticky(measure, sticky):
-    class Faults(Right):
-        key = "test-faults"
-
-        def launches(self, x, y):
-            def multiply(x, y):
-                raise DeviceFault("illegal address", sticky=sticky)
-
-            return [Launch("vector.cu", "none", 1, 1, (multiply, x, y))]
-
-    if sticky:
-        with pytest.raises(DeviceFault, match="illegal address"):
-            measure(Faults, variant("A"))
-    else:
-        _, rows, _ = measure(Faults, variant("A"))
-        assert rows["test-faults", "cold"]["status"] == "crashed"
-        assert "illegal address" in rows["test-faults", "cold"]["reason"]
-        assert rows["test-a", "cold"]["status"] == "ok"
 
 
 def test_entries_that_overflow_the_type_are_skipped(measure, monkeypatch):
@@ -646,19 +445,6 @@ def test_a_matrix_too_large_is_not_decoded(measure, monkeypatch):
     assert rows["test-a", "hot"]["decoded"] == "no: over 199 entries"
 
 
-def test_names_of_one_program_are_timed_once(measure):
-    first, second = variant("First", program="p"), variant("Second", program="p")
-    pipe, rows, _ = measure(first, second, variant("Third", program="q"), modes=("hot",))
-    timed = {index for index, stage in pipe.stages if stage.startswith("timing")}
-    assert timed == {0, 2}
-    assert {row["status"] for row in rows.values()} == {"ok"}
-    one, other = rows["test-first", "hot"], rows["test-second", "hot"]
-    assert one["program"] == other["program"] == "p" != rows["test-third", "hot"]["program"]
-    for column in ("t_median", "samples", "gflops", "t_x_changed", "error_ratio"):
-        assert one[column] == other[column]
-    assert other["decoded"] == "yes" and other["t_convert_device"] != one["t_convert_device"]
-
-
 def test_names_of_one_program_have_rates_of_their_own_bytes(measure):
     """On a matrix without entries, formats with and without row pointers run the same program."""
     less = variant("Less", program="p", bytes_read=property(lambda self: self.nbytes - 400))
@@ -805,15 +591,6 @@ def test_formats_in_preparation_come_last_and_are_waited_for(measure, tmp_path, 
     assert sum(row["t_case"] for row in rows.values()) < spent - wait
 
 
-def test_a_row_is_written_while_the_next_case_begins(measure, monkeypatch):
-    order, kept = [], Recorder.send
-    monkeypatch.setattr(Recorder, "send", lambda self, message: order.append(message[0]) or kept(self, message))
-    monkeypatch.setattr(Recorder, "recv", lambda self: order.append("answer") or True)
-    measure(variant("A"), variant("B"), modes=("hot",))
-    assert [kind for kind in order if kind in ("row", "answer")] == ["row", "answer", "row"]
-    assert "begin" in order[order.index("row") : order.index("answer")]
-
-
 def test_measuring_waits_for_no_answer_until_many_are_missing():
     """Rows of a round come faster than a scheduler takes them."""
     parent, child = Pipe()
@@ -835,50 +612,6 @@ def test_measuring_waits_for_no_answer_until_many_are_missing():
         parent.send(goes_on)
     with pytest.raises(protocol.Stop):
         link.settle()
-
-
-def test_no_row_follows_a_refusal(measure, monkeypatch):
-    monkeypatch.setattr(Recorder, "recv", lambda self: False)
-    sent, kept = [], Recorder.send
-    monkeypatch.setattr(Recorder, "send", lambda self, message: sent.append(message[0]) or kept(self, message))
-    with pytest.raises(protocol.Stop):
-        measure(variant("A"), variant("B"), modes=("hot",))
-    assert sent.count("row") == 1
-
-
-class Throttled(HostCuda):
-    """Throttles whenever it works, and not at rest."""
-
-    working = False
-
-    def elapsed(self, work, *, flush=False):
-        self.working = True
-        return super().elapsed(work, flush=flush)
-
-    def throttle_reason(self):
-        was, self.working = self.working, False
-        return "power cap: 345 of 1980 MHz" if was else ""
-
-
-def test_formats_without_a_sample_are_errors_until_the_gpu_is_given_up(measure, monkeypatch):
-    names = "ABCDEFGHIJKL"
-    monkeypatch.setattr(stages, "MAX_DISCARDED", 4)
-    _, rows, _ = measure(*map(variant, names[:3]), modes=("hot",), device=Throttled())
-    assert {row["reason"].partition(" (")[0] for row in rows.values()} == {
-        "RuntimeError while timing hot: every hot sample was discarded: the GPU throttled"
-    }
-    with pytest.raises(Throttling, match="whenever it works: in all samples of 4 formats one after the other"):
-        measure(*map(variant, names[3:]), modes=("hot",), device=Throttled())
-
-
-def test_formats_without_a_sample_are_counted_over_matrices(measure, monkeypatch):
-    monkeypatch.setattr(stages, "MAX_DISCARDED", 3)
-    previous = worker.PreviousGroup()
-    measure(variant("A"), variant("B"), modes=("hot",), device=Throttled(), previous=previous)
-    measure(variant("C"), modes=("hot",), device=HostCuda(), previous=previous)  # has samples: the count begins again
-    measure(variant("D"), variant("E"), modes=("hot",), device=Throttled(), previous=previous)
-    with pytest.raises(Throttling, match="in all samples of 3 formats one after the other"):
-        measure(variant("F"), modes=("hot",), device=Throttled(), previous=previous)
 
 
 def test_limits_of_a_gpu_that_throttles_are_not_measured():
