@@ -20,8 +20,8 @@ MODULE = "spmvbench.publishing.small"
 def of_run(run: str) -> str:
     """The table of the hot rows of a run, one for each type, in Markdown. Raises LeftOut if it has no small matrix."""
     rows = hot(natural_products(latest_cases(store.load(run))))
-    options = Options(baseline=None, marks={})
-    shown = small_matrices.show(small_matrices.data(rows, options), store.environment(run), options)
+    options = Options(baseline=None, marks={}, environment=store.environment(run))
+    shown = small_matrices.show(small_matrices.data(rows, options), options)
     return export.written(shown, "markdown").strip()
 
 

@@ -68,7 +68,6 @@ class _Draft:
 
     rows: pd.DataFrame
     times: pd.DataFrame
-    environment: Mapping[str, Any]
     options: figures.Options
     folder: Path
     images: Sequence[str]
@@ -177,8 +176,9 @@ def _drafted(
     # A matrix without entries has no rate, so it has no place on a logarithmic axis.
     times = rows[(emulated(rows) == with_emulated) & ((rows["nnz"] > 0) | (rows["status"] != "ok"))]
     times = times.assign(setting=times["setting"].cat.remove_unused_categories())
-    options = replace(_options(rows, times, baseline, highlight), matrices=matrices, published=published)
-    return _Draft(rows, times, environment, options, out / FIGURES, images, True, with_emulated)
+    options = _options(rows, times, baseline, highlight)
+    options = replace(options, matrices=matrices, published=published, environment=environment)
+    return _Draft(rows, times, options, out / FIGURES, images, True, with_emulated)
 
 
 def fingerprint(rows: pd.DataFrame) -> str:
@@ -262,7 +262,7 @@ def _table(figure: ModuleType, draft: _Draft) -> pd.DataFrame:
 
 def _drawing(figure: ModuleType, table: pd.DataFrame, draft: _Draft) -> Figure:
     """The drawing, marked EMULATED if its times are those of the emulated device."""
-    drawing: Figure = figure.draw(table, draft.environment, draft.options)
+    drawing: Figure = figure.draw(table, draft.options)
     if figure.performance and draft.with_emulated:
         style.emulated_across(drawing)
     return drawing
@@ -283,7 +283,7 @@ def _draw(figure: ModuleType, draft: _Draft) -> Drawn:
         paths = [_written(folder / f"{figure.name}.{kind}", pictures[kind]) for kind in draft.images]
         if not interactive:
             inline = Markup(style.inline(pictures["svg"].decode(), figure.name, figure.title))
-    shown = figure.show(table, draft.environment, options) if hasattr(figure, "show") else []
+    shown = figure.show(table, options) if hasattr(figure, "show") else []
     if with_emulated:
         shown = [replace(part, caption=f"EMULATED: {part.caption}") for part in shown]
     if draft.numbers:
@@ -345,7 +345,8 @@ def _render(
     notices: Sequence[str],
 ) -> str:
     """The page's text."""
-    rows, times, environment, options = draft.rows, draft.times, draft.environment, draft.options
+    rows, times, options = draft.rows, draft.times, draft.options
+    environment = options.environment
     found = totals(rows)
     speed = len(verified(times)) > 0
     measured, shown = rows[rows["matrix_sha256"] != ""], times if speed else rows[:0]

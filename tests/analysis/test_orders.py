@@ -54,7 +54,7 @@ def test_figures_of_all_formats_show_the_natural_order_alone(two):
 def test_figures_draw(two, name):
     (figure,) = figures.choose([name])
     options = figures.Options("csr", {})
-    drawn = figure.draw(figures.table_of(figure, two, options), {}, options)
+    drawn = figure.draw(figures.table_of(figure, two, options), options)
     assert drawn.axes
     with pytest.raises(figures.LeftOut, match="run --order none,rcm"):
         figures.table_of(figure, two[two["order"] != "rcm"], options)

@@ -42,7 +42,7 @@ def test_classes_go_by_the_longest_row(some):
 def test_the_table_counts_launch_overheads(some):
     (figure,) = figures.choose(["small-matrices"])
     environment = {"sessions": [{"launch_overhead": {"hot": 5e-7, "cold": 3e-6}}, {}]}
-    (shown,) = figure.show(small_matrices(some), environment, None)
+    (shown,) = figure.show(small_matrices(some), figures.Options(None, {}, environment=environment))
     at = [column.heading for column in shown.columns].index("Launch overheads")
     assert [line[at].text for line in shown.rows][:2] == ["4.00", "16.0"]
 

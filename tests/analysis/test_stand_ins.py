@@ -48,7 +48,7 @@ def test_deviations_count_slower_and_faster_alike(rows):
 def test_the_figure_keeps_what_others_leave_out(rows):
     rows = rows.astype({"setting": "category"})
     table = figures.table_of(stand_ins, rows, figures.Options(None, {}))
-    (shown,) = stand_ins.show(table, {}, figures.Options(None, {}))
+    (shown,) = stand_ins.show(table, figures.Options(None, {}))
     assert shown.caption == "f64 hot"
     assert [row[0].text for row in shown.rows][:2] == ["all formats", "all formats"]
     with pytest.raises(figures.LeftOut, match="together with its matrix"):

@@ -54,7 +54,7 @@ def test_formats_by_gain(few):
 def test_the_figure_draws(few):
     (figure,) = figures.choose(["values"])
     options = figures.Options("csr", {})
-    drawn = figure.draw(figures.table_of(figure, few, options), {}, options)
+    drawn = figure.draw(figures.table_of(figure, few, options), options)
     assert [ax.get_title() for ax in drawn.axes[:2]] == ["f64 hot", "f32 hot"]
     with pytest.raises(figures.LeftOut, match="--values f32 --vectors f64"):
         figures.table_of(figure, few[~few["dtype"].str.contains("/")], options)

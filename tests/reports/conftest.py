@@ -392,10 +392,10 @@ def figure_of(name):
     return found
 
 
-def words(name, table, options, environment):
+def words(name, table, options):
     """All words of a figure of this table: above it, titles, legend, in its panels and at its axes."""
     with style.theme():
-        picture = figure_of(name).draw(table, environment, options)
+        picture = figure_of(name).draw(table, options)
         picture.canvas.draw()
     texts = [text for part in picture.legends for text in part.get_texts()]
     for ax in picture.axes:

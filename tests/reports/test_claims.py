@@ -119,7 +119,7 @@ def test_matrices_that_are_too_small_for_the_claim(table):
 
 
 def test_the_page_shows_them(table):
-    (shown,) = claims.show(table, {}, figures.Options(None, {}))
+    (shown,) = claims.show(table, figures.Options(None, {}))
     assert shown.caption == "f64 hot"
     texts = [[cell.text for cell in row] for row in shown.rows]
     assert any(

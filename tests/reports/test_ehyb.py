@@ -6,12 +6,14 @@ import pytest
 from spmvbench.analysis.cases import latest_cases
 from spmvbench.analysis.speedup import pair_summary
 from spmvbench.reports import figures, page, style
-from tests.reports.conftest import figure_of, words
+from tests.reports.conftest import ENVIRONMENT, figure_of, words
 
 
 @pytest.fixture(scope="module")
 def options():
-    return figures.Options("csr-vector", style.marks(["csr-vector", "csr5", "ehyb"], "csr-vector"))
+    return figures.Options(
+        "csr-vector", style.marks(["csr-vector", "csr5", "ehyb"], "csr-vector"), environment=ENVIRONMENT
+    )
 
 
 def test_run_without_ehyb_or_its_matrices_leaves_all_out_for_one_reason(rows, partitioned, environment, tmp_path):
@@ -36,9 +38,9 @@ def test_matrices_rise_by_nonzeros_and_are_those_that_ehyb_holds(partitioned, op
 
 
 @pytest.mark.parametrize("name", ["lines", "bars"])
-def test_figures_say_what_is_missing(name, partitioned, options, environment):
+def test_figures_say_what_is_missing(name, partitioned, options):
     table = figure_of(f"ehyb-{name}").data(partitioned, options)
-    above = words(f"ehyb-{name}", table, options, environment).replace("\n", " ")
+    above = words(f"ehyb-{name}", table, options).replace("\n", " ")
     assert "Of the paper's 92 matrices the run holds 2." in above
     assert "No verified row in this run: bccoo, hola, merge-csr, cusparse-csr-alg2." in above
 
@@ -56,7 +58,7 @@ def test_lines_show_both_kernels_of_ehyb_and_of_rivals(partitioned, options):
     assert set(figure_of("ehyb-speedups").data(both, options)["over"]) == rivals
 
 
-def test_speedups_in_a_solver_have_a_column(ehyb_rows, options, environment):
+def test_speedups_in_a_solver_have_a_column(ehyb_rows, options):
     figure = figure_of("ehyb-speedups")
     plain = figures.table_of(figure, latest_cases(ehyb_rows), options)
     assert "cg" not in plain
@@ -71,11 +73,9 @@ def test_speedups_in_a_solver_have_a_column(ehyb_rows, options, environment):
     times = times.pivot(index="matrix", columns="label", values="t_median")[["ehyb", "csr5"]].dropna()
     assert table.loc[pair, "cg"].item() == pytest.approx((times["csr5"] / times["ehyb"]).mean())
     assert table.loc[pair, "cg_matrices"].item() == len(times) > 0
-    heads = [column.heading for shown in figure.show(table, environment, options) for column in shown.columns]
+    heads = [column.heading for shown in figure.show(table, options) for column in shown.columns]
     assert "CG" in heads
-    assert "CG" not in [
-        column.heading for shown in figure.show(plain, environment, options) for column in shown.columns
-    ]
+    assert "CG" not in [column.heading for shown in figure.show(plain, options) for column in shown.columns]
 
 
 def test_bars_prefer_the_matrices_of_the_paper(partitioned, options):

@@ -6,7 +6,7 @@ import pytest
 
 from spmvbench.reports import figures, page, style
 from spmvbench.reports.figures.fastload import four
-from tests.reports.conftest import figure_of, words
+from tests.reports.conftest import ENVIRONMENT, figure_of, words
 from tests.reports.test_figures import FAMILIES
 
 IMPROVED = "fastload[optimized=true]"
@@ -14,15 +14,17 @@ IMPROVED = "fastload[optimized=true]"
 
 @pytest.fixture(scope="module")
 def options():
-    return figures.Options("csr-vector", style.marks(["csr-vector", "csr5", "fastload"], "csr-vector"))
+    return figures.Options(
+        "csr-vector", style.marks(["csr-vector", "csr5", "fastload"], "csr-vector"), environment=ENVIRONMENT
+    )
 
 
 def table_of(name, rows, options):
     return figure_of(f"fastload-{name}").data(rows, options)
 
 
-def texts(name, rows, options, environment):
-    return words(f"fastload-{name}", table_of(name, rows, options), options, environment)
+def texts(name, rows, options):
+    return words(f"fastload-{name}", table_of(name, rows, options), options)
 
 
 def test_run_without_fastload_leaves_all_out_and_says_why(rows, environment, tmp_path):
@@ -41,7 +43,7 @@ def test_the_authors_kernel_of_a_rival_stands_beside_the_paper_s_numbers(loaded,
     assert published["csr5[kernel=paper]"] and not published["csr5"]
 
 
-def test_groups_are_means_over_matrices_that_all_got_right_beside_the_paper_s(loaded, options, environment):
+def test_groups_are_means_over_matrices_that_all_got_right_beside_the_paper_s(loaded, options):
     table = table_of("groups", loaded, options)
     assert set(table["group"]) == {"HB", "Bai"}  # not the generated matrices
     assert list(table["group"].unique()) == ["HB", "Bai"]  # as the paper orders them
@@ -54,7 +56,7 @@ def test_groups_are_means_over_matrices_that_all_got_right_beside_the_paper_s(lo
     assert cell["matrices"] == 7 and cell["published_matrices"] == 78
     assert cell["microseconds"] == pytest.approx(1e6 * np.exp(np.log(rows["t_median"]).mean()))
     assert cell["published_microseconds"] == 6.3013
-    assert "Bai (7 of 78)" in texts("groups", loaded, options, environment)
+    assert "Bai (7 of 78)" in texts("groups", loaded, options)
     with pytest.raises(figures.LeftOut, match="Pajek"):
         table_of("groups", loaded[loaded["group"] == "synthetic"], options)
 
@@ -70,16 +72,16 @@ def test_two_phases_are_rated_by_the_phases_that_the_paper_counts(loaded, option
 
 
 @pytest.mark.slow
-def test_rivals_are_compared_with_the_most_advanced_fastload(loaded, options, environment):
+def test_rivals_are_compared_with_the_most_advanced_fastload(loaded, options):
     table = table_of("rivals", loaded, options)
     pairs = table[table["over"] != ""]
     assert set(pairs["label"]) == {IMPROVED}
     assert set(pairs["over"]) == {"cusparse-csr-alg1", "csc-warp", "csr5", "tile-deferred-coo"}
-    said = texts("rivals", loaded, options, environment)
+    said = texts("rivals", loaded, options)
     assert "Shown are 16 matrices of the collection, in the paper all 2,757." in said
     assert "No verified row" not in said
     fewer = loaded[~loaded["format"].isin(["csr5", "csc-warp"])]
-    assert "No verified row in this run: basic CSC, CSR5." in texts("rivals", fewer, options, environment)
+    assert "No verified row in this run: basic CSC, CSR5." in texts("rivals", fewer, options)
     only = loaded[loaded["format"] == "fastload"]
     with pytest.raises(figures.LeftOut, match="cusparse-csr-alg1, csc-warp, csr5, tile-deferred-coo"):
         table_of("rivals", only, options)

@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from matplotlib.ticker import LogFormatter
 from spmvbench.analysis.cases import keyed
 from spmvbench.errors import UsageError
 from spmvbench.reports import figures, page, published, style
-from tests.reports.conftest import figure_of
+from tests.reports.conftest import ENVIRONMENT, figure_of
 
 EVERY = figures.every()
 FAMILIES = {
@@ -73,7 +74,7 @@ def data(families, options):
 @pytest.fixture(scope="module")
 def options(matrices):
     marks = style.marks(["csr-vector", "csr5", "hyb", "ell"], "csr-vector")
-    return figures.Options("csr-vector", marks, matrices, [published.get("survey-k40m")])
+    return figures.Options("csr-vector", marks, matrices, [published.get("survey-k40m")], environment=ENVIRONMENT)
 
 
 def test_modules_are_complete_and_their_names_differ():
@@ -99,14 +100,14 @@ def test_chosen_figures_stand_in_the_order_of_the_page():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("figure", EVERY, ids=lambda f: f.name)
-def test_figure_draws_its_table(figure, about, data, options, environment):
+def test_figure_draws_its_table(figure, about, data, options):
     table = data(figure)
     assert len(table) and set(table.get("label", [])) - {"", "all formats"} <= set(about["label"])
     assert "Broken/archive" not in set(table.get("matrix", []))
     assert hasattr(figure, "draw") or hasattr(figure, "show")
     if hasattr(figure, "draw"):
         with style.theme():
-            picture = figure.draw(table, environment, options)
+            picture = figure.draw(table, options)
             assert apart(picture) == []
         panels = [ax for ax in picture.axes if ax.get_visible() and ax.get_label() != "<colorbar>"]
         assert panels
@@ -117,7 +118,7 @@ def test_figure_draws_its_table(figure, about, data, options, environment):
         formatters = [axis.get_major_formatter() for ax in picture.axes for axis in (ax.xaxis, ax.yaxis)]
         assert not any(isinstance(found, LogFormatter) for found in formatters), "formulas are not drawn"
     if hasattr(figure, "show"):
-        shown = figure.show(table, environment, options)
+        shown = figure.show(table, options)
         assert shown and len({part.caption for part in shown}) == len(shown)
         for part in shown:
             assert part.rows and {len(row) for row in part.rows} == {len(part.columns)}
@@ -235,12 +236,12 @@ def test_profile_keeps_settings_apart_and_levels_at_coverage(ready, options):
 def test_roofline_without_bandwidth_is_left_out(ready, options):
     roofline = figure_of("roofline")
     with pytest.raises(figures.LeftOut, match="no measured bandwidth"):
-        roofline.draw(roofline.data(ready, options), {}, options)
+        roofline.draw(roofline.data(ready, options), replace(options, environment={}))
 
 
 def test_roofline_on_an_unknown_device_still_has_its_roof(ready, options):
     roofline = figure_of("roofline")
-    picture = roofline.draw(roofline.data(ready, options), {"read_bandwidth_gbps": 100.0}, options)
+    picture = roofline.draw(roofline.data(ready, options), replace(options, environment={"read_bandwidth_gbps": 100.0}))
     assert not any("multiprocessor" in text.get_text() for ax in picture.axes for text in ax.texts)
 
 
@@ -299,10 +300,10 @@ def test_break_even_that_never_comes_is_kept_as_infinite(ready, options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
-def test_files_repeat_byte_for_byte(ready, options, environment, suffix):
+def test_files_repeat_byte_for_byte(ready, options, suffix):
     coverage = figure_of("coverage")
     with style.theme():
-        pictures = [coverage.draw(coverage.data(ready, options), environment, options) for _ in range(2)]
+        pictures = [coverage.draw(coverage.data(ready, options), options) for _ in range(2)]
         one, other = (style.rendered(picture, suffix) for picture in pictures)
     assert one == other
 

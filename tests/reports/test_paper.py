@@ -87,7 +87,7 @@ def test_text_in_a_paper_is_eight_points_and_the_page_s_is_not_changed(few):
     sizes = {}
     for name in ("one-column", None):
         with style.paper(name) if name else style.theme(), style.theme():
-            drawing = figure.draw(figures.table_of(figure, table, options), {}, options)
+            drawing = figure.draw(figures.table_of(figure, table, options), options)
             style.rendered(drawing, "svg")
         texts = [text for text in drawing.findobj(Text) if text.get_text()]
         sizes[name] = ({text.get_fontsize() for text in texts}, drawing.get_size_inches()[0])

@@ -57,7 +57,7 @@ def few():
 def drawn(rows):
     """The figure of these rows, drawn."""
     with style.theme():
-        picture = FIGURE.draw(FIGURE.data(rows, OPTIONS), {}, OPTIONS)
+        picture = FIGURE.draw(FIGURE.data(rows, OPTIONS), OPTIONS)
         picture.draw_without_rendering()
     return picture
 

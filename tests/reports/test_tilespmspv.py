@@ -4,21 +4,21 @@ import pytest
 
 from spmvbench.analysis.cases import latest_cases
 from spmvbench.reports import figures, page, style
-from tests.reports.conftest import figure_of
+from tests.reports.conftest import ENVIRONMENT, figure_of
 
 
 @pytest.fixture(scope="module")
 def options():
-    return figures.Options("csr-vector", style.marks(["csr-vector", "tile-bfs"], "csr-vector"))
+    return figures.Options("csr-vector", style.marks(["csr-vector", "tile-bfs"], "csr-vector"), environment=ENVIRONMENT)
 
 
 def data(name, rows, options):
     return figures.table_of(figure_of(f"tilespmspv-{name}"), rows, options)
 
 
-def said_above(name, rows, options, environment):
+def said_above(name, rows, options):
     with style.theme():
-        return figure_of(f"tilespmspv-{name}").draw(data(name, rows, options), environment, options).get_suptitle()
+        return figure_of(f"tilespmspv-{name}").draw(data(name, rows, options), options).get_suptitle()
 
 
 @pytest.mark.slow
@@ -87,24 +87,24 @@ def test_a_run_without_sparse_vectors_or_searches_says_so(sparse, options):
 
 
 @pytest.mark.parametrize("name", ["representative", "kernels", "preprocessing"])
-def test_the_papers_matrices_come_first_and_those_that_lack_are_named(sparse, options, environment, name):
+def test_the_papers_matrices_come_first_and_those_that_lack_are_named(sparse, options, name):
     found = data(name, sparse, options)
     assert list(found["matrix"].unique())[:3] == ["Williams/cant", "Williams/pdb1HYS", "SNAP/roadNet-TX"]
     assert found["matrix"].nunique() == 8
-    words = said_above(name, sparse, options, environment)
+    words = said_above(name, sparse, options)
     assert "LAW/in-2004" in words
     assert "DIMACS10/333SP" in words
     assert "Williams/cant" not in words
 
 
-def test_every_level_has_its_time_and_kernel(sparse, options, environment):
+def test_every_level_has_its_time_and_kernel(sparse, options):
     found = data("levels", sparse, options)
     assert list(found["matrix"].unique())[:2] == ["Williams/cant", "SNAP/roadNet-TX"]
     assert found["matrix"].nunique() == 4
     assert found["label"].unique().tolist() == ["bfs-do", "tile-bfs"]
     one = found[(found["matrix"] == "Williams/cant") & (found["label"] == "tile-bfs")]
     assert one[["level", "kernel", "found"]].to_numpy().tolist() == [[1, 1, 9], [2, 2, 90], [3, 3, 8]]
-    assert "INPRO/msdoor" in said_above("levels", sparse, options, environment)
+    assert "INPRO/msdoor" in said_above("levels", sparse, options)
 
 
 def test_conversion_stands_beside_one_search(sparse, options):

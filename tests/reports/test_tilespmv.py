@@ -5,20 +5,22 @@ import pytest
 
 from spmvbench.matrices import sets
 from spmvbench.reports import figures, page, style
-from tests.reports.conftest import figure_of, words
+from tests.reports.conftest import ENVIRONMENT, figure_of, words
 
 
 @pytest.fixture(scope="module")
 def options():
-    return figures.Options("csr-vector", style.marks(["csr-vector", "csr5", "tile"], "csr-vector"))
+    return figures.Options(
+        "csr-vector", style.marks(["csr-vector", "csr5", "tile"], "csr-vector"), environment=ENVIRONMENT
+    )
 
 
 def table_of(name, rows, options):
     return figure_of(f"tilespmv-{name}").data(rows, options)
 
 
-def texts(name, rows, options, environment):
-    return words(f"tilespmv-{name}", table_of(name, rows, options), options, environment)
+def texts(name, rows, options):
+    return words(f"tilespmv-{name}", table_of(name, rows, options), options)
 
 
 def without(rows, *formats):
@@ -42,8 +44,8 @@ def test_each_method_is_compared_with_the_one_before(tiled, options):
     assert some.loc[("tile", "tile-csr"), "speedup"] == pytest.approx(rate["tile", ""] / rate["tile-csr", ""])
 
 
-def test_methods_that_the_run_lacks_are_named(tiled, options, environment):
-    assert "No verified row in this run: tile." in texts("methods", without(tiled, "tile"), options, environment)
+def test_methods_that_the_run_lacks_are_named(tiled, options):
+    assert "No verified row in this run: tile." in texts("methods", without(tiled, "tile"), options)
     with pytest.raises(figures.LeftOut, match="no verified row of tile-csr, tile-deferred-coo"):
         table_of("methods", without(tiled, "tile-csr", "tile-deferred-coo"), options)
 
@@ -61,7 +63,7 @@ def test_the_authors_kernels_meet_the_authors(tiled, options):
     }
 
 
-def test_rivals_are_compared_with_the_most_advanced_method(tiled, options, environment):
+def test_rivals_are_compared_with_the_most_advanced_method(tiled, options):
     table = table_of("rivals", without(tiled, "tile-deferred-coo", "merge-csr"), options)
     assert set(table.loc[table["over"] != "", "label"]) == {"tile"}
     assert set(table["over"]) == {"", "csr5", "cusparse-bsr"}
@@ -69,19 +71,19 @@ def test_rivals_are_compared_with_the_most_advanced_method(tiled, options, envir
         table_of("rivals", without(tiled, "merge-csr", "csr5", "cusparse-bsr"), options)
 
 
-def test_rivals_figure_says_wins_and_the_largest_speed_up(tiled, options, environment):
+def test_rivals_figure_says_wins_and_the_largest_speed_up(tiled, options):
     table = table_of("rivals", tiled, options)
     pair = table[(table["over"] == "csr5") & (table["setting"] == "f64 hot")]
     assert len(pair) == 23  # csr5 is wrong on one of 24
     best = pair.loc[pair["speedup"].idxmax()]
     name = best["matrix"].split("/")[1]
     said = f"faster on {(pair['speedup'] > 1).sum()} of 23\nat most {best['speedup']:.2f}x ({name})"
-    assert said in texts("rivals", tiled, options, environment)
+    assert said in texts("rivals", tiled, options)
 
 
-def test_rival_of_one_type_only_leaves_its_other_panel_empty(tiled, options, environment):
+def test_rival_of_one_type_only_leaves_its_other_panel_empty(tiled, options):
     rows = tiled[(tiled["format"] != "cusparse-bsr") | (tiled["dtype"] == "f64")]
-    assert texts("rivals", rows, options, environment).count("no matrix in common") == 1
+    assert texts("rivals", rows, options).count("no matrix in common") == 1
 
 
 def test_shares_add_up_and_come_from_the_classification_before_deferring(tiled, options):
@@ -92,9 +94,9 @@ def test_shares_add_up_and_come_from_the_classification_before_deferring(tiled, 
         assert table["nnz"].is_monotonic_increasing
 
 
-def test_matrices_of_the_set_that_are_missing_are_named(tiled, options, environment):
+def test_matrices_of_the_set_that_are_missing_are_named(tiled, options):
     members = sets.members("tilespmv16")
-    said = texts("representative", tiled, options, environment)
+    said = texts("representative", tiled, options)
     measured = ["TSOPF/TSOPF_RS_b2383", "Williams/cant", "GHS_indef/exdata_1", "Andrianov/mip1"]
     assert set(table_of("representative", tiled, options)["matrix"]) == set(measured)
     for matrix in set(members) - set(measured):
@@ -113,10 +115,10 @@ def test_space_is_over_plain_csr(tiled, options):
         table_of("space", without(tiled, "csr-vector"), options)
 
 
-def test_rows_older_than_the_time_of_the_host_say_so(tiled, options, environment):
+def test_rows_older_than_the_time_of_the_host_say_so(tiled, options):
     old = tiled.assign(t_spmv_host=float("nan"))
-    assert texts("preprocessing", old, options, environment).count("not measured") == 4
-    assert "not measured" not in texts("preprocessing", tiled, options, environment)
+    assert texts("preprocessing", old, options).count("not measured") == 4
+    assert "not measured" not in texts("preprocessing", tiled, options)
 
 
 def test_marks_are_those_of_the_report_and_differ_in_a_figure():

@@ -9,8 +9,8 @@ A module has name, title, caption (may contain {baseline}), papers (sources of t
 performance (whether it shows times; those of the emulated device are drawn only on request) and these functions:
 
     data(rows, options) -> DataFrame                the data, also written as CSV
-    draw(table, environment, options) -> Figure     the drawing; optional if there is show
-    show(table, environment, options) -> [Table]    tables for the page, instead of the drawing or below it; optional
+    draw(table, options) -> Figure                  the drawing; optional if there is show
+    show(table, options) -> [Table]                 tables for the page, instead of the drawing or below it; optional
 
 rows: as `analysis.cases.latest_cases`, of y = A x only if there are such rows. `LeftOut` says why there is nothing to
 draw.
@@ -50,7 +50,7 @@ class Options:
 
     baseline: the label that others are compared with, None if nothing is verified. marks: highlighted formats.
     matrices: descriptions of the run's matrices, as `store.matrices`, or None. published: published results to compare
-    with. every: the mark of each format of the report, highlighted or not.
+    with. every: the mark of each format of the report, highlighted or not. environment: as `store.environment`.
     """
 
     baseline: str | None
@@ -58,6 +58,7 @@ class Options:
     matrices: pd.DataFrame | None = None
     published: Sequence[Published] = ()
     every: Mapping[str, Mark] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def required_baseline(self) -> str:

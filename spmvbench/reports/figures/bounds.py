@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -35,7 +32,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return table
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting."""
     figure, panels = by_setting(table, height=4.2)
     for ax, setting, part in panels:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -39,7 +36,7 @@ def _never(rows: pd.DataFrame) -> str:
     return f"{share:.0%}" if share else ""
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One row per format, two panels per setting."""
     settings = list(table["setting"].unique())
     kinds = {"spmvs": "in SpMVs", "break_even": "break-even"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -200,7 +200,7 @@ _COLUMNS = [
 ]
 
 
-def show(found: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+def show(found: pd.DataFrame, options: Options) -> list[Table]:
     """One table per setting, one row per claim and pair of kernels."""
     printed = [f"{mean:g} {kind}" if mean > 0 else "-" for mean, kind in zip(found["mean"], found["kind"], strict=True)]
     found = found.assign(printed_mean=printed, shown_mean=found["alike"].fillna(found["geomean"]))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -32,7 +29,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return table[["matrix", "label", "dtype", "path", "nnz", "setup", "setup_per_million"]]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One row per format, one panel per type and path, quickest first."""
     table = table.assign(panel=table["dtype"] + ", on the " + table["path"])
     table = table[table["setup_per_million"] > 0]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -43,7 +40,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return readable.groupby(["dtype", "label", "status"], as_index=False).size().rename(columns={"size": "cases"})
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per type, one bar per format that does not cover all cases; the last line counts all others."""
     types = sorted(table["dtype"].unique(), reverse=True)
     counts = table.pivot_table(index=["dtype", "label"], columns="status", values="cases", fill_value=0, aggfunc="sum")

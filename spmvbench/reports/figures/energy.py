@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -29,7 +26,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return gflops_per_watt(rows)
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One row per format, one panel per setting, least first."""
     return style.ranges(
         table, "gflops_per_watt", "setting", options.marks, "GFLOPS a watt",

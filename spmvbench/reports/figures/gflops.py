@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -31,12 +28,12 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return ranked(rows)[["setting", "label", "matrix", "nnz", "gflops", "near_launch_overhead"]]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting, both axes logarithmic."""
     figure, panels = by_setting(table)
     for ax, setting, part in panels:
         over_nonzeros(ax, part, "gflops", options.marks, title=setting, ylabel=rate_unit(setting))
-        for place, (text, rate) in enumerate(roofs(setting, environment).items()):
+        for place, (text, rate) in enumerate(roofs(setting, options.environment).items()):
             side, away = ("top", -2) if place else ("bottom", 1)  # the second is the lower one
             ax.axhline(rate, color=style.INK, linestyle=":", linewidth=1)
             ax.annotate(

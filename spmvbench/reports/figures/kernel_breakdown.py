@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -41,7 +38,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return found.sort_values(keys, kind="stable", ignore_index=True)
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting, one bar per format."""
     settings, kernels = list(table["setting"].unique()), list(table["kernel"].unique())
     labels = sorted(set(table["label"]))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
 
 import pandas as pd
 
@@ -72,7 +70,7 @@ class MatrixTable:
             verified_labels(rows, measured)  # so that a run without any gives one reason
         return of_set(rows, self.family.SET)
 
-    def show(self, found: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+    def show(self, found: pd.DataFrame, options: Options) -> list[Table]:
         """One table."""
         return shown(found, self.family.SET)
 

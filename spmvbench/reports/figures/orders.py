@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -35,7 +32,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return found
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One row per format, one panel per setting and order."""
     table = table.assign(panel=table["setting"] + ", " + table["order"])
     table = table.assign(panel=pd.Categorical(table["panel"], sorted(set(table["panel"])), ordered=True))
@@ -48,7 +45,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     return figure
 
 
-def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+def show(table: pd.DataFrame, options: Options) -> list[Table]:
     """One table for each setting: mean, percentiles, share that gains, and SpMVs until the order has paid."""
     found = gains_by_format(table)
     return [tables.orders(str(setting), part) for setting, part in found.groupby("setting", sort=False)]

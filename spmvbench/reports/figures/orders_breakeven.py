@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -29,7 +26,7 @@ data = orders.data
 _FEWEST, _MOST = 1e0, 1e7
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting, one line per order."""
     settings = list(dict.fromkeys(table["setting"]))
     figure, axes = style.grid(len(settings), min(2, len(settings)))

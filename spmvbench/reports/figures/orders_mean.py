@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.colors import TwoSlopeNorm
@@ -29,7 +26,7 @@ data = orders.data
 _SPREAD = 1.0  # log2 of the speed-up at which colours end
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting, formats down, orders across, the number in each cell."""
     parts = {setting: mean_gains(part) for setting, part in table.groupby("setting", sort=False)}
     height = 0.2 * max(map(len, parts.values())) + 0.9

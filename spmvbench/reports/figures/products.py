@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -44,7 +41,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return found
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One row per setting: slowdown at the left, share of matrices at the right."""
     settings = list(table["setting"].unique())
     figure, axes = style.grid(2 * len(settings), 2, height=3.1)
@@ -69,6 +66,6 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     return figure
 
 
-def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+def show(table: pd.DataFrame, options: Options) -> list[Table]:
     """One row for each setting, way of choosing and number of SpMVs."""
     return [tables.products(table)]

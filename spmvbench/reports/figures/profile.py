@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return pd.concat(curves, ignore_index=True)[["setting", "label", "tau", "rho"]]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One row per setting: the whole profile at the left, the part near the best at the right."""
     settings = list(table["setting"].unique())
     figure, axes = style.grid(2 * len(settings), 2, height=3.3)

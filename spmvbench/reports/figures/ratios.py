@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -59,7 +58,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return table
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """Families continue through panels side by side, as many as leave room for a number in each cell."""
     setting = table.loc[table["ratio"].notna(), "setting"].iloc[0]
     table = table[table["setting"] == setting]

@@ -43,14 +43,14 @@ def measured_bandwidth(environment: Mapping[str, Any]) -> float:
     return float(bandwidth)
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting. Raises LeftOut if the run has no measured bandwidth."""
-    bandwidth = measured_bandwidth(environment)
+    bandwidth = measured_bandwidth(options.environment)
     figure, panels = by_setting(table, height=4.2)
     for ax, setting, part in panels:
         dtype = setting.split()[0]
         right = max(intensity_bounds(dtype).values()) * 2.5
-        roof(ax, part, bandwidth, "measured", environment.get("properties", {}), dtype, right)
+        roof(ax, part, bandwidth, "measured", options.environment.get("properties", {}), dtype, right)
         style.scatter(ax, part, "intensity", "gflops", options.marks)
         left = min(intensity_bounds(dtype).values()) / 1.2  # next to the labels of the verticals
         gathers = part.dropna(subset="gather_gflops").drop_duplicates("matrix").nsmallest(GATHERS, "gather_gflops")

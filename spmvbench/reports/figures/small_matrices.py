@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from spmvbench.analysis.cases import emulated
@@ -46,9 +43,9 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return found
 
 
-def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+def show(table: pd.DataFrame, options: Options) -> list[Table]:
     """One table for each setting. The launch overhead is the median of the run's invocations."""
-    known = [session.get("launch_overhead") or {} for session in environment.get("sessions", [])]
+    known = [session.get("launch_overhead") or {} for session in options.environment.get("sessions", [])]
     overhead = pd.DataFrame(known, columns=["hot", "cold"], dtype=float).median()
     table = table.assign(overheads=table["best"] / table["mode"].map(overhead))
     groups = table.groupby("setting", sort=False, observed=True)

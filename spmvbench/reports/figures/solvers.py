@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from spmvbench.analysis.solvers import solvers
@@ -33,6 +30,6 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return found
 
 
-def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+def show(table: pd.DataFrame, options: Options) -> list[Table]:
     """One table for each setting."""
     return [tables.solvers(str(setting), part) for setting, part in table.groupby("setting", sort=False, observed=True)]

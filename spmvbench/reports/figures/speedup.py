@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -28,7 +25,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return speedups(rows, options.required_baseline).drop(columns=["t_base", "t_median"])
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting, both axes logarithmic."""
     shown = {label: mark for label, mark in options.marks.items() if label != options.baseline}
     figure, panels = by_setting(table[table["nnz"] > 0])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -29,7 +26,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return speedup_summary(rows, options.required_baseline)
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One row per format, one panel per setting."""
     figure, panels = by_setting(table, height=0.9 + 0.21 * table["setting"].value_counts().max())
     for ax, setting, rows in panels:

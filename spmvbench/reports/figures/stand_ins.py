@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from spmvbench.analysis.cases import hot
@@ -47,6 +44,6 @@ _COLUMNS = [
 ]
 
 
-def show(found: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+def show(found: pd.DataFrame, options: Options) -> list[Table]:
     """One table per setting."""
     return [table(str(setting), part, _COLUMNS) for setting, part in found.groupby("setting", sort=False)]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -37,7 +34,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 _PANEL = ["setting", "format", "parameter", "fixed"]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting and sweep."""
     panels = list(table.groupby(_PANEL, sort=False, observed=True))
     figure, axes = style.grid(len(panels), min(3, len(panels)), height=3.0)

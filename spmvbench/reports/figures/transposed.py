@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from spmvbench.analysis.cases import hot
@@ -33,7 +30,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return found
 
 
-def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+def show(table: pd.DataFrame, options: Options) -> list[Table]:
     """One table for each setting."""
     found = transposed_by_format(table)
     return [tables.transposed(str(setting), part) for setting, part in found.groupby("setting", sort=False)]

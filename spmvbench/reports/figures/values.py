@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -39,7 +36,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return found
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting, one mark per type of the values."""
     settings = list(dict.fromkeys(table["setting"]))
     figure, axes = style.grid(len(settings), min(2, len(settings)))
@@ -57,7 +54,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     return figure
 
 
-def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+def show(table: pd.DataFrame, options: Options) -> list[Table]:
     """One table for each setting."""
     found = gains_by_format(table)
     return [tables.values(str(setting), part) for setting, part in found.groupby("setting", sort=False)]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -31,7 +28,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return best_formats(rows).merge(lengths, on=["setting", "matrix"])
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting."""
     winners = table["label"].value_counts()
     shown = options.marks_of([label for label in winners.index if label in options.marks or len(winners) <= MOST])

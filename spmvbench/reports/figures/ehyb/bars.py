@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -35,7 +32,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return table.merge(matrices[["setting", "matrix"]], on=["setting", "matrix"])
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting, one group of bars per matrix, one bar per format."""
     figure, shown = panels(table, options, 2.6, style.bars)
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(shown)))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -30,7 +27,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return rates(rows)
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting, one dot per format and matrix, the matrices from left to right."""
     figure, shown = panels(table, options, 2.8, style.dots)
     for ax in figure.axes:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -47,7 +45,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return table[["setting", "label", "matrix", "nnz", *_STEPS]]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting and label, two dots per matrix."""
     panels = list(table[["setting", "label"]].drop_duplicates().itertuples(index=False, name=None))
     figure, axes = style.grid(len(panels), 2, height=2.6)

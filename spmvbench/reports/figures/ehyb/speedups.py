@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from spmvbench.analysis.cases import both_kernels, hot, of_one_operation
@@ -67,7 +64,7 @@ _SOLVER = [
 ]
 
 
-def show(found: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+def show(found: pd.DataFrame, options: Options) -> list[Table]:
     """One table per setting, a row a pair."""
     columns = _COLUMNS + (_SOLVER if "cg" in found else [])
     return [table(str(setting), part, columns) for setting, part in found.groupby("setting", observed=True)]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.colors import LogNorm
@@ -56,7 +53,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     ]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting: a row a group, one column per method."""
     settings = list(table["setting"].unique())
     most = table.groupby("setting", observed=True)["group"].nunique().max()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -64,7 +61,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     )
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One row per setting: speed-ups, and shares of wins."""
     settings, heights = list(table["setting"].unique()), list(dict.fromkeys(table["height"]))
     shown = marks_in(table["over"], options)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -34,7 +31,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return table.assign(height=table["label"].map(labels))[["setting", "matrix", "nnz", "label", "height", "gflops"]]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting, one group of bars per matrix, one bar per height."""
     settings, heights = list(table["setting"].unique()), set(table["height"])
     matrices = list(table.sort_values("nnz")["matrix"].unique())

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
@@ -39,7 +36,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return table[["dtype", "matrix", "nnz", "label", "bytes_peak", "bytes_format"]]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per type, one group of bars per matrix, one bar per method."""
     types = sorted(set(table["dtype"]), reverse=True)
     matrices = list(table.sort_values("nnz")["matrix"].unique())

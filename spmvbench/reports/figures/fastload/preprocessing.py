@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -43,7 +40,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return table[["matrix", "label", "dtype", "path", "nnz", "setup"]]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per type and path."""
     panels = table[["dtype", "path"]].drop_duplicates().sort_values(["dtype", "path"], ascending=[False, True])
     shown = marks_in(table["label"], options)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -39,7 +36,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return head_to_head.table(hot(rows), [label, *others], [(label, rival) for rival in others])
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One row per setting: GFLOPS, then one panel per rival."""
     figure = head_to_head.draw(table, marks_in(table["label"], options))
     note_coverage(figure, collected(table["matrix"]), missing_formats(table["label"]))

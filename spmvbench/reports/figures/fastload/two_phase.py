@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -44,7 +41,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return pd.concat([ranked(hot(whole)), phases], ignore_index=True)[[*keys, "gflops"]]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting, both axes logarithmic."""
     figure, panels = by_setting(table)
     shown = marks_in(table["label"], options)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -49,7 +46,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return found[["setting", "matrix", "label", "over", "method", "row_len_cv", "speedup"]]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One row per setting: a panel a pair of rivals, as the paper has them."""
     settings = list(table["setting"].unique())
     shown = marks_in(table["over"], options)

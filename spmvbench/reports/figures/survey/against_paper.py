@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -66,7 +63,7 @@ def _compared(rows: pd.DataFrame, given: Published) -> pd.DataFrame:
     return table[["published", "setting", "matrix", "format", *words, *pairs]].fillna(dict.fromkeys(words, ""))
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """A row for each published device, setting and quantity: matrices from left to right."""
     titles = {given.name: given.title for given in printed(options)}
     found = table[table["label"] != ""].drop_duplicates("format").set_index("format")["label"].to_dict()
@@ -103,7 +100,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     return figure
 
 
-def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[tables.Table]:
+def show(table: pd.DataFrame, options: Options) -> list[tables.Table]:
     """A table for each published device and setting, of the matrices that the run has."""
     heads = {"gflops": "GFLOPS", "bytes_per_nnz": "Bytes/nnz", "spmvs": "Conversion, SpMVs", "break_even": "Break-even"}
     titles = {given.name: given.title for given in printed(options)}

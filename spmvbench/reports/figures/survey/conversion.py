@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from spmvbench.analysis.cases import hot
@@ -42,6 +39,6 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return tried.merge(costs, on=["setting", "matrix", "label"], how="left")
 
 
-def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+def show(table: pd.DataFrame, options: Options) -> list[Table]:
     """Three tables per setting."""
     return grids(table, options, "setting", _QUANTITIES)

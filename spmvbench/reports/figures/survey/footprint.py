@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from spmvbench.reports.figures import Options
@@ -36,7 +33,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     )
 
 
-def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+def show(table: pd.DataFrame, options: Options) -> list[Table]:
     """One table per type."""
     return grids(
         table, options, "dtype", {"bytes_per_nnz": ("Bytes per nonzero", number)}, best="min", winner="Smallest"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from spmvbench.analysis.cases import hot
@@ -30,6 +27,6 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return cases(hot(rows), "gflops")[["setting", "matrix", "format", "label", "gflops", "status", "reason"]]
 
 
-def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+def show(table: pd.DataFrame, options: Options) -> list[Table]:
     """One table per setting."""
     return grids(table, options, "setting", {"gflops": ("GFLOPS", number)}, best="max", winner="Fastest", tie=TIE)

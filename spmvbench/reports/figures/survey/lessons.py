@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from spmvbench.analysis.breakeven import of_one_path, overheads
@@ -54,7 +51,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return table[["setting", "formats", "lesson", "claim", "verdict", "yes", "of", "numbers"]]
 
 
-def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[tables.Table]:
+def show(table: pd.DataFrame, options: Options) -> list[tables.Table]:
     """One table: a row a rule, a column for each setting and published device."""
     settings = list(table["setting"].unique())
     verdicts = table.assign(text=table["verdict"] + ": " + table["numbers"])

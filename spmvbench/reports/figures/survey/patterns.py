@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.cm import ScalarMappable
@@ -56,7 +53,7 @@ def _text(shares: np.ndarray) -> str:
     return " ".join(f"{share:.3g}" for share in shares)
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """Two matrices side by side, each as a whole and enlarged."""
     known = table.dropna(subset="part")
     shares = known["density"].map(lambda text: np.array(text.split(), dtype=float))

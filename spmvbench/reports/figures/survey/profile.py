@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -43,13 +41,13 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return pd.concat(curves, ignore_index=True)
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """As `profile.draw`, with the survey's names."""
     labels = table[table["label"] != ""].drop_duplicates("name").set_index("name")["label"]
     text = named(labels.to_dict())
     names = {name: text.get(labels.get(name), name) for name in formats() if name in set(table["name"])}
     marks = {names[name]: mark for name, mark in marks_in(list(names), labels.to_dict(), options).items()}
     shown = table.assign(label=table["name"].map(names))
-    figure = profile.draw(shown, environment, replace(options, marks=marks))
+    figure = profile.draw(shown, replace(options, marks=marks))
     style.missing(figure, [name for name in formats() if name not in labels])
     return figure

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -65,9 +62,9 @@ def _chosen(part: pd.DataFrame) -> list[int]:
     return list(dict.fromkeys([*found, *others]))[: len(PAIRS)]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting. Raises LeftOut if the run has no measured bandwidth."""
-    bandwidth = measured_bandwidth(environment)
+    bandwidth = measured_bandwidth(options.environment)
     devices = {given.name: given for given in printed(options)}
     figure, panels = by_setting(table, height=4.4)
     labels = table[table["label"] != ""].drop_duplicates("name").set_index("name")["label"].to_dict()
@@ -76,7 +73,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         given = devices.get(part["from"].iloc[0])
         if given is None:
             dtype, speed, known = setting.split()[0], bandwidth, "measured"
-            properties = environment.get("properties", {})
+            properties = options.environment.get("properties", {})
         else:
             dtype, speed, known = given.paper.dtype, given.device["bandwidth_gbps"], "as published"
             properties = given.device

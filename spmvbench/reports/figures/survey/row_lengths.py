@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -38,7 +35,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return pd.concat([table, pd.DataFrame({"matrix": missing})], ignore_index=True)
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per matrix."""
     known = table.dropna(subset="rows").astype({"length": int, "rows": int})
     matrices = list(known["matrix"].unique())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -40,7 +39,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     )
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One column per density; for each type a row of rates, and one of speed-ups with the marks of the rivals."""
     shown = marks_in(table, options)
     place = table["setting"].astype(str).str.extract(r"(?P<type>.*?) spmspv@(?P<density>\S+)(?P<device>.*)")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -38,7 +35,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return table[["setting", "matrix", "label", "nnz", "gflops"]]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting, one bar per search."""
     shown = marks_in(table, options)
     figure, panels = by_setting(table, 1, height=2.6)

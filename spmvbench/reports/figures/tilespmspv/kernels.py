@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -30,7 +27,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return representative(rows, variants(rows, STEPS))[["setting", "matrix", "label", "nnz", "gflops"]]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One group of bars per matrix, one bar per number of kernels."""
     labels = [label for label in STEPS if label in set(table["label"])]
     return bars(table, "gflops", "GTEPS", options.marks_of(labels), [step for step in STEPS if step not in labels])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -57,7 +55,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per matrix, one line per search."""
     matrices, shown = list(table["matrix"].unique()), marks_in(table, options)
     figure, axes = style.grid(len(matrices), min(2, len(matrices)), height=3.0)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -37,7 +34,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return table.melt(case, [CONVERSION, ONE_SEARCH], "work", "seconds").dropna(subset="seconds")
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting, two bars per matrix."""
     figure = bars(
         table.rename(columns={"work": "label"}), "seconds", "time", style.marks([CONVERSION, ONE_SEARCH]), yscale="log"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -30,6 +27,6 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return representative(rows, labels_of(rows, (SEARCH, *SEARCHES)))[["setting", "matrix", "label", "nnz", "gflops"]]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One group of bars per matrix, one bar per search."""
     return bars(table, "gflops", "GTEPS", marks_in(table, options), missing_formats(SEARCHES, table["label"]))

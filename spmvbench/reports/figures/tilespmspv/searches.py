@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -34,6 +31,6 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return head_to_head.table(rows, [*ours, *rivals], [(label, over) for label in ours for over in rivals])
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One row per setting: GTEPS, then one panel per rival."""
     return head_to_head.draw(table, marks_in(table, options), missing_formats(SEARCHES, table["label"]))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -33,6 +31,6 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return head_to_head.table(hot(rows), labels, [(better, label) for label, better in pairwise(labels)])
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One row per setting: GFLOPS, then one panel per step."""
     return head_to_head.draw(table, marks_in(table, options), missing_formats(METHODS, table["label"]))

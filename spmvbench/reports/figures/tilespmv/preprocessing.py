@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -37,7 +34,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return table[table["label"].isin(labels) & (table["nnz"] > 0)]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One row per setting and path, two panels: against the host, and against the device."""
     order = table[["setting", "path"]].drop_duplicates().sort_values(["setting", "path"], ascending=[True, False])
     rows = list(order.itertuples(index=False))

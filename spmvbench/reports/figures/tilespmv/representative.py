@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -36,7 +33,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return table[["setting", "matrix", "label", "nnz", "gflops"]]
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One panel per setting, one group of bars per matrix, one bar per method."""
     wanted = members(SET)
     measured = {stands_for(matrix): matrix for matrix in table["matrix"]}

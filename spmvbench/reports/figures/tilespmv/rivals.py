@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -32,6 +29,6 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return head_to_head.table(hot(rows), [*ours, *rivals], matching_kernels(ours, rivals))
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One row per setting: GFLOPS, then one panel per rival."""
     return head_to_head.draw(table, marks_in(table, options), missing_formats(RIVALS, table["label"]))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -34,7 +31,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return tile_shares(rows[rows["label"] == verified_labels(rows, METHODS[1:])[0]])
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """Two panels, one above the other: tiles and nonzeros."""
     formats = list(table["tile_format"].unique())
     matrices = list(table["matrix"].unique())

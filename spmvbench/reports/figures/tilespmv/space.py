@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -36,7 +33,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return largest_footprints(rows[rows["label"].isin(labels) & rows["dtype"].isin(types)], labels[0], MOST)
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+def draw(table: pd.DataFrame, options: Options) -> Figure:
     """One row per type: bytes, and bytes over CSR's; matrices from left to right."""
     shown = dict(marks_in(table, options))
     types = list(table["dtype"].unique())
