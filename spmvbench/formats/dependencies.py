@@ -33,9 +33,10 @@ def hash_of(cls: type[Format], read: Read = read) -> str:
     read = cache(read)
     try:
         found = hash_of_files(python_files(cls, read), kernel_files(cls, read), read)
-        data: Callable[[], str] | None = getattr(cls, "data_digest", None)
-        if data is None or cls.__module__.partition(".")[0] != PACKAGE.name:
+        owner = next((base for base in cls.__mro__ if "data_digest" in vars(base)), None)
+        if owner is None or owner.__module__.partition(".")[0] != PACKAGE.name:
             return found
+        data: Callable[[], str] = cls.data_digest  # type: ignore[attr-defined]
         return sha256(f"{found} {data()}")[:16]
     except OSError as error:
         raise UsageError(f"{cls.key} has the source {error.filename}, which cannot be read: {error.strerror}") from None

@@ -86,6 +86,9 @@ def bytes_read(fmt: Format, found: Mapping[str, int], launches: Iterable[Step]) 
     total, claimed = sum(found.values()), fmt.bytes_read
     if not min(total, 1) <= claimed <= total:
         raise ValueError(f"{fmt.key} says that a product reads {claimed:,} bytes, of a footprint of {total:,}")
-    args = [arg for step in single_steps(launches) for arg in flat(step.args)]
+    steps = list(single_steps(launches))
+    if not steps:
+        return 0
+    args = [arg for step in steps for arg in flat(step.args)]
     taken = [arg for arg in args if isinstance(arg, array_module(arg).ndarray)]
     return min(claimed, total - sum(_outside_sizes(fmt.arrays(), taken).values()))

@@ -94,6 +94,7 @@ class Format(Parametrised):
     alias_of: ClassVar[str] = ""
     square_only: ClassVar[bool] = False
     wide_offsets: ClassVar[bool] = False
+    converts_on_host: ClassVar[bool] = True  # False: of a matrix on the GPU only (a program that runs there)
 
     shape: tuple[int, int]
     params: Mapping[str, Any]

@@ -51,7 +51,8 @@ def convert_on_host(context: Context, task: Task) -> HostConversion:
     device, references = context.device, context.references
     limit = context.settings.max_bytes or device.default_max_bytes
     on_device = device.kind == "cuda"
-    on_host = context.settings.convert == "both" or not on_device  # an emulated device shares the host's memory
+    both = context.settings.convert == "both" and task.cls.converts_on_host
+    on_host = both or not on_device  # an emulated device shares the host's memory
     context.begin(task, "converting on the host" if on_host else "converting on the device")
     task.cls.refuse_beyond(limit, references.stored if on_host else references.device_stored.fresh(), **task.params)
     if not on_host:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -54,6 +55,7 @@ class Program(Format):
 
     family = "Programs"
     wide_offsets = True
+    converts_on_host = False
     returns_y: ClassVar[bool] = False  # products return a y of their own
 
     matrix: Any
@@ -214,8 +216,8 @@ class Blocks:
 class MemoryTaken:
     """How many bytes of memory something takes while it runs: `taken` after `with`. blocks: those of the bench.
 
-    On a GPU by its free memory, without what CuPy's pool has grown by; on the host by what malloc has handed out
-    (glibc 2.33 and newer, else 0).
+    On a GPU by its free memory, and of the pools of CuPy and PyTorch by what they have handed out; on the host by what
+    malloc has (glibc 2.33 and newer, else 0).
     """
 
     def __init__(self, xp: ArrayModule, blocks: Blocks | None = None):
@@ -227,15 +229,18 @@ class MemoryTaken:
 
     def __exit__(self, *_: object) -> None:
         allocated = self._blocks.nbytes if self._blocks else 0
-        own = allocated if self._xp is np else 0  # malloc has counted it already
-        self.taken = max(self._used() - self._before - own, 0) + allocated
+        self.taken = max(self._used() - self._before, allocated)
 
     def _used(self) -> int:
         if self._xp is not np:
             cuda: Any = self._xp.cuda
             cuda.get_current_stream().synchronize()
             free, total = cuda.runtime.memGetInfo()
-            return int(total - free - self._xp.get_default_memory_pool().total_bytes())
+            pool = self._xp.get_default_memory_pool()
+            used = total - free - pool.total_bytes() + pool.used_bytes()
+            if (torch := sys.modules.get("torch")) is not None:
+                used += torch.cuda.memory_allocated() - torch.cuda.memory_reserved()
+            return int(used)
         return malloc_bytes()
 
 

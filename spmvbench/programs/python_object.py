@@ -28,6 +28,7 @@ def program(
     family: str = Program.family,
     packages: tuple[str, ...] = (),
     returns_y: bool = False,
+    transposes: bool = False,
     square_only: bool = False,
     experiment: bool = False,
 ) -> Callable[[Build], Build]:
@@ -37,7 +38,7 @@ def program(
     ``host``, and returns ``multiply(x, y)``, which enqueues y = A x on the current stream. Its keyword arguments with
     defaults are the parameters of the format. The conversion and all compiling belong into `build`. The matrix is
     unreadable after it has returned. It may raise Skip. The function that it returns may have the attributes
-    ``transposed(x, y)``, ``nbytes`` (bytes that it takes) and ``decode()`` (rows, cols, values).
+    ``nbytes`` (bytes that it takes), ``decode()`` (rows, cols, values) and, with `transposes`, ``transposed(x, y)``.
 
     runs_on: ``cuda``, ``host`` or ``both``. packages: distributions that it needs; the format is skipped where one is
     missing, and their versions are part of a row's identity. returns_y: multiply returns y instead of writing to it;
@@ -60,6 +61,7 @@ def program(
             "packages": packages,
             "returns_y": returns_y,
             "square_only": square_only,
+            "has_transposed": transposes,
             "experiment": experiment or returns_y,
         }
         attributes |= {
@@ -78,6 +80,11 @@ class PythonProgram(Program):
 
     build: ClassVar[Build]
     packages: ClassVar[tuple[str, ...]]
+    has_transposed: ClassVar[bool]
+
+    @classmethod
+    def transposes(cls) -> bool:
+        return cls.has_transposed
 
     @classmethod
     def data_digest(cls) -> str:
@@ -128,9 +135,7 @@ class PythonMatrix:
 
     def multiply_transposed(self, x: Array, y: Array, stream: int) -> Any:
         """Y = A^T x on a stream. Raises Skip if the function has no `transposed`."""
-        transposed: Multiply | None = getattr(self._multiply, "transposed", None)
-        if transposed is None:
-            raise Skip("the program has no transposed product")
+        transposed: Multiply = self._multiply.transposed  # type: ignore[attr-defined]
         with self._current(stream):
             return transposed(x, y)
 
