@@ -34,6 +34,7 @@ from spmvbench.formats.conversion import (
     device_limits,
     search_once,
 )
+from spmvbench.formats.dense_blocks.strips import SHAPES
 from spmvbench.formats.tuning import one_by_one, tuned
 from tests.formats.rows import with_lengths, with_long_pointers
 
@@ -55,6 +56,13 @@ VARIANTS = [
     *("ellr-t[threads=4]", "ell-psblas[footprint=psblas]", "sliced-ellr-t[threads=4]", "hdi[footprint=psblas]"),
     *("sell-c-sigma[height=8,sigma=100]", "sell-local[pieces=2]", "sell-local[sigma=1]", "sell-local[long=0]"),
     *("sell-local[pieces=2,sigma=64]", "sell-petsc[height=4]", "sell-window[window=1]", "csr-row-tiles[block=64]"),
+    *("column-sweep", "column-sweep[sms=3,shared_bytes=1024]", "column-sweep[sms=7,parts=3,chunks=1]", "two-phase"),
+    *("fastload[height=4]", "fastload[height=none]", "fastload[optimized=true]", "block-sell", "bellpack", "hdc"),
+    *("ell-dia", "bin-csr"),
+    *("bccoo[h=3,w=2,steps=5,across=32,group=64]", "bccoo[delta=false,steps=32,group=64]", "csc-vector"),
+    *("bccoo-plus[slices=4]", "bccoo-plus[slices=32]", "mgpu-csr-plus[items=3]", "mgpu-csr-plus[items=13]"),
+    *(f"bcoo-bcsr[block={block},choose={rule}]" for block in SHAPES for rule in ("greedy", "program")),
+    *("merbit[sigma=5]", "merbit[sigma=15]", "merbit[sigma=42]", "tile", "tile-csr", "tile-deferred-coo[defer=0]"),
     *("csr5[sigma=17]", "hec[pr=3]", "hyb[rule=max]", "shec[least_rows=1]", "shec[least_rows=50]"),
 ]
 CUT = sparse.random_array((3000, 3000), density=1e-3, format="lil", random_state=np.random.default_rng(0))
@@ -87,7 +95,7 @@ def assert_kernels_convert_alike(spec, matrices, device, same_arrays):
 
     for name, dtype in itertools.product(matrices, (np.float64, np.float32)):
         a = Csr.of(MATRICES[name]).astype(dtype)
-        if cls.wide_offsets and dtype == np.float32:
+        if dtype == np.float32:
             a = with_long_pointers(a)
         expected = converted(a)
         with converting_for(EMULATED, run=run):

@@ -55,15 +55,6 @@ def test_a_stretch_ends_where_16_bits_of_columns_do():
     assert np.count_nonzero(fmt.places >> 16 != column_sweep.PADDING) == 4
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("name", ["power law", "wide", "long rows among empty", "no entries"])
-def test_kernels_convert_as_arrays_do(name, dtype, checking, same_arrays):
-    a = Csr.of(testing.hard_matrices()[name]).astype(dtype)
-    cut = Cut.of(a, 3, 4 * a.rows)
-    found = column_sweep.by_kernels(a, cut, runs_on(checking))
-    same_arrays(found, column_sweep.sorted_entries(a, cut), name)
-
-
 def test_kernels_sort_several_tiles(checking, same_arrays):
     a = Csr.of(load("uniform:2000:6")).astype(np.float32)
     cut = Cut.of(a, 2, 4 * a.rows)  # 6,000 entries each

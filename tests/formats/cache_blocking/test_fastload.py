@@ -8,13 +8,9 @@ from scipy import sparse
 
 from spmvbench import formats, testing
 from spmvbench.errors import UsageError
-from spmvbench.formats import Csr
 from spmvbench.formats.cache_blocking import fastload
-from spmvbench.formats.csc.csc import by_columns
-from tests.formats.rows import runs_on
 
 HARD = testing.hard_matrices()
-SOME = ("5x0", "no entries", "1xN", "one full column", "power law", "wide", "duplicates")
 
 
 def with_column_lengths(lengths, rows=40):
@@ -69,23 +65,6 @@ def test_runs_of_equal_rows_are_added_up(lengths, either):
     rows = np.repeat(np.arange(len(lengths)), lengths)
     a = sparse.csr_array((np.linspace(-1, 1, len(rows)), (rows, np.arange(len(rows)))))
     testing.check_product("fastload[optimized=true]", a, either)
-
-
-@pytest.mark.parametrize("name", SOME)
-def test_kernels_convert_as_arrays_do(name, either, same_arrays):
-    a = Csr.of(HARD[name])
-
-    col_ptr, order = by_columns(a)
-    for height in ("1", "4", "none"):
-        for pointers, places in ((col_ptr, order), (a.row_ptr, None)):
-            lengths = np.diff(pointers)
-            levels = fastload.Levels.of(np.sort(lengths), height)
-            args = levels, pointers, lengths.argsort(kind="stable").astype(np.int32), places
-            same_arrays(fastload.by_kernels(*args, runs_on(either)), fastload.by_arrays(*args))
-    fmt = testing.convert("fastload[optimized=true]", a)
-    np.testing.assert_array_equal(
-        fastload.formats_by_kernel(fmt.block_ptr, fmt.row_idx, runs_on(either)), fmt.block_format
-    )
 
 
 def test_equal_rows_are_added_up_in_blocks_of_height_1_alone():

@@ -7,10 +7,7 @@ import pytest
 from scipy import sparse
 
 from spmvbench import testing
-from spmvbench.devices import open_device
-from spmvbench.formats import Csr
-from spmvbench.formats.csc.csc import by_columns, col_pointers, lanes_by_mean
-from tests.formats.rows import runs_on
+from spmvbench.formats.csc.csc import lanes_by_mean
 
 A = sparse.csr_array(np.array([[1.0, 0, 2, 0], [0, 0, 3, 0], [4, 0, 5, 6]]))
 
@@ -33,15 +30,3 @@ def test_all_keys_hold_the_same_columns(key):
     if key in ("csc-scalar", "csc-vector"):
         assert fmt.place.tolist() == [0, 2, 3, 1, 4, 5]
         assert fmt.nbytes == 12 * 6 + 4 * 5 + 4 * 6 + 4 * 4
-
-
-@pytest.mark.parametrize("name", ["5x0", "no entries", "empty rows and columns", "one full column", "wide"])
-def test_kernel_finds_where_columns_begin(name):
-    device = open_device("emulated-check")
-    a = Csr.of(testing.hard_matrices()[name])
-    for wide in (False, True):
-        a = Csr(a.shape, a.row_ptr.astype(np.int64) if wide else a.row_ptr, a.col_idx, a.values)
-        expected, order = by_columns(a)
-        found = col_pointers(a, order, runs_on(device))
-        assert found.dtype == expected.dtype == a.row_ptr.dtype
-        np.testing.assert_array_equal(found, expected)

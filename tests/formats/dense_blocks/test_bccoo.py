@@ -10,11 +10,7 @@ import spmvbench
 from spmvbench import testing
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.dense_blocks import bccoo
-from spmvbench.formats.dense_blocks.bccoo import Plan, loads_for, steps_for
-from spmvbench.formats.dense_blocks.blocks import MarkedTiles, SortedTiles
-from tests.formats.rows import runs_on, with_long_pointers
-
-HARD = testing.hard_matrices()
+from spmvbench.formats.dense_blocks.bccoo import loads_for, steps_for
 
 
 def by_thread(fmt, array):
@@ -107,37 +103,6 @@ def test_slices_are_one_below_the_other():
     stacked = sparse.csr_array((tall.values, tall.col_idx, tall.row_ptr), shape=tall.shape)
     np.testing.assert_array_equal(stacked.toarray(), expected)
     assert tall.row_ptr[-1] == 26
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("given", [{}, {"h": 3, "w": 2, "steps": 5, "across": 32}, {"delta": False, "steps": 32}])
-def test_kernels_deal_out_the_same_arrays(given, checking):
-    params = bccoo.PlainBccoo.resolve(given | {"group": 64})
-    for name in ("power law", "empty rows and columns", "3x3 blocks", "wide", "1xN", "no entries", "stored zeros"):
-        a = Csr.of(HARD[name]).astype(np.float32)
-        if name == "power law":
-            a = with_long_pointers(a)
-        choices = bccoo.PlainBccoo.choices(params["h"], params["w"])
-        by_arrays, by_kernels = (
-            bccoo.PlainBccoo.assigned(tiles, Plan(*shape, 5, 64), counts, a.nnz, **params)
-            for tiles in (SortedTiles(a), MarkedTiles(a, choices, runs_on(checking)))
-            for *shape, counts in [bccoo.PlainBccoo.chosen(tiles, params["h"], params["w"], params["delta"])]
-        )
-        assert by_arrays.keys() == by_kernels.keys()
-        for field, array in by_arrays.items():
-            np.testing.assert_array_equal(by_kernels[field], array, err_msg=f"{name}: {field}")
-            assert getattr(by_kernels[field], "dtype", None) == getattr(array, "dtype", None)
-
-
-@pytest.mark.parametrize("slices", [1, 4, 32])
-def test_kernels_cut_the_same_slices(slices, checking):
-    for name in ("power law", "empty rows and columns", "1xN", "Nx1", "no entries", "full"):
-        a = Csr.of(HARD[name])
-        cut = slices, max(a.cols // (4 * slices) * 4, 4), bccoo.BccooPlus.slice_height(a.rows)
-        by_arrays, by_kernels = bccoo.sliced_by_arrays(a, *cut), bccoo.sliced_by_kernels(a, *cut, runs_on(checking))
-        assert by_arrays.shape == by_kernels.shape
-        for field in ("row_ptr", "col_idx", "values"):
-            np.testing.assert_array_equal(getattr(by_kernels, field), getattr(by_arrays, field), err_msg=name)
 
 
 def test_blocks_a_thread():

@@ -69,28 +69,6 @@ def test_tiles_by_kernels(sides, wide, emulated):
         check_store(tiles, HARD[name], sides[0] or 6, sides[1] or 3)
 
 
-def test_kernels_neither_race_nor_leave_their_arrays(checking):
-    for name in ("power law", "one full row", "0x5"):
-        tiles = blocks.MarkedTiles(Csr.of(HARD[name]), blocks.shapes(0, 0), runs_on(checking))
-        check_store(tiles, HARD[name], 3, 2)
-
-
-def test_slices_by_kernels_are_those_by_arrays(emulated):
-    a = Csr.of(of_blocks(3, 3))
-    counts = blocks.SortedTiles(a).counts(3, 2)
-    place = np.argsort(-counts, kind="stable").astype(np.int32)
-    slice_ptr = offsets(np.full(12, counts.max()))
-    by_arrays, by_kernels = (
-        tiles.store(3, 2, 8, 4, place, slice_ptr)
-        for tiles in (
-            blocks.SortedTiles(a),
-            blocks.MarkedTiles(a, [(3, 2)], runs_on(emulated)),
-        )
-    )
-    for one, other in zip(by_arrays, by_kernels, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 @pytest.mark.parametrize("key", ["bellpack", "block-sell"])
 @pytest.mark.parametrize("given", [{}, {"r": 3}, {"c": 2}, {"C": 8}])
 def test_the_chosen_shape_takes_the_fewest_bytes(key, given):

@@ -12,7 +12,6 @@ import spmvbench
 from spmvbench import testing
 from spmvbench.formats import Csr
 from spmvbench.formats.dense_blocks.strips import PIECE, SHAPES, Cover, Program, Strips, Sweep
-from tests.formats.rows import runs_on, with_long_pointers
 
 HARD = testing.hard_matrices()
 
@@ -88,30 +87,6 @@ def test_the_program_shifts_a_block_that_the_sweep_begins_too_early():
     }
     assert blocks["program"].block_col.tolist() == [4]
     assert blocks["greedy"].block_col.tolist() == [PIECE - 1]
-
-
-# A sweep of every height; widths are no template arguments.
-WIDTHS = [pytest.param(shape, marks=[pytest.mark.slow] * (shape[1] == 4)) for shape in SHAPES.values()]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", WIDTHS)
-def test_kernels_sweep_and_store_alike(shape, checking):
-    for name in ("power law", "no entries", "empty rows and columns", "1xN", "stencil", "3x3 blocks"):
-        a = Csr.of(HARD[name]).astype(np.float32)
-        if name == "stencil":
-            a = with_long_pointers(a)
-        for fewest in (1, 2, 3):
-            by_arrays, by_kernels = Sweep(a, *shape, fewest, None), Sweep(a, *shape, fewest, runs_on(checking))
-            assert by_arrays.counted() == by_kernels.counted(), name
-            np.testing.assert_array_equal(by_arrays.held(), by_kernels.held())
-        by_arrays, by_kernels = Program(a, *shape, None), Program(a, *shape, runs_on(checking))
-        assert by_arrays.counted() == by_kernels.counted(), name
-        np.testing.assert_array_equal(by_arrays.held(), by_kernels.held())
-        stored, by_kernels = Strips.by_arrays(a, *shape), Strips.by_kernels(a, *shape, runs_on(checking))
-        for field, array in stored.items():
-            np.testing.assert_array_equal(by_kernels[field], array, err_msg=f"{name}: {field}")
-            assert by_kernels[field].dtype == array.dtype
 
 
 def test_strips_by_hand():

@@ -9,9 +9,9 @@ from spmvbench.formats import Csr
 from spmvbench.formats.csr.rows import CsrPieces, CsrRows
 from spmvbench.formats.ellpack import sell
 from spmvbench.formats.ellpack.ellpack import EllRows
-from spmvbench.formats.hybrid import diagonals, hyb
+from spmvbench.formats.hybrid import hyb
 from spmvbench.formats.hybrid.rows import Shec
-from tests.formats.rows import runs_on, with_lengths, with_long_pointers
+from tests.formats.rows import runs_on, with_lengths
 
 HARD = testing.hard_matrices()
 
@@ -170,26 +170,6 @@ def test_bin_csr_holds_the_diagonal_apart():
     assert fmt.parts["dia"].offset.tolist() == [0]
     assert (fmt.parts["ell"].slice_height, fmt.parts["ell"].row_threads) == (32, 1)
     assert fmt.parts["ell"].detail == {"slice_height": 32, "threads": 1}
-
-
-@pytest.mark.parametrize("key", ["hdc", "ell-dia", "bin-csr"])
-@pytest.mark.parametrize("long_pointers", [False, True])
-def test_kernels_take_diagonals_as_arrays_do(key, long_pointers, checking, monkeypatch, same_arrays):
-    rng = np.random.default_rng(0)
-    stray = sparse.random_array((400, 370), density=0.01, rng=rng)
-    near = sparse.csr_array(stray + sparse.diags_array([1.0, 2.0, 3.0], offsets=[-2, 0, 9], shape=(400, 370)))
-    for matrix in (near, HARD["stencil"], HARD["one full row"], HARD["no entries"], HARD["tall"]):
-        a = Csr.of(matrix)
-        if long_pointers:
-            a = with_long_pointers(a)
-        expected = testing.convert(key, a)
-        with monkeypatch.context() as patch:
-            patch.setattr(diagonals, "runner", lambda matrix: runs_on(checking))
-            found = testing.convert(key, a)
-            ((cls, params),) = formats.parse(key)
-            assert cls.estimate(a, **params) == expected.nbytes
-        same_arrays(found.arrays(), expected.arrays(), key)
-        assert found.entries == expected.entries
 
 
 def test_hec_times_some_ratios_if_asked(monkeypatch):

@@ -8,11 +8,9 @@ import pytest
 from spmvbench import testing
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.conversion import Limits, converting_for
-from spmvbench.formats.load_balanced import merbit, scan
+from spmvbench.formats.load_balanced import merbit
 from spmvbench.formats.load_balanced.load_balance import warps_in_use
-from tests.formats.rows import launches, runs_on, with_lengths
-
-HARD = testing.hard_matrices()
+from tests.formats.rows import launches, with_lengths
 
 
 def test_codes_of_csr_plus_by_hand():
@@ -33,15 +31,6 @@ def test_a_tile_of_csr_plus_that_begins_in_a_row_says_so():
     assert (fmt.limits >> 31).tolist() == [0, 0, 1, 0, 0]
 
 
-@pytest.mark.parametrize("items", [3, 7, 13])
-def test_codes_by_the_kernel_are_those_by_arrays(items, checking):
-    for name, a in HARD.items():
-        if 0 < a.nnz < 5000:
-            fmt = testing.convert(f"mgpu-csr-plus[items={items}]", a)
-            found = scan.codes_by_kernel(fmt.row_ptr, fmt.limits, items, runs_on(checking))
-            np.testing.assert_array_equal(found, fmt.codes, err_msg=name)
-
-
 def test_bits_of_merbit_by_hand():
     """5 steps per lane; rows of 2, 0 and 4 entries: the steps are 0 0 1 1 0, 0 0 0 1."""
     fmt = testing.convert("merbit[sigma=5]", with_lengths([2, 0, 4], 3000))
@@ -56,15 +45,6 @@ def test_a_tile_of_merbit_in_which_no_row_ends_says_so():
     fmt = testing.convert("merbit[sigma=5,block=64]", with_lengths([500], 3000))  # tiles of 160 steps, blocks of two
     assert (fmt.tile_row >> 31).tolist() == [1, 1, 1, 0, 0]
     assert fmt.block_row.tolist() == [0, 0]
-
-
-@pytest.mark.parametrize("sigma", [5, 14, 15, 42])
-def test_bits_by_the_kernel_are_those_by_arrays(sigma, checking, same_arrays):
-    for name, matrix in HARD.items():
-        a = Csr.of(matrix)
-        if a.rows and a.nnz < 5000:
-            found = merbit.by_kernel(a, sigma, runs_on(checking))
-            same_arrays(found, merbit.by_arrays(a, sigma), name)
 
 
 @pytest.mark.parametrize("sigma", [5, 14, 15, 42])

@@ -25,7 +25,7 @@ from spmvbench.formats.tile.convert import (
     stable_order,
 )
 from spmvbench.formats.tile.tile import chunks_of
-from tests.formats.rows import runs_on, with_long_pointers
+from tests.formats.rows import runs_on
 
 PAPER = Rules(coo=12, dns=128, te=0.2, th=1.0, hyb_min_width=1)
 
@@ -400,15 +400,7 @@ ODD_RULES = (
 )
 
 
-@pytest.mark.parametrize("spec", CONVERSIONS)
-@pytest.mark.parametrize("name", [*MATRICES, "mosaic"])
-def test_kernels_convert_as_arrays_do(spec, name, emulated):
-    a = MATRICES.get(name, MOSAIC)
-    if a.nnz:
-        assert_kernels_convert_alike(spec, a, emulated)
-
-
-@pytest.mark.parametrize("spec", ODD_RULES)
+@pytest.mark.parametrize("spec", [*CONVERSIONS, *ODD_RULES])
 def test_kernels_follow_every_rule(spec, emulated):
     assert_kernels_convert_alike(spec, MOSAIC, emulated)
 
@@ -427,12 +419,6 @@ def test_kernels_number_tiles_by_group(emulated):
     a = sparse.csr_array(sparse.kron(sparse.eye_array(300), np.eye(1, 24)))  # more than one group of 256
     for spec in CONVERSIONS:
         assert_kernels_convert_alike(spec, sparse.vstack([a, a], format="csr"), emulated)
-
-
-def test_conversion_kernels_take_long_row_pointers(emulated):
-    a = Csr.of(MOSAIC)
-    spec = "tile-deferred-coo[defer=0]"
-    assert_kernels_convert_alike(spec, with_long_pointers(a), emulated)
 
 
 def test_chunks_are_even_and_mark_rows_of_several():
