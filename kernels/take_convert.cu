@@ -1,5 +1,6 @@
 // Some entries of every row as a matrix of their own, in place of a dozen array operations: of rows of more than `above`
 // and at most `upto` entries those from the `first`-th on and before the `last`-th; see spmvbench/formats/conversion.py.
+#include "largest.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
 
@@ -16,18 +17,10 @@ __global__ void __launch_bounds__(TAKE_BLOCK)
   const int end = length < last ? length : last;
   const int count = row < rows && length > above && length <= upto && end > first ? end - first : 0;
   if (row < rows) counts[row] = count;
-  int most = count, longest = length;
-#pragma unroll
-  for (int offset = WARP / 2; offset > 0; offset /= 2) {
-    const int other = __shfl_down_sync(FULL_MASK, most, offset), longer = __shfl_down_sync(FULL_MASK, longest, offset);
-    most = other > most ? other : most;
-    longest = longer > longest ? longer : longest;
-  }
+  const int most = warp_max(count), longest = warp_max(length);
   if (lane_id() != 0) return;
-  const unsigned long long found[2] = {static_cast<unsigned long long>(most), static_cast<unsigned long long>(longest)};
-  for (int i = 0; i < 2; ++i) {
-    if (found[i] > *static_cast<volatile unsigned long long*>(notes + i)) atomicMax(notes + i, found[i]);
-  }
+  note_most(notes, most);
+  note_most(notes + 1, longest);
 }
 
 // A warp takes neighbouring ones. ptr: of the rows of the result.

@@ -1,5 +1,6 @@
 // CSR to sell-window on the device, without packed columns: what spmvbench/formats/cache_blocking/sell_window.py computes
 // by arrays on the host.
+#include "largest.cuh"
 #include "spmv.cuh"
 #include "window.cuh"
 
@@ -23,15 +24,6 @@ struct SliceRow {
   }
 };
 
-__device__ __forceinline__ int least(int value) {
-#pragma unroll
-  for (int offset = WARP / 2; offset > 0; offset /= 2) {
-    const int other = __shfl_xor_sync(FULL_MASK, value, offset);
-    value = other < value ? other : value;
-  }
-  return value;
-}
-
 // Of each slice of 32 rows: its positions, the bits of a column, bytes of a thread, first column (0 where columns are
 // whole), and the columns that a window has to hold: from `narrow_low`, NONE if there are none, to `narrow_high`, -1.
 // begins: set to 0. widest, zero before: the most positions. A warp per slice.
@@ -44,9 +36,9 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   const long long slice = global_thread() / WARP;
   if (slice >= slices) return;  // the whole warp
   const SliceRow<I, SORTED> row(rows, slice * WARP + lane_id(), perm, row_ptr);
-  const int width = ~least(~row.length);
-  const int low = least(row.length ? col_idx[row.begin] : NONE);
-  const int high = ~least(row.length ? ~col_idx[row.begin + row.length - 1] : 0);
+  const int width = warp_max(row.length);
+  const int low = warp_min(row.length ? col_idx[row.begin] : NONE);
+  const int high = warp_max(row.length ? col_idx[row.begin + row.length - 1] : -1);
   if (lane_id() != 0) return;
   const long long span = high >= 0 ? static_cast<long long>(high) - low + 1 : 0;
   int bits = WIDE;
@@ -62,8 +54,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   narrow_low[slice] = far || high < 0 ? NONE : low;
   narrow_high[slice] = far ? -1 : high;
   begins[slice] = 0;
-  const unsigned long long w = static_cast<unsigned long long>(width);
-  if (w > *static_cast<volatile unsigned long long*>(widest)) atomicMax(widest, w);
+  note_most(widest, width);
 }
 
 // Chunks of slices: equal shares of positions and slices, those whose columns exceed the window halved until they fit; a
@@ -104,8 +95,8 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
       lowest = low[s] < lowest ? low[s] : lowest;
       highest = high[s] > highest ? high[s] : highest;
     }
-    lowest = least(lowest);
-    highest = ~least(~highest);
+    lowest = warp_min(lowest);
+    highest = warp_max(highest);
     if (lane_id() == 0) {
       of_warp[0][threadIdx.x / WARP] = lowest;
       of_warp[1][threadIdx.x / WARP] = highest;
@@ -130,7 +121,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
       if (threadIdx.x == 0) {
         begins[first] = 1;
         columns[first] = size;
-        atomicMax(most, static_cast<unsigned long long>(size));
+        note_most(most, size);
       }
       --depth;
     }

@@ -1,4 +1,5 @@
 // CSR to sell-pack on the device: what spmvbench/formats/ellpack/sell_coded.py computes by arrays on the host.
+#include "largest.cuh"
 #include "spmv.cuh"
 
 constexpr int CONVERT_BLOCK = 256;
@@ -47,15 +48,7 @@ struct Walk {
   }
 
   // The least first column of the warp's rows, `cols` if all are empty.
-  __device__ __forceinline__ int base(int cols) const {
-    int least = length ? columns[0] : cols;
-#pragma unroll
-    for (int offset = WARP / 2; offset > 0; offset /= 2) {
-      const int other = __shfl_xor_sync(FULL_MASK, least, offset);
-      least = other < least ? other : least;
-    }
-    return least;
-  }
+  __device__ __forceinline__ int base(int cols) const { return warp_min(length ? columns[0] : cols); }
 };
 
 // The base column and the slots of each slice of 32 rows, where a slot moves on by less than `jump` columns, or by
@@ -75,11 +68,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
     size += (column - before) / jump;
     before = column;
   }
-#pragma unroll
-  for (int offset = WARP / 2; offset > 0; offset /= 2) {
-    const long long other = __shfl_xor_sync(FULL_MASK, size, offset);
-    size = other > size ? other : size;
-  }
+  size = warp_max(size);
   if (lane_id() != 0) return;
   bases[slice] = base;
   slots[slice] = WARP * size;

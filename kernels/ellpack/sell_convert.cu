@@ -1,4 +1,5 @@
 // CSR to sliced ELLPACK on the device: what spmvbench/formats/ellpack/sell_convert.py computes by arrays on the host.
+#include "largest.cuh"
 #include "search.cuh"
 #include "sell.cuh"
 
@@ -28,22 +29,6 @@ struct Places {
   }
 };
 
-__device__ __forceinline__ int warp_max(int value) {
-#pragma unroll
-  for (int offset = WARP / 2; offset > 0; offset /= 2) {
-    const int other = __shfl_down_sync(FULL_MASK, value, offset);
-    value = value < other ? other : value;
-  }
-  return __shfl_sync(FULL_MASK, value, 0);
-}
-
-// Raises the longest row of a matrix, zero before.
-__device__ __forceinline__ void note_longest(unsigned long long* longest, int width) {
-  const unsigned long long w = static_cast<unsigned long long>(width);
-  // What is read may be old, and then is less.
-  if (w > *static_cast<volatile unsigned long long*>(longest)) atomicMax(longest, w);
-}
-
 // The slots of each slice of `height` rows, and the longest row: a warp per slice. LENGTHS: of each place, too.
 template <typename I, bool SORTED, bool LENGTHS>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
@@ -62,7 +47,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   width = warp_max(width);
   if (lane_id() != 0) return;
   slots[slice] = static_cast<long long>((width + align - 1) / align * align) * height;
-  note_longest(longest, width);
+  note_most(longest, width);
 }
 
 // Fills the slots of `here` rows from place `first` on, `lanes` slots of each side by side in every step; the steps
@@ -235,8 +220,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
     for (int p = 0; p < pieces; ++p) {
       const int from = p * half;
       const int to = length < from + half ? length : from + half;
-      // The lowest column as the largest of the negative: one reduction for both.
-      const int lowest = ~warp_max(from < to ? ~col_idx[begin + from] : ~MAX_COLUMN);
+      const int lowest = warp_min(from < to ? col_idx[begin + from] : MAX_COLUMN);
       const int highest = warp_max(from < to ? col_idx[begin + to - 1] : -1);
       const bool spread = highest - lowest >= LOCAL_PADDING;
       if (spread) wide += (width < from + half ? width : from + half) - from;

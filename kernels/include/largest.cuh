@@ -1,0 +1,23 @@
+// The largest and the least of a warp's numbers, and a number of the whole grid that only grows.
+#pragma once
+#include "spmv.cuh"
+
+// In every lane; every lane of the warp must arrive.
+template <typename T>
+__device__ __forceinline__ T warp_max(T value) {
+#pragma unroll
+  for (int offset = WARP / 2; offset > 0; offset /= 2) {
+    const T other = __shfl_xor_sync(FULL_MASK, value, offset);
+    value = value < other ? other : value;
+  }
+  return value;
+}
+
+__device__ __forceinline__ int warp_min(int value) { return ~warp_max(~value); }
+
+// Raises `most`, zero before the first.
+__device__ __forceinline__ void note_most(unsigned long long* most, int value) {
+  const unsigned long long found = static_cast<unsigned long long>(value);
+  // What is read may be old, and then is less.
+  if (found > *static_cast<volatile unsigned long long*>(most)) atomicMax(most, found);
+}
