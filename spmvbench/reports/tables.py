@@ -113,6 +113,12 @@ def _key(value: Any) -> Any:
     return "" if math.isnan(value) else "Infinity" if math.isinf(value) else value
 
 
+def by_setting(found: pd.DataFrame, columns: Sequence[Column], title: str = "") -> list[Table]:
+    """A table for each setting, in the order of the rows. title: words of the caption before the setting."""
+    parts = found.groupby("setting", sort=False, observed=True)
+    return [table(f"{title}, {setting}" if title else str(setting), part, columns) for setting, part in parts]
+
+
 def by_matrix(
     caption: str,
     cases: pd.DataFrame,
@@ -289,66 +295,6 @@ def products(found: pd.DataFrame) -> Table:
     if CUPY in set(found["chooser"]):
         return replace(made, notes=[("CuPy", "calls from the host; SpMVs of formats are timed in a CUDA graph")])
     return replace(made, notes=[("CuPy", f"its default is not in this table: the run has no rows of {HOST_CALLED}")])
-
-
-def solvers(setting: str, found: pd.DataFrame) -> Table:
-    """Formats in a solver; found: as `analysis.solvers.solvers`, of one setting."""
-    columns = [
-        Column("label", "Format"),
-        Column("seconds", "Iteration", seconds, "geometric mean over the matrices"),
-        Column("share", "SpMV", percent, "share of the products in the time of all kernels"),
-        Column("slowdown", "Slowdown", number, "mean slowdown in the solver"),
-        Column("rank", "Rank", number, "by the mean slowdown in the solver"),
-        Column("slowdown_spmv", "Slowdown, SpMV", number, "mean slowdown in y = A x alone"),
-        Column("rank_spmv", "Rank, SpMV", number, "by the mean slowdown in y = A x alone"),
-        Column("matrices", "Matrices", number),
-    ]
-    return table(f"Formats in solvers, {setting}", found, columns)
-
-
-def orders(setting: str, found: pd.DataFrame) -> Table:
-    """Gain by order; found: as `analysis.orders.gains_by_format`, of one setting."""
-    columns = [
-        Column("label", "Format"),
-        Column("order", "Order"),
-        Column("mean", "Speed-up", number, "geometric mean of the time in the natural order over the time in this one"),
-        Column("least", "5 %", number, "5th percentile of the speed-up"),
-        Column("median", "Median", number),
-        Column("most", "95 %", number, "95th percentile of the speed-up"),
-        Column("faster", "Gain", percent, "share of the matrices on which the speed-up is over 1.05"),
-        Column("break_even", "SpMVs", number, "until the order has paid: median over the matrices that gain"),
-        Column("matrices", "Matrices", number),
-    ]
-    return table(f"Gain by order, {setting}", found, columns)
-
-
-def values(setting: str, found: pd.DataFrame) -> Table:
-    """Gain by narrower values; found: as `analysis.values.gains_by_format`, of one setting."""
-    columns = [
-        Column("label", "Format"),
-        Column("values", "Values"),
-        Column("mean", "Speed-up", number, "geometric mean of the time with values of the vectors' type over this one"),
-        Column("least", "Least", number),
-        Column("most", "Most", number),
-        Column("bytes", "Footprint", number, "over that with values of the vectors' type, geometric mean"),
-        Column("rounding_error", "Rounding error", number, "the largest of the matrices"),
-        Column("matrices", "Matrices", number),
-    ]
-    return table(f"Gain by narrower values, {setting}", found, columns)
-
-
-def transposed(setting: str, found: pd.DataFrame) -> Table:
-    """Transposed products; found: as `analysis.transposed.transposed_by_format`, of one setting."""
-    columns = [
-        Column("label", "Format"),
-        Column("one", "One copy", number, "time of y = A^T x from the arrays of A over that of y = A x"),
-        Column("two", "Two copies", number, "time of y = A^T x from a second copy over that of y = A x"),
-        Column("bytes_two", "Bytes", number, "bytes of both copies over those of one"),
-        Column("two_faster", "Second faster", percent, "share of the matrices on which the second copy is faster"),
-        Column("break_even", "Products", number, "until the second copy has paid: median over the matrices"),
-        Column("matrices", "Matrices", number),
-    ]
-    return table(f"Transposed products, {setting}", found, columns)
 
 
 def rivals(setting: str, found: pd.DataFrame) -> Table:

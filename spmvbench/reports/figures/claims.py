@@ -12,7 +12,7 @@ from spmvbench.analysis.cases import both_kernels, hot, labels_of, matching_kern
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.matrices.sets import is_stand_in, members, stands_for
 from spmvbench.reports.figures import LeftOut, Options, collected, fastload, tilespmspv
-from spmvbench.reports.tables import Column, Table, count, number, percent, table
+from spmvbench.reports.tables import Column, Table, by_setting, count, number, percent
 
 name = "claims"
 title = "Speed-ups: papers and this run"
@@ -204,4 +204,4 @@ def show(found: pd.DataFrame, options: Options) -> list[Table]:
     """One table per setting, one row per claim and pair of kernels."""
     printed = [f"{mean:g} {kind}" if mean > 0 else "-" for mean, kind in zip(found["mean"], found["kind"], strict=True)]
     found = found.assign(printed_mean=printed, shown_mean=found["alike"].fillna(found["geomean"]))
-    return [table(setting, part, _COLUMNS) for setting, part in found.groupby("setting", sort=False)]
+    return by_setting(found, _COLUMNS)

@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.orders import gains, gains_by_format
-from spmvbench.reports import style, tables
+from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options
-from spmvbench.reports.tables import Table
+from spmvbench.reports.tables import Column, Table, by_setting, number, percent
 
 name = "orders"
 title = "Gain by order, format by format"
@@ -22,6 +22,18 @@ papers = ""
 order = 96
 performance = True
 EVERY_OPERATION = True
+
+_COLUMNS = [
+    Column("label", "Format"),
+    Column("order", "Order"),
+    Column("mean", "Speed-up", number, "geometric mean of the time in the natural order over the time in this one"),
+    Column("least", "5 %", number, "5th percentile of the speed-up"),
+    Column("median", "Median", number),
+    Column("most", "95 %", number, "95th percentile of the speed-up"),
+    Column("faster", "Gain", percent, "share of the matrices on which the speed-up is over 1.05"),
+    Column("break_even", "SpMVs", number, "until the order has paid: median over the matrices that gain"),
+    Column("matrices", "Matrices", number),
+]
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -48,4 +60,4 @@ def draw(table: pd.DataFrame, options: Options) -> Figure:
 def show(table: pd.DataFrame, options: Options) -> list[Table]:
     """One table for each setting: mean, percentiles, share that gains, and SpMVs until the order has paid."""
     found = gains_by_format(table)
-    return [tables.orders(str(setting), part) for setting, part in found.groupby("setting", sort=False)]
+    return by_setting(found, _COLUMNS, "Gain by order")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from spmvbench.analysis.solvers import solvers
-from spmvbench.reports import tables
 from spmvbench.reports.figures import LeftOut, Options
-from spmvbench.reports.tables import Table
+from spmvbench.reports.tables import Column, Table, by_setting, number, percent, seconds
 
 name = "solvers"
 title = "Formats in solvers"
@@ -21,6 +20,17 @@ order = 94
 performance = True
 EVERY_OPERATION = True
 
+_COLUMNS = [
+    Column("label", "Format"),
+    Column("seconds", "Iteration", seconds, "geometric mean over the matrices"),
+    Column("share", "SpMV", percent, "share of the products in the time of all kernels"),
+    Column("slowdown", "Slowdown", number, "mean slowdown in the solver"),
+    Column("rank", "Rank", number, "by the mean slowdown in the solver"),
+    Column("slowdown_spmv", "Slowdown, SpMV", number, "mean slowdown in y = A x alone"),
+    Column("rank_spmv", "Rank, SpMV", number, "by the mean slowdown in y = A x alone"),
+    Column("matrices", "Matrices", number),
+]
+
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `analysis.solvers.solvers`. Raises LeftOut."""
@@ -32,4 +42,4 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def show(table: pd.DataFrame, options: Options) -> list[Table]:
     """One table for each setting."""
-    return [tables.solvers(str(setting), part) for setting, part in table.groupby("setting", sort=False, observed=True)]
+    return by_setting(table, _COLUMNS, "Formats in solvers")

@@ -8,7 +8,7 @@ from spmvbench.analysis.cases import hot
 from spmvbench.analysis.stand_ins import pairs, summary
 from spmvbench.matrices.sets import STAND_IN
 from spmvbench.reports.figures import LeftOut, Options
-from spmvbench.reports.tables import Column, Table, count, number, percent, table
+from spmvbench.reports.tables import Column, Table, by_setting, count, number, percent
 
 name = "stand-ins"
 title = "Stand-ins and their matrices"
@@ -46,4 +46,4 @@ _COLUMNS = [
 
 def show(found: pd.DataFrame, options: Options) -> list[Table]:
     """One table per setting."""
-    return [table(str(setting), part, _COLUMNS) for setting, part in found.groupby("setting", sort=False)]
+    return by_setting(found, _COLUMNS)

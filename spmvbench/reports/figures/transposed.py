@@ -6,9 +6,8 @@ import pandas as pd
 
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.transposed import transposed, transposed_by_format
-from spmvbench.reports import tables
 from spmvbench.reports.figures import LeftOut, Options
-from spmvbench.reports.tables import Table
+from spmvbench.reports.tables import Column, Table, by_setting, number, percent
 
 name = "transposed"
 title = "Transposed products: one copy or two"
@@ -20,6 +19,16 @@ papers = ""
 order = 99
 performance = True
 EVERY_OPERATION = True
+
+_COLUMNS = [
+    Column("label", "Format"),
+    Column("one", "One copy", number, "time of y = A^T x from the arrays of A over that of y = A x"),
+    Column("two", "Two copies", number, "time of y = A^T x from a second copy over that of y = A x"),
+    Column("bytes_two", "Bytes", number, "bytes of both copies over those of one"),
+    Column("two_faster", "Second faster", percent, "share of the matrices on which the second copy is faster"),
+    Column("break_even", "Products", number, "until the second copy has paid: median over the matrices"),
+    Column("matrices", "Matrices", number),
+]
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -33,4 +42,4 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 def show(table: pd.DataFrame, options: Options) -> list[Table]:
     """One table for each setting."""
     found = transposed_by_format(table)
-    return [tables.transposed(str(setting), part) for setting, part in found.groupby("setting", sort=False)]
+    return by_setting(found, _COLUMNS, "Transposed products")

@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.values import gains, gains_by_format
-from spmvbench.reports import style, tables
+from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options
-from spmvbench.reports.tables import Table
+from spmvbench.reports.tables import Column, Table, by_setting, number
 
 name = "values"
 title = "Values narrower than vectors"
@@ -26,6 +26,17 @@ performance = True
 EVERY_OPERATION = True
 
 _EXACT = 1e-18  # where values that are exact in the narrower type are drawn
+
+_COLUMNS = [
+    Column("label", "Format"),
+    Column("values", "Values"),
+    Column("mean", "Speed-up", number, "geometric mean of the time with values of the vectors' type over this one"),
+    Column("least", "Least", number),
+    Column("most", "Most", number),
+    Column("bytes", "Footprint", number, "over that with values of the vectors' type, geometric mean"),
+    Column("rounding_error", "Rounding error", number, "the largest of the matrices"),
+    Column("matrices", "Matrices", number),
+]
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -57,4 +68,4 @@ def draw(table: pd.DataFrame, options: Options) -> Figure:
 def show(table: pd.DataFrame, options: Options) -> list[Table]:
     """One table for each setting."""
     found = gains_by_format(table)
-    return [tables.values(str(setting), part) for setting, part in found.groupby("setting", sort=False)]
+    return by_setting(found, _COLUMNS, "Gain by narrower values")
