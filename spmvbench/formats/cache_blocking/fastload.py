@@ -9,7 +9,7 @@ import numpy as np
 
 from spmvbench.errors import UsageError
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, inverse, offsets, on_host
-from spmvbench.formats.conversion import Run, run
+from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.csc.csc import by_columns
 from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Launch, cbool, ctype, in_part, per_thread, zero_fill
@@ -111,12 +111,12 @@ def by_kernels(levels: Levels, col_ptr: Array, col_order: Array, order: Array | 
     return found
 
 
-def cut(col_ptr: Array, order: Array | None, height: str) -> tuple[dict[str, Array], Array]:
-    """The fields of `Blocks`, and source as `by_arrays` gives it, which describes the arguments too."""
+def cut(col_ptr: Array, order: Array | None, height: str, run: Run | None) -> tuple[dict[str, Array], Array]:
+    """The fields of `Blocks`, and source as `by_arrays` gives it, which describes the arguments too. run: `runner`."""
     lengths = col_ptr[1:] - col_ptr[:-1]
     col_order = lengths.argsort(kind="stable").astype(np.int32)
     levels = Levels.of(lengths[col_order], height)
-    if array_module(col_ptr) is np:
+    if run is None:
         found = by_arrays(levels, col_ptr, col_order, order)
     else:
         found = by_kernels(levels, col_ptr, col_order, order, run)
@@ -232,14 +232,14 @@ class FastLoad(Blocks):
     @classmethod
     def convert(cls, a: Csr, *, height: str, optimized: bool, **params: Any) -> dict[str, Any]:
         col_ptr, order = by_columns(a)
-        fields, source = cut(col_ptr, order, height)
+        fields, source = cut(col_ptr, order, height, runner(a))
         row_idx = a.row_idx[source]
         if not optimized:
             formats = a.xp.empty(0, dtype=np.uint8)
-        elif a.xp is np:
-            formats = formats_by_arrays(fields["block_ptr"], row_idx)
-        else:
+        elif run := runner(a):
             formats = formats_by_kernel(fields["block_ptr"], row_idx, run)
+        else:
+            formats = formats_by_arrays(fields["block_ptr"], row_idx)
         return fields | {"block_format": formats, "row_idx": row_idx, "values": a.values[source]}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
@@ -340,8 +340,8 @@ class TwoPhase(Format):
     @classmethod
     def convert(cls, a: Csr, *, height: str, **params: Any) -> dict[str, Any]:
         col_ptr, order = by_columns(a)
-        columns, source = cut(col_ptr, order, height)
-        rows, row_source = cut(a.row_ptr, None, height)
+        columns, source = cut(col_ptr, order, height, runner(a))
+        rows, row_source = cut(a.row_ptr, None, height, runner(a))
         place = inverse(source, dtype=a.row_ptr.dtype)
         settings = {"height": height}
         return {
