@@ -413,14 +413,14 @@ def garbage(y: Array) -> float:
     return GARBAGE[y.dtype.kind]
 
 
-def _keep_wrong(found: Array, expected: Array, bound: Array, wrong: Array, kept: Array) -> None:
-    """Set `wrong` where an array is outside its bound, and keep that value in `kept`."""
+def _keep_wrong(found: Array, expected: Array, bound: Array, mark: int, wrong: Array, kept: Array) -> None:
+    """Set `wrong`, int8, to `mark` where an array is outside its bound, and keep that value in `kept`."""
     if array_module(found) is not np:
-        _on_cuda("keep_wrong")(found, expected, bound, wrong, kept)
+        _on_cuda("keep_wrong")(found, expected, bound, np.int8(mark), wrong, kept)
         return
     off = ~(np.abs(found - expected) <= bound)
     np.copyto(kept, found, where=off)
-    np.logical_or(wrong, off, out=wrong)
+    wrong[off] = mark
 
 
 # CuPy compiles every kernel with -ftz=true, whatever options it is given: single precision subnormals become 0 in all
@@ -462,9 +462,9 @@ def _on_cuda(name: str) -> Any:
         ),
         "exact": ("T value", "float64 found", "found = exact(value);"),
         "keep_wrong": (
-            "T y, float64 expected, float64 bound",
-            "bool wrong, T kept",
-            f"{error} if (!(error <= bound)) {{ wrong = true; kept = y; }}",
+            "T y, float64 expected, float64 bound, int8 mark",
+            "int8 wrong, T kept",
+            f"{error} if (!(error <= bound)) {{ wrong = mark; kept = y; }}",
         ),
     }
     return cupy.ElementwiseKernel(*kernels[name], f"spmvbench_{name}", preamble=EXACT)
@@ -538,19 +538,29 @@ def run_and_verify(
 class _Repeated:
     """Runs with one x, each checked on the device: the wrong elements of y, and of x, are kept until all runs are over.
 
-    The arrays are checked in the order that the format takes. reference: with all rows and the whole x.
+    The arrays are checked in the order that the format takes. reference: with all rows and the whole x. kept: for each
+    array the last wrong value of each element, and the mark of the runs that had it.
     """
 
-    def __init__(self, fmt: Format, x: Array | SparseVector, y: Array, reference: Reference):
+    def __init__(
+        self,
+        fmt: Format,
+        x: Array | SparseVector,
+        y: Array,
+        reference: Reference,
+        mark: int,
+        kept: Sequence[tuple[Array, Array]],
+    ):
         xp, y_order = array_module(y), orders(fmt)[1]
         self.x, self.y, self.y_order, self.reference = x, y, y_order, reference
         self.placed = set_x(fmt, reference, x)
         bound, exactly = reference.bound, xp.zeros(1)
         checked = [(y, in_order(reference.y, y_order), in_order(bound, y_order) if len(bound) > 1 else bound)]
         checked += [
-            (held, given.astype(np.float64), exactly) for held, given in zip(parts(x), parts(self.placed), strict=True)
+            (held, given.astype(np.float64, copy=False), exactly)
+            for held, given in zip(parts(x), parts(self.placed), strict=True)
         ]
-        self.checked = [(*each, xp.zeros(len(each[0]), bool), xp.zeros_like(each[0])) for each in checked]
+        self.checked = [(*each, mark, *places) for each, places in zip(checked, kept, strict=True)]
 
     def run(self, program: Program, start: float) -> None:
         """Set x, fill y, run once and check; nothing waits for the device."""
@@ -563,9 +573,9 @@ class _Repeated:
 
     def wrong(self) -> Verdict | None:
         """The verdict on an array that was wrong in one of the runs; None if none was."""
-        for held, expected, bound, wrong, kept in self.checked:
-            if bool(wrong.any()):
-                found = array_module(held).where(wrong, kept, expected.astype(held.dtype))
+        for held, expected, bound, mark, wrong, kept in self.checked:
+            if bool((wrong == mark).any()):
+                found = array_module(held).where(wrong == mark, kept, expected.astype(held.dtype))
                 if held is self.y:
                     return compare(restored(found, self.y_order), self.reference)
                 return compare(found, Reference(held, expected, bound), "x")
@@ -589,7 +599,9 @@ def repeat_and_verify(
     occurs at random in one run of n escapes r runs with probability (1 - 1/n)^r; one that occurs in every n-th run is
     found by n runs. references: with all rows and the whole x. Returns the verdict on a wrong array, or on the last y.
     """
-    repeated = [_Repeated(fmt, x, y, reference) for reference in references]
+    xp = array_module(y)
+    kept = [(xp.zeros(len(array), np.int8), xp.zeros_like(array)) for array in (y, *parts(x))]
+    repeated = [_Repeated(fmt, x, y, reference, mark, kept) for mark, reference in enumerate(references, start=1)]
     order = itertools.cycle(itertools.product((garbage(y), 0.0), repeated))
 
     def once() -> _Repeated:
