@@ -173,7 +173,7 @@ def own(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     formats.keys()  # the package's own modules stay
     modules = set(sys.modules)
-    formats._load(str(tmp_path / "own.py"))
+    formats._imported(tmp_path / "own.py")
     (cls,) = (vars(sys.modules[name])["Own"] for name in set(sys.modules) - modules if "format_own" in name)
     yield cls, {name: tmp_path / name.format(user=user) for name in FILES}
     for module in set(sys.modules) - modules:
