@@ -13,14 +13,17 @@ import re
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spmvbench import __version__, formats, paths
 from spmvbench.bundles import sources
 from spmvbench.errors import UsageError
 from spmvbench.formats import dependencies, imports
-from spmvbench.rows import store
-from spmvbench.rows.schema import MATRIX_COLUMNS, SCHEMA_VERSION, arrow_schema
+from spmvbench.rows import files, store
+from spmvbench.rows.schema import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MANIFEST = "bundle.json"
 VERSION = 1
@@ -42,9 +45,9 @@ def pack(run: Path, target: Path | str, *, identify: bool = False) -> dict[str, 
     metadata = {"schema_version": SCHEMA_VERSION, "sessions": store.environment(run)["sessions"]}
     measured = rows[["format", "source_hash"]].drop_duplicates().itertuples(index=False)
     origins, included = _origins(measured)
-    files = {
-        store.ROWS: _parquet(rows if identify else _anonymous(rows), arrow_schema()),
-        store.MATRICES: _parquet(store.matrices(run), arrow_schema(MATRIX_COLUMNS)),
+    contents = {
+        store.ROWS: packed(rows if identify else _anonymous(rows), files.CASES),
+        store.MATRICES: packed(store.matrices(run), files.DESCRIPTIONS),
         store.ENVIRONMENT: _json(metadata if identify else redacted(metadata)),
         **{f"sources/{name}": content for name, content in included.items()},
     }
@@ -56,10 +59,10 @@ def pack(run: Path, target: Path | str, *, identify: bool = False) -> dict[str, 
         "division": "open" if included else "closed",
         "cases": len(rows),
         "formats": origins,
-        "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
     }
     with paths.output(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in {MANIFEST: _json(manifest), **files}.items():
+        for name, content in {MANIFEST: _json(manifest), **contents}.items():
             archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
     return manifest
 
@@ -105,12 +108,10 @@ def _anonymous(rows: Any) -> Any:
     return rows.assign(host=rows["host"].where(hashed, ""), reason=rows["reason"].map(redacted))
 
 
-def _parquet(table: Any, schema: Any) -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def packed(rows: pd.DataFrame, layout: files.Layout) -> bytes:
+    """Rows, or descriptions of matrices, as the content of a merged file."""
     content = io.BytesIO()
-    pq.write_table(pa.Table.from_pandas(table, schema, preserve_index=False), content)
+    files.write(files.parsed(rows.to_dict("records"), layout), layout, content)
     return content.getvalue()
 
 

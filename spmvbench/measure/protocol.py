@@ -25,7 +25,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from spmvbench.measure.cases import Case, Group
-from spmvbench.rows.schema import COLUMNS, MATRIX_COLUMNS, STATUSES, storable
+from spmvbench.rows.fitting import storable
+from spmvbench.rows.schema import COLUMNS, MATRIX_COLUMNS, STATUSES
 
 WAITING = "waiting for others to convert"  # a stage that does not count as a case's time
 # The formats of a round report one after the other, faster than their rows are written where a scheduler is between.

@@ -60,7 +60,9 @@ def described(folder: Path) -> dict[str, Any]:
                 "hasPart": [{"@id": f"{run.name}/{path.name}"} for path in files],
             }
         )
-        graph += [_file(run, path) for path in files]
+        graph += [_file(f"{run.name}/", path) for path in files]
+    shared = [path for path in (folder / store.MATRICES,) if path.is_file()]
+    graph += [_file("", path) for path in shared]
     root = {
         "@id": "./",
         "@type": "Dataset",
@@ -68,7 +70,7 @@ def described(folder: Path) -> dict[str, Any]:
         "description": "Times of storage formats for sparse matrix-vector multiplication on GPUs; one row per case.",
         "datePublished": max(dates, default=""),
         "license": {"@id": LICENSE},
-        "hasPart": [{"@id": f"{run.name}/"} for run in runs],
+        "hasPart": [*({"@id": f"{run.name}/"} for run in runs), *({"@id": path.name} for path in shared)],
         "isBasedOn": {"@id": SOFTWARE},
     }
     descriptor = {
@@ -105,10 +107,10 @@ def _titled(run: Path) -> tuple[str, str]:
     return parts[0].lstrip("# "), about
 
 
-def _file(run: Path, path: Path) -> dict[str, Any]:
+def _file(place: str, path: Path) -> dict[str, Any]:
     content = path.read_bytes()
     return {
-        "@id": f"{run.name}/{path.name}",
+        "@id": f"{place}{path.name}",
         "@type": "File",
         "name": path.name,
         "encodingFormat": TYPES[path.suffix],

@@ -34,7 +34,7 @@ def typed(rows: pd.DataFrame) -> pd.DataFrame:
             columns[name] = pd.Series(
                 values if values else [],
                 index=rows.index,
-                dtype="object" if kind in ("ints", "floats") else wanted[name],
+                dtype="object" if kind in ("ints", "floats", "doubles") else wanted[name],
             )
         except (ValueError, TypeError, KeyError, OverflowError):
             raise TypeError(f"these are no rows of a run: the column {name} holds other values than {kind}") from None
@@ -60,9 +60,9 @@ def _numbers(value: Any) -> Any:
 
     if isinstance(value, str):
         if "..." in value:
-            return np.empty(0, np.float32)  # a list that was shortened for print
+            return np.empty(0)  # a list that was shortened for print
         value = [float(number) for number in _NUMBER.findall(value)]
-    return np.asarray(value, np.float32)
+    return np.asarray(value, np.float64)
 
 
 _PLAIN: dict[str, Callable[[Any], Any]] = {
@@ -72,4 +72,5 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
     "bool": lambda value: _TRUTHS[str(value).lower()],
     "ints": _numbers,
     "floats": _numbers,
+    "doubles": _numbers,
 }

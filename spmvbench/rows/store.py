@@ -21,11 +21,8 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -34,52 +31,24 @@ import numpy as np
 from spmvbench import untrusted
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 from spmvbench.paths import SUFFIX, is_at, locked, naming, opened, written_whole
-from spmvbench.rows.schema import (
-    COLUMNS,
-    MATRIX_COLUMNS,
-    MOST_REASON,
-    SCHEMA_VERSION,
-    SETTLED,
-    arrow_schema,
-    blank_row,
-    current,
-    current_metadata,
-    invalid_rows,
-)
+from spmvbench.rows import files, stored
+from spmvbench.rows.checks import MOST_REASON, invalid_rows, is_session
+from spmvbench.rows.schema import COLUMNS, SCHEMA_VERSION, SETTLED, arrow_schema
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-ROWS, LINES, ENVIRONMENT, LOG, LOCK = "rows.parquet", "rows.jsonl", "run.json", "worker.log", ".lock"
-MATRICES, MATRIX_LINES = "matrices.parquet", "matrices.jsonl"
+ENVIRONMENT, LOG, LOCK = "run.json", "worker.log", ".lock"
+ROWS, LINES = files.CASES.merged, files.CASES.lines
+MATRICES, MATRIX_LINES = files.DESCRIPTIONS.merged, files.DESCRIPTIONS.lines
 PUBLISHED = "results/published"  # folder of the runs that a checkout holds
 # Names of files in a run's folder and next to runs in a folder of reports: no run may have them.
 _HELD = {ROWS, LINES, ENVIRONMENT, LOG, LOCK, MATRICES, MATRIX_LINES, "report", "pairs.csv", "pairs.json", "README.md"}
 _TAKEN = _HELD | {"index.html", "shared", "formats", "papers.html"}
 _LONGEST = 200  # bytes of a name: file systems allow 255, and shards and removed runs have longer names
 _TIME = "%Y%m%d-%H%M%S-%f"
-MOST_ROWS, MOST_BYTES = 10_000_000, 2**32  # limits of an unpacked table: a small file can unpack to very many
-CHUNK = 1000  # lines converted at once
 NAMED = 3  # most invalid rows named in a warning
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """Files of a table of a run: the merged file, the file of lines, the key column, and all columns."""
-
-    merged: str
-    lines: str
-    key: str
-    columns: Mapping[str, tuple[str, str]]
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        return arrow_schema(self.columns)
-
-
-_CASES = _Layout(ROWS, LINES, "case_id", COLUMNS)
-_DESCRIPTIONS = _Layout(MATRICES, MATRIX_LINES, "matrix_sha256", MATRIX_COLUMNS)
 
 
 def now() -> str:
@@ -142,12 +111,11 @@ def folder(run: Path | str, results: Path | str = "results") -> Path:
 def load(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
     """All rows of a run, one per case, in the order of writing; columns as in rows/schema.py.
 
-    Columns of older versions are renamed (`schema.OLD_COLUMNS`). Texts are escaped as by `untrusted.text`. Damaged
-    lines and rows that violate the schema (`schema.invalid_rows`) are left out and named on stderr; for the latter,
-    attrs of the table has ``left_out``, a sentence. Raises UsageError if there is no such run, SpmvbenchError for rows
-    of a newer spmvbench and for a damaged rows.parquet.
+    Texts are escaped as by `untrusted.text`. Damaged lines and rows that violate the schema (`checks.invalid_rows`) are
+    left out and named on stderr; for the latter, attrs of the table has ``left_out``, a sentence. Raises UsageError if
+    there is no such run, SpmvbenchError for rows of another version of spmvbench and for a damaged rows.parquet.
     """
-    table, left_out = _valid(folder(run, results), _CASES)
+    table, left_out = _valid(folder(run, results), files.CASES)
     rows = table.to_pandas()
     if left_out:
         rows.attrs["left_out"] = left_out
@@ -175,16 +143,26 @@ def load_run(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
 def matrices(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
     """The descriptions of a run's matrices, one each; columns `schema.MATRIX_COLUMNS`. Raises as `load`.
 
-    Runs of the oldest versions have none.
+    The file beside the run's folder, which published runs share, has those that are not in the folder.
     """
-    return _valid(folder(run, results), _DESCRIPTIONS)[0].to_pandas()
+    import pandas as pd
+
+    place = folder(run, results)
+    own = _valid(place, files.DESCRIPTIONS)[0].to_pandas()
+    if not (place.resolve().parent / MATRICES).is_file():
+        return own
+    shared = _valid(place.resolve().parent, files.DESCRIPTIONS)[0].to_pandas().set_index("matrix_sha256")
+    rows = _read(place, files.CASES)[0].select(["matrix_sha256", "group", "name"]).to_pandas()
+    named = rows.drop_duplicates("matrix_sha256").set_index("matrix_sha256")  # one matrix may have several names
+    named = named[named.index.isin(shared.index) & ~named.index.isin(own["matrix_sha256"])]
+    found = shared.loc[named.index].assign(**named).reset_index()[list(own.columns)]
+    return pd.concat([own, found], ignore_index=True) if len(own) else found
 
 
 def environment(run: Path | str, results: Path | str = "results") -> dict[str, Any]:
     """The metadata of the run's last invocation (device, host, versions, settings), and of all under ``sessions``.
 
-    Entries of older versions are renamed (`schema.OLD_METADATA`), null entries are left out. Raises UsageError if
-    there is no such run, SpmvbenchError if run.json cannot be read.
+    Null entries are left out. Raises UsageError if there is no such run, SpmvbenchError if run.json cannot be read.
     """
     sessions = _sessions(folder(run, results))
     last = {name: value for name, value in (sessions[-1] if sessions else {}).items() if value is not None}
@@ -202,7 +180,7 @@ def measured(run_folder: Path, *, settled: bool = False, max_bytes: int | None =
     if max_bytes is None:
         limits = [session.get("default_max_bytes") for session in _sessions(run_folder)]
         limit_now = next(filter(None, reversed(limits)), math.inf)
-    rows, _ = _valid(run_folder, _CASES)
+    rows, _ = _valid(run_folder, files.CASES)
     names = ("case_id", "source_hash", "matrix_sha256", "status", "bytes_needed", "bytes_limit")
     return {
         case_id: source_hash
@@ -215,7 +193,7 @@ def measured(run_folder: Path, *, settled: bool = False, max_bytes: int | None =
 
 def read_matrices(run_folder: Path) -> dict[str, tuple[str, str]]:
     """The hash of the matrix and the start of every case with a row and a readable matrix, by case_id."""
-    rows, _ = _read(run_folder, _CASES)
+    rows, _ = _read(run_folder, files.CASES)
     columns = (rows[name].to_pylist() for name in ("case_id", "matrix_sha256", "started_at"))
     return {case_id: (matrix, started) for case_id, matrix, started in zip(*columns, strict=True) if matrix}
 
@@ -241,46 +219,34 @@ def mixed(rows: pd.DataFrame) -> str:
 
 def next_sequence(run_folder: Path) -> int:
     """The `sequence` of the next row."""
-    written = (_read(run_folder, layout)[0]["sequence"].to_pylist() for layout in (_CASES, _DESCRIPTIONS))
+    written = (_read(run_folder, layout)[0]["sequence"].to_pylist() for layout in (files.CASES, files.DESCRIPTIONS))
     return 1 + max((place for places in written for place in places), default=0)
 
 
 def described(run_folder: Path) -> set[str]:
     """The hashes of the matrices with a description; empty if there is no folder yet."""
-    return set(_valid(run_folder, _DESCRIPTIONS)[0]["matrix_sha256"].to_pylist())
+    return set(_valid(run_folder, files.DESCRIPTIONS)[0]["matrix_sha256"].to_pylist())
 
 
 def append(run_folder: Path, row: dict[str, Any]) -> None:
     """Append one row as a line. It replaces an earlier row of the same case. The caller holds the folder's lock."""
-    _append(run_folder / LINES, row)
+    files.append(run_folder / LINES, row)
 
 
 def describe(run_folder: Path, description: dict[str, Any]) -> None:
     """Append the description of one matrix, as `append`."""
-    _append(run_folder / MATRIX_LINES, description)
-
-
-def _append(path: Path, row: dict[str, Any]) -> None:
-    line = json.dumps(row, default=lambda value: value.tolist()).encode() + b"\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = opened(path, os.O_RDWR | os.O_CREAT)
-    with naming(path), open(descriptor, "r+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        if end and (file.seek(end - 1), file.read(1))[1] != b"\n":  # a killed process or a full disk cut it off
-            file.seek(0)
-            file.truncate(file.read().rfind(b"\n") + 1)
-            file.seek(0, os.SEEK_END)
-        file.write(line)
+    files.append(run_folder / MATRIX_LINES, description)
 
 
 def compact(run_folder: Path) -> None:
     """Merge the lines into their files. If killed at any moment, no row is lost and none counts twice."""
-    for layout in (_DESCRIPTIONS, _CASES):
+    for layout in (files.DESCRIPTIONS, files.CASES):
         lines = run_folder / layout.lines
         if lines.is_file():
             table, damaged = _read(run_folder, layout)
             if not damaged:  # else they stay, for whoever looks into them
-                _write(table, run_folder / layout.merged)
+                with written_whole(run_folder / layout.merged, durable=True) as file:
+                    files.write(table, layout, file)
                 lines.unlink(missing_ok=True)
 
 
@@ -422,7 +388,7 @@ def merge(sources: Sequence[Path], target: Path) -> int:
     rows: dict[str, dict[str, Any]] = {}
     places: dict[str, Path] = {}
     for source in sources:
-        for row in _valid(source, _CASES)[0].to_pylist():
+        for row in _valid(source, files.CASES)[0].to_pylist():
             row |= {"run_id": target.name, "sequence": len(rows) + 1}
             held = rows.setdefault(row["case_id"], row)
             if str(held | row) != str(held | {"sequence": row["sequence"]}):  # as text: NaN is not equal to itself
@@ -432,7 +398,9 @@ def merge(sources: Sequence[Path], target: Path) -> int:
                     "spmvbench compare"
                 )
             places.setdefault(row["case_id"], source)
-    about = {row["matrix_sha256"]: row for source in sources for row in _valid(source, _DESCRIPTIONS)[0].to_pylist()}
+    about = {
+        row["matrix_sha256"]: row for source in sources for row in _valid(source, files.DESCRIPTIONS)[0].to_pylist()
+    }
     described = [row | {"sequence": place} for place, row in enumerate(about.values(), start=1)]
     sessions = [session for source in sources for session in _sessions(source)]
     sessions = [session for place, session in enumerate(sessions) if session not in sessions[:place]]
@@ -440,8 +408,9 @@ def merge(sources: Sequence[Path], target: Path) -> int:
     target.mkdir(parents=True)
     try:
         _write_sessions(target, sorted(sessions, key=lambda session: session["started"]))
-        _write_rows(target / MATRICES, _DESCRIPTIONS, described)
-        _write_rows(target / ROWS, _CASES, list(rows.values()))
+        for layout, found in ((files.DESCRIPTIONS, described), (files.CASES, list(rows.values()))):
+            with written_whole(target / layout.merged, durable=True) as file:
+                files.write(files.parsed(found, layout), layout, file)
     except BaseException:
         shutil.rmtree(target)
         raise
@@ -503,20 +472,7 @@ def size(run_folder: Path) -> int:
     return sum(status.st_size for status in statuses if stat.S_ISREG(status.st_mode))
 
 
-def _write_rows(path: Path, layout: _Layout, rows: list[dict[str, Any]]) -> None:
-    import pyarrow as pa
-
-    _write(pa.Table.from_pylist(rows, schema=layout.schema), path)
-
-
-def _write(table: pa.Table, path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    with written_whole(path, durable=True) as file:
-        pq.write_table(table, file)
-
-
-def _read(run_folder: Path, layout: _Layout) -> tuple[pa.Table, bool]:
+def _read(run_folder: Path, layout: files.Layout) -> tuple[pa.Table, bool]:
     """The newest row of each key, in the order of writing, and whether there are damaged lines.
 
     If another process compacts meanwhile, all files are read again: rows whose lines it removed may be in none of them.
@@ -525,21 +481,21 @@ def _read(run_folder: Path, layout: _Layout) -> tuple[pa.Table, bool]:
 
     merged, stale = run_folder / layout.merged, True
     while stale:
-        before = _version(merged)
+        before = files.version(merged)
         tables, damaged = [pa.Table.from_batches([], layout.schema)], list[str]()
         try:
-            tables.append(_table(merged, layout))
+            tables.append(files.read(merged, layout))
         except FileNotFoundError:
             pass
         except (pa.ArrowException, KeyError, ValueError, OSError) as error:
             raise SpmvbenchError(
-                f"{merged} is damaged ({_damage(error)}): restore it from a copy; run --fresh measures again and keeps "
-                "the old files in a folder next to it"
+                f"{merged} is damaged ({files.damage(error)}): restore it from a copy; run --fresh measures again and "
+                "keeps the old files in a folder next to it"
             ) from None
         with suppress(FileNotFoundError):  # none, or merged meanwhile
-            found, damaged = _of_lines(run_folder / layout.lines, layout)
+            found, damaged = files.read_lines(run_folder / layout.lines, layout)
             tables += found
-        stale = _version(merged) != before
+        stale = files.version(merged) != before
     for warning in damaged:
         print(warning, file=sys.stderr)
     table = pa.concat_tables(tables)
@@ -551,75 +507,7 @@ def _read(run_folder: Path, layout: _Layout) -> tuple[pa.Table, bool]:
     return table.take(pa.array(order, pa.int64())), bool(damaged)
 
 
-def _of_lines(path: Path, layout: _Layout) -> tuple[list[pa.Table], list[str]]:
-    """The rows of a file of lines, and warnings of damaged lines.
-
-    Raises SpmvbenchError for rows of a newer version, and for a file that is larger than that of any run.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(path)
-    if path.stat().st_size > MOST_BYTES:
-        raise SpmvbenchError(f"{path} is damaged: it has more than {MOST_BYTES >> 30} GiB")
-    tables: list[pa.Table] = []
-    damaged: list[str] = []
-
-    def convert(numbered: list[tuple[int, bytes]]) -> None:
-        try:
-            tables.append(_parsed([line for _, line in numbered], path, layout))
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            if len(numbered) == 1:
-                damaged.append(
-                    f"Warning: ignored the damaged row in line {numbered[0][0]} of {path} ({_damage(error)})"
-                )
-                return
-            middle = len(numbered) // 2
-            convert(numbered[:middle])
-            convert(numbered[middle:])
-
-    with open(path, "rb") as file:
-        # A last line without an end is still being written, or was cut off.
-        whole = ((number, line) for number, line in enumerate(file, start=1) if line.endswith(b"\n"))
-        while some := list(islice(whole, CHUNK)):
-            convert(some)
-    return tables, damaged
-
-
-def _parsed(lines: Sequence[bytes], path: Path, layout: _Layout) -> pa.Table:
-    """The rows of some lines. Raises SpmvbenchError for those of a newer version, many others for damaged ones."""
-    import pyarrow as pa
-
-    blank, rows = blank_row(layout.columns), []
-    lists = [name for name, (kind, _) in layout.columns.items() if kind in _LISTS]
-    for line in lines:
-        row = json.loads(line)
-        if row["schema_version"] > SCHEMA_VERSION:
-            raise SpmvbenchError(_newer(path, row["schema_version"]))
-        rows.append({name: row.get(name, value) for name, value in blank.items()})
-        for name in lists:  # arrays, which take a tenth of the memory of lists
-            rows[-1][name] = np.array(rows[-1][name], _LISTS[layout.columns[name][0]])
-    table = pa.Table.from_pylist(rows, schema=layout.schema)
-    if empty := [name for name in table.column_names if table[name].null_count]:
-        raise ValueError(f"{empty[0]} is null")
-    _require_keys(table, layout)
-    return table
-
-
-_LISTS = {"ints": np.int64, "floats": np.float32}
-
-
-def _require_keys(table: pa.Table, layout: _Layout) -> None:
-    """Raises ValueError if a row has no key: all such rows would be one."""
-    if layout.key not in table.column_names or "" in (keys := table[layout.key].to_pylist()) or None in keys:
-        raise ValueError(f"it has rows without {layout.key}")
-
-
-def _newer(path: Path, version: int) -> str:
-    return (
-        f"{path} was written by a newer spmvbench (schema {version}, this one knows {SCHEMA_VERSION}): update spmvbench"
-    )
-
-
-def _valid(run_folder: Path, layout: _Layout) -> tuple[pa.Table, str]:
+def _valid(run_folder: Path, layout: files.Layout) -> tuple[pa.Table, str]:
     """The rows of `_read` that satisfy the schema, with printable texts, and a sentence on rows left out, if any.
 
     The sentence is printed on stderr, too. Rows left out stay in their files.
@@ -627,10 +515,13 @@ def _valid(run_folder: Path, layout: _Layout) -> tuple[pa.Table, str]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    columns = COLUMNS if layout is files.CASES else layout.columns
     table, _ = _read(run_folder, layout)
     if not len(table):  # Arrow imports pandas to hand out arrays
-        return table, ""
-    for index, field in enumerate(layout.schema):
+        return arrow_schema(columns).empty_table(), ""
+    if layout is files.CASES:
+        table = stored.full(table)
+    for index, field in enumerate(table.schema):
         if field.type == pa.string():
             column = table.column(index)
             if field.name == "reason":
@@ -641,7 +532,7 @@ def _valid(run_folder: Path, layout: _Layout) -> tuple[pa.Table, str]:
                 texts = [untrusted.text(text, stay) if text in unprintable else text for text in column.to_pylist()]
                 column = pa.chunked_array([pa.array(texts, field.type)])
             table = table.set_column(index, field, column)
-    faults = invalid_rows(table, layout.columns)
+    faults = invalid_rows(table, columns)
     if not faults:
         return table, ""
     named = [f"{_named(table, place)}: {why}" for place, why in list(faults.items())[:NAMED]]
@@ -662,60 +553,6 @@ def _named(table: pa.Table, place: int, most: int = 60) -> str:
     return words if len(words) <= most else f"{words[:most]}..."
 
 
-def _version(path: Path) -> tuple[int, int] | None:
-    """A value that changes when a file is replaced; None if there is no file."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_ino, status.st_mtime_ns
-
-
-def _table(path: Path, layout: _Layout) -> pa.Table:
-    """One file's rows in this version's schema. Missing columns and nulls become empty values.
-
-    Raises SpmvbenchError for rows of a newer version, ValueError for other files.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    # Opened here, because Arrow takes file names in UTF-8 only.
-    with open(path, "rb") as opened, pq.ParquetFile(opened) as file:
-        metadata = file.schema_arrow.metadata or {}
-        version = int(metadata.get(b"schema_version", 0))
-        if version > SCHEMA_VERSION:
-            raise SpmvbenchError(_newer(path, version))
-        table = current(_bounded(file))
-    _require_keys(table, layout)
-    blank = blank_row(layout.columns)
-    if version:
-        for name in set(layout.schema.names) - set(table.column_names):
-            field = layout.schema.field(name)
-            table = table.append_column(field, pa.array([blank[name]] * len(table), field.type))
-        table = table.select(layout.schema.names)
-    table = table.cast(layout.schema)
-    for index, field in enumerate(layout.schema):
-        if table.column(index).null_count:  # rows of older versions may have nulls
-            values = [blank[field.name] if value is None else value for value in table.column(index).to_pylist()]
-            table = table.set_column(index, field, pa.array(values, field.type))
-    return table
-
-
-def _bounded(file: Any) -> pa.Table:
-    """A file's rows. Raises ValueError if they are more, or take more memory, than those of any run."""
-    import pyarrow as pa
-
-    batches, size = [], 0
-    if file.metadata.num_rows > MOST_ROWS:
-        raise ValueError(f"it declares {file.metadata.num_rows:,} rows")
-    for batch in file.iter_batches(1024, use_threads=False):
-        size += batch.nbytes
-        if size > MOST_BYTES:
-            raise ValueError(f"it unpacks to more than {MOST_BYTES >> 30} GiB")
-        batches.append(batch)
-    return pa.Table.from_batches(batches, file.schema_arrow)
-
-
 MOST_METADATA = 2**26  # bytes of run.json
 
 
@@ -727,63 +564,10 @@ def _sessions(run_folder: Path) -> list[dict[str, Any]]:
         sessions = untrusted.tree(json.loads(path.read_text(encoding="utf-8"))["sessions"])
         if not isinstance(sessions, list):
             raise ValueError
-        sessions = [current_metadata(session) for session in sessions]
-        if not all(map(_is_valid, sessions)):
+        if not all(map(is_session, sessions)):
             raise ValueError
     except FileNotFoundError:
         return []
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise SpmvbenchError(f"{path} is damaged: restore it from a copy, or move it away; the rows stay") from None
     return sessions
-
-
-def _is_valid(session: Any) -> bool:
-    """Whether the entries of metadata that are shown or computed with have their types, are null or missing."""
-    if not isinstance(session, dict) or not isinstance(session.get("started"), str):
-        return False
-    return all(
-        value is None
-        or (check(value) if (check := _METADATA.get(name)) else not _SIZE.search(name) or _positive(value))
-        for facts in (session, session.get("properties") or {})
-        for name, value in facts.items()
-    )
-
-
-def _positive(value: Any) -> bool:
-    return isinstance(value, int | float) and 0 < value < 1e30
-
-
-def _positives(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_positive, value.values()))
-
-
-def _are_bounds(value: Any) -> bool:
-    """Whether these are bounds as `measure.bounds` takes them: pairs of bytes and seconds, by rising bytes."""
-    return isinstance(value, dict) and all(
-        isinstance(pairs, list)
-        and pairs
-        and all(isinstance(pair, list) and len(pair) == 2 and all(map(_positive, pair)) for pair in pairs)
-        and all(one[0] < other[0] for one, other in pairwise(pairs))
-        for pairs in value.values()
-    )
-
-
-_SIZE = re.compile("_(bytes|gbps|mhz)$")
-_METADATA: dict[str, Callable[[Any], bool]] = {
-    "seed": lambda value: isinstance(value, int) and 0 <= value < 2**63,
-    "command": lambda value: isinstance(value, list) and all(isinstance(word, str) for word in value),
-    "properties": lambda value: isinstance(value, dict),
-    "multiprocessors": _positive,
-    "launch_overhead": _positives,
-    "bounds": _are_bounds,
-    "seconds": lambda value: (
-        isinstance(value, dict) and all(isinstance(part, int | float) and 0 <= part < 1e30 for part in value.values())
-    ),
-}
-
-
-def _damage(error: Exception) -> str:
-    """The message of an error about a damaged file. Errors of the system, which may pass, are raised again."""
-    if isinstance(error, OSError) and error.errno is not None:
-        raise error
-    return untrusted.text(str(error).partition("\n")[0])[:300]

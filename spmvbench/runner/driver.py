@@ -29,7 +29,8 @@ from spmvbench.measure.device_limits import MEASURED_LIMITS
 from spmvbench.measure.failures import Failure
 from spmvbench.measure.protocol import WAITING, Inbox, Malformed, validated
 from spmvbench.measure.row import case_columns, device_columns, failure_columns, known_columns
-from spmvbench.rows.schema import blank_row, storable
+from spmvbench.rows.fitting import storable
+from spmvbench.rows.schema import blank_row
 from spmvbench.rows.store import now
 from spmvbench.runner.supervisor import Supervised, how_ended
 

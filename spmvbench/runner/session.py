@@ -28,7 +28,8 @@ from spmvbench.measure.reading import digest
 from spmvbench.measure.timing import RULES
 from spmvbench.measure.timing import facts as timing_facts
 from spmvbench.rows import store
-from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row, fitted
+from spmvbench.rows.fitting import fitted
+from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
 from spmvbench.runner import plan
 from spmvbench.runner.driver import Disconnected, Driver, timeout
 from spmvbench.runner.precompile import open_and_compile

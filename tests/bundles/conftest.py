@@ -6,13 +6,11 @@ import shutil
 import sys
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from spmvbench.bundles import check
-from spmvbench.rows import store
-from spmvbench.rows.schema import arrow_schema, current_metadata
+from spmvbench.bundles.pack import packed
+from spmvbench.rows import files, store
 
 PUBLISHED = Path(__file__).parents[2] / "results/published"
 SEARCHED = Path(__file__).with_name("searched")  # wiki-Vote and fem:40:3 of a run of 2026-11-22 on an H200
@@ -63,10 +61,9 @@ def altered():
         rows = store.load(folder)
         found = change(rows)
         rows = rows if found is None else found
-        pq.write_table(pa.Table.from_pandas(rows, arrow_schema(), preserve_index=False), folder / store.ROWS)
+        (folder / store.ROWS).write_bytes(packed(rows, files.CASES))
         if record:
             written = json.loads((folder / store.ENVIRONMENT).read_text())
-            written["sessions"] = [current_metadata(session) for session in written["sessions"]]
             for session in written["sessions"]:
                 record(session)
             (folder / store.ENVIRONMENT).write_text(json.dumps(written))

@@ -18,7 +18,7 @@ def write(tmp_path):
         for place, ((name, label), t) in enumerate(times.items()):
             seconds = 1e-5 if isinstance(t, str) else t
             known = {"run_id": run, "case_id": f"{name}-{label}", "sequence": place + 1, "device_name": "a device"}
-            known |= {"samples": [seconds] * 9, "started_at": "2026-01-01"}
+            known |= {"samples": [seconds] * 9, "repeats": 1, "work": 2_000_000, "started_at": "2026-01-01"}
             known |= {"status": t, "reason": "it broke"} if isinstance(t, str) else {}
             store.append(folder, row(name, label, seconds) | known | columns)
 

@@ -9,7 +9,7 @@ from click.shell_completion import ShellComplete
 
 import spmvbench
 from spmvbench.cli import cli
-from spmvbench.rows import store
+from spmvbench.rows import files, store
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
 from tests.made import row
 
@@ -20,6 +20,7 @@ def write_run(folder, cases, started, **columns):
     store.append_session(folder, {"started": started, "host": "h", "command": ["/bin/spmvbench", "run", "pde:8"]})
     for place, name in enumerate(cases):
         known = {"run_id": folder.name, "case_id": name, "sequence": place + 1, "started_at": started}
+        known |= {"samples": [1e-5], "repeats": 1}
         store.append(folder, row(name, "ell", 1e-5) | known | columns)
     store.describe(folder, blank_row(MATRIX_COLUMNS) | {"matrix_sha256": "ab"})
 
@@ -161,7 +162,7 @@ def test_merge_holds_every_row_once(runs, tmp_path):
 
 
 def test_merge_refuses_two_rows_of_one_case(runs, tmp_path):
-    write_run(tmp_path / "other", "bx", "2026-03-01T10:00:00", t_median=2e-5)
+    write_run(tmp_path / "other", "bx", "2026-03-01T10:00:00", samples=[2e-5])
     result = runs("merge", "old", "new", "other", "--into", "all")
     assert result.code == 2 and "G/b ell f64 hot" in result.err and "spmvbench compare" in result.err
     assert not (tmp_path / "all").exists()
@@ -194,7 +195,7 @@ def test_no_run_at_all(command, tmp_path):
 
 
 def test_merge_leaves_nothing_where_it_fails(runs, tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "_write_rows", lambda *_, **__: json.loads("no JSON"))
+    monkeypatch.setattr(files, "write", lambda *_, **__: json.loads("no JSON"))
     assert runs("merge", "old", "new", "--into", "all").code == 1
     assert not (tmp_path / "all").exists()
 

@@ -8,19 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from spmvbench import formats
 from spmvbench.analysis.cases import latest_cases
 from spmvbench.analysis.older import older_programs
 from spmvbench.analysis.ranking import mean_slowdowns
+from spmvbench.bundles.pack import packed
 from spmvbench.errors import UsageError
 from spmvbench.reports import links
 from spmvbench.reports.site import pictures, writing
-from spmvbench.rows import store
-from spmvbench.rows.schema import MATRIX_COLUMNS, arrow_schema
+from spmvbench.rows import files, store
 from tests.reports.conftest import descriptions, generated_rows, served
 
 pytestmark = pytest.mark.slow
@@ -34,11 +32,13 @@ def write_run(site, name, rows, matrices=None, **session):
     folder = site / name
     (folder / "report").mkdir(parents=True)
     (folder / "report" / "index.html").write_text("a page")
-    records = rows.assign(run_id=name).to_dict("records")
-    pq.write_table(pa.Table.from_pylist(records, schema=arrow_schema()), folder / "rows.parquet")
+    timed = [[seconds] * 30 if seconds > 0 else [] for seconds in rows["t_median"]]
+    work = (1e9 * rows["gflops"] * rows["t_median"]).fillna(0).round().astype(int)
+    sizes = [json.dumps({"values": round(size)}) if size > 0 else "" for size in rows["bytes_per_nnz"] * rows["nnz"]]
+    known = rows.assign(run_id=name, samples=timed, repeats=1, work=work, bytes_arrays=sizes)
+    (folder / "rows.parquet").write_bytes(packed(known, files.CASES))
     if matrices is not None:
-        schema = arrow_schema(MATRIX_COLUMNS)
-        pq.write_table(pa.Table.from_pylist(matrices.to_dict("records"), schema=schema), folder / "matrices.parquet")
+        (folder / "matrices.parquet").write_bytes(packed(matrices, files.DESCRIPTIONS))
     session = {"started": "2026-01-01T00:00:00", "git": "0123456789abcdef"} | session
     (folder / "run.json").write_text(json.dumps({"sessions": [session]}))
 

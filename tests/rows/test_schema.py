@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spmvbench.rows.schema import COLUMNS, arrow_schema, blank_row, fitted, invalid_rows, storable
+from spmvbench.rows.checks import invalid_rows
+from spmvbench.rows.fitting import fitted, storable
+from spmvbench.rows.schema import COLUMNS, arrow_schema, blank_row
 
 
 class Hostile:

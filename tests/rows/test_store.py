@@ -13,7 +13,7 @@ import pytest
 
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.paths import locked
-from spmvbench.rows import store
+from spmvbench.rows import files, store, stored
 from spmvbench.rows.schema import COLUMNS, MATRIX_COLUMNS, SCHEMA_VERSION, arrow_schema, blank_row
 
 
@@ -31,30 +31,60 @@ def folder(tmp_path):
 
 
 def test_every_column_survives_the_round_trip(folder):
-    values = {
-        "str": "text ∞",
-        "int": 2**40 + 1,
-        "float": 1.25e-6,
-        "bool": True,
-        "floats": np.array([1e-6, 3.3e-6], np.float32).tolist(),
-    }
+    values = {"str": "text ∞", "int": 2**40 + 1, "float": 1.25e-6, "bool": True}
+    clock = np.float32([0.01424, 0.014272, 0.01616, 0.014336])  # milliseconds of 7 SpMVs
     words = {"status": "ok", "dtype": "f64", "mode": "hot", "op": "spmv", "order": "rcm", "device": "cuda:0"}
-    words |= {"started_at": "2026-01-01T10:00:00", "t_kernels": '{"text": 1.5}'}
-    words |= dict.fromkeys(["params", "bytes_arrays", "detail"], "{}") | {"schema_version": SCHEMA_VERSION}
-    written = {name: values[kind] for name, (kind, _) in COLUMNS.items()} | words
+    words |= {"started_at": "2026-01-01T10:00:00", "t_kernels": '{"text": 1.5}', "bytes_arrays": '{"a": 24, "b": 8}'}
+    words |= dict.fromkeys(["params", "detail"], "{}") | {"schema_version": SCHEMA_VERSION}
+    words |= {"repeats": 7, "samples": clock.astype(float) / 7e3, "rows": 4, "nnz": 16, "work": 32, "model_bytes": 64}
+    written = {name: values.get(kind) for name, (kind, _) in COLUMNS.items()} | words
     store.append(folder, written)
-    for _ in range(2):  # as lines, then merged
+    q1, median, q3 = np.quantile(words["samples"], [0.25, 0.5, 0.75])
+    follow = {"n_samples": 4, "t_q1": q1, "t_median": median, "t_q3": q3, "bytes_format": 32, "bytes_per_nnz": 2.0}
+    follow |= {"gflops": 32e-9 / median, "gbps": 64e-9 / median, "row_len_mean": 4.0, "row_len_cv": 1.25e-6 / 4}
+    assert follow.keys() == set(stored.DERIVED)
+    for _ in range(3):  # as lines, then merged, then merged again
         loaded = store.load(folder)
         assert list(loaded.columns) == list(COLUMNS)
         got = loaded.iloc[0].to_dict()
-        assert got.pop("samples").tolist() == written["samples"]
-        assert got == {name: value for name, value in written.items() if name != "samples"}
+        assert got.pop("samples").tolist() == words["samples"].tolist()
+        assert got == {name: value for name, value in written.items() if name != "samples"} | {
+            name: pytest.approx(value, rel=1e-14) for name, value in follow.items()
+        }
         store.compact(folder)
-    schema = pq.read_schema(folder / "rows.parquet")
-    assert schema.metadata == {b"schema_version": str(SCHEMA_VERSION).encode()}
-    assert {field.name: field.metadata[b"meaning"].decode() for field in schema} == {
-        name: meaning for name, (_, meaning) in COLUMNS.items()
+    kept = pq.read_table(folder / "rows.parquet")
+    assert kept["samples_ms"].to_pylist() == [clock.tolist()] and not set(stored.DERIVED) & set(kept.column_names)
+    assert kept.schema.metadata == {b"schema_version": str(SCHEMA_VERSION).encode()}
+    assert {field.name: field.metadata[b"meaning"].decode() for field in kept.schema} == {
+        name: meaning for name, (_, meaning) in stored.STORED.items()
     }
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_what_follows_from_other_columns_cannot_be_forged(folder, merged):
+    """A stranger's rows hold none of it, or it is computed again."""
+    forged = row("a", samples=[2e-6] * 3, repeats=1, work=4, t_median=1e-9, gflops=1e6, bytes_arrays='{"a": 8}', nnz=2)
+    store.append(folder, forged | {"bytes_format": 1, "bytes_per_nnz": 0.5, "n_samples": 100})
+    if merged:
+        store.compact(folder)
+        table = pq.read_table(folder / "rows.parquet")
+        for name in ("t_median", "gflops"):
+            table = table.append_column(name, pa.array([1e-9]))
+        pq.write_table(table, folder / "rows.parquet")
+    found = store.load(folder).iloc[0]
+    assert [found[name] for name in ("n_samples", "bytes_format", "bytes_per_nnz")] == [3, 8, 4.0]
+    assert found["t_median"] == pytest.approx(2e-6) and found["gflops"] == pytest.approx(2e-3)
+
+
+def test_descriptions_that_runs_share_are_beside_them(folder):
+    for name, sha in (("a", "m"), ("b", "n"), ("c", "m")):
+        store.append(folder, row(name, matrix_sha256=sha, group="G", name="here" if sha == "m" else "own"))
+    store.describe(folder, about("n", group="G", name="own"))
+    store.describe(folder.parent, about("m", group="G", name="elsewhere", across=2))
+    store.describe(folder.parent, about("other"))
+    store.compact(folder.parent)
+    found = store.matrices(folder)
+    assert found[["matrix_sha256", "name", "across"]].to_numpy().tolist() == [["n", "own", 0], ["m", "here", 2]]
 
 
 def test_a_column_that_came_later_is_empty_in_older_files(folder):
@@ -99,7 +129,7 @@ def test_a_reader_misses_no_row_while_another_process_compacts(folder, monkeypat
     store.compact(folder)
     for case in "bc":
         store.append(folder, row(case))
-    read, seen = store._table, []
+    read, seen = files.read, []
 
     def table(path, kept):
         seen.append(path)
@@ -108,7 +138,7 @@ def test_a_reader_misses_no_row_while_another_process_compacts(folder, monkeypat
             store.compact(folder)
         return read(path, kept) if found is None else found
 
-    monkeypatch.setattr(store, "_table", table)
+    monkeypatch.setattr(files, "read", table)
     assert store.load(folder)["case_id"].tolist() == ["a", "b", "c"]
 
 
@@ -125,11 +155,11 @@ def test_a_line_without_its_end_is_no_row_and_the_next_one_takes_its_place(folde
 
 def test_writing_a_row_reads_and_rewrites_none(folder, monkeypatch):
     """So that the last row of a run costs what the first did."""
-    for case in range(store.CHUNK + 1):
+    for case in range(files.CHUNK + 1):
         store.append(folder, row(str(case)))
     before = (folder / "rows.jsonl").stat()
-    for name in ("_read", "_write", "_table"):
-        monkeypatch.delattr(store, name)
+    for name in ("read", "read_lines", "write"):
+        monkeypatch.delattr(files, name)
     store.append(folder, row("last"))
     store.describe(folder, about("m"))
     after = (folder / "rows.jsonl").stat()
@@ -227,14 +257,19 @@ def test_damaged_merged_rows_stop_everything(folder):
 
 
 @pytest.mark.parametrize("merged", [False, True])
-def test_rows_of_a_newer_version_are_refused(folder, merged):
-    newer = SCHEMA_VERSION + 1
-    store.append(folder, row("a", schema_version=newer))
+@pytest.mark.parametrize(
+    ("version", "said"), [(SCHEMA_VERSION + 1, "newer spmvbench"), (2, "before 1.0"), (0, "damaged")]
+)
+def test_rows_of_another_version_are_refused(folder, capsys, merged, version, said):
+    store.append(folder, row("a", schema_version=version))
     if merged:
-        table = pa.Table.from_pylist([row("a")], arrow_schema().with_metadata({"schema_version": str(newer)}))
+        table = pa.Table.from_pylist([row("a", schema_version=version)], arrow_schema())
         pq.write_table(table, folder / "rows.parquet")
         (folder / "rows.jsonl").unlink()
-    with pytest.raises(SpmvbenchError, match="newer spmvbench"):
+    elif not version:
+        assert store.load(folder).empty and said in capsys.readouterr().err
+        return
+    with pytest.raises(SpmvbenchError, match=said):
         store.load(folder)
 
 

@@ -29,7 +29,8 @@ from spmvbench.measure import matrix_cache, protocol
 from spmvbench.measure.cases import Group, Settings, device_kind
 from spmvbench.measure.protocol import Malformed
 from spmvbench.measure.worker import stay_tied
-from spmvbench.rows.schema import blank_row, storable
+from spmvbench.rows.fitting import storable
+from spmvbench.rows.schema import blank_row
 from spmvbench.runner import prefetch as prefetching
 from spmvbench.runner.driver import POLL_SECONDS, Disconnected, Driver
 from spmvbench.runner.precompile import open_and_compile

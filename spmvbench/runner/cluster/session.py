@@ -19,7 +19,8 @@ from spmvbench.measure.failures import Failure
 from spmvbench.measure.protocol import Malformed
 from spmvbench.measure.row import case_columns, device_columns, failure_columns, known_columns
 from spmvbench.rows import store
-from spmvbench.rows.schema import blank_row, storable
+from spmvbench.rows.fitting import storable
+from spmvbench.rows.schema import blank_row
 from spmvbench.rows.store import now
 from spmvbench.runner.cluster import remote
 from spmvbench.runner.cluster.scheduling import MAX_LOSSES, Schedule, matrix_and_seed, matrix_and_type

@@ -1,0 +1,108 @@
+"""Rows as files hold them: without columns that follow from others, and with samples as the clock gave them.
+
+A GPU's clock gives float32 milliseconds for a sample, which is `repeats` SpMVs. Seconds per SpMV and the statistics of
+the samples are computed when rows are read, so that no row can hold others.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spmvbench.rows.schema import COLUMNS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Columns that follow from others of their row, where those are known.
+OF_SAMPLES = ("n_samples", "t_median", "t_q1", "t_q3", "gflops", "gbps")
+DERIVED = (*OF_SAMPLES, "bytes_format", "bytes_per_nnz", "row_len_mean", "row_len_cv")
+SAMPLES = "samples_ms"
+# What a table of rows has while it is read and merged: samples in milliseconds.
+READ = {SAMPLES if name == "samples" else name: column for name, column in COLUMNS.items()} | {
+    SAMPLES: (
+        "floats",
+        "samples in the order of measurement, milliseconds for `repeats` SpMVs, as the clock gives them",
+    )
+}
+STORED = {name: column for name, column in READ.items() if name not in DERIVED}
+
+
+def milliseconds(samples: Any, repeats: int) -> np.ndarray:
+    """Samples in seconds per SpMV as float32 milliseconds of the clock."""
+    return (np.asarray(samples, np.float64) * repeats * 1e3).astype(np.float32)
+
+
+def full(table: pa.Table) -> pa.Table:
+    """The table with the columns `schema.COLUMNS`: columns that follow from others are computed.
+
+    table: the columns `READ`. A column whose origin is unknown keeps its value: without samples, the time.
+    """
+    import pyarrow as pa
+
+    column = table[SAMPLES].combine_chunks()
+    counts = column.value_lengths().to_numpy()
+    repeats = table["repeats"].to_numpy()
+    ends = np.cumsum(counts)
+    flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
+    with np.errstate(all="ignore"):  # a stranger's rows may hold anything, and are checked after this
+        flat = flat / (1e3 * np.repeat(repeats, counts))
+        found = _of_samples(table, flat, counts, ends) | _of_bytes(table) | _of_lengths(table)
+    offsets = pa.array(np.concatenate([[0], ends]), pa.int32())
+    for name, values in found.items():
+        table = table.set_column(table.column_names.index(name), table.schema.field(name), pa.array(values))
+    return table.set_column(
+        table.column_names.index(SAMPLES), "samples", pa.ListArray.from_arrays(offsets, pa.array(flat))
+    )
+
+
+def _of_samples(table: pa.Table, flat: np.ndarray, counts: np.ndarray, ends: np.ndarray) -> dict[str, np.ndarray]:
+    quartiles = np.full((3, len(counts)), np.nan)
+    for count in np.unique(counts[counts > 0]):
+        places = np.flatnonzero(counts == count)
+        some = flat[ends[places][:, None] - count + np.arange(count)]
+        quartiles[:, places] = np.quantile(some, [0.25, 0.5, 0.75], axis=1)
+    q1, median, q3 = quartiles
+    work, moved = table["work"].to_numpy(), table["model_bytes"].to_numpy()
+    found = {
+        "n_samples": counts.astype(np.int64),
+        "t_median": median,
+        "t_q1": q1,
+        "t_q3": q3,
+        "gflops": 1e-9 * work / median,
+        "gbps": np.where(moved > 0, 1e-9 * moved / median, np.nan),
+    }
+    timed = counts > 0
+    return {name: np.where(timed, values, table[name].to_numpy()) for name, values in found.items()}
+
+
+def _of_bytes(table: pa.Table) -> dict[str, np.ndarray]:
+    footprint = table["bytes_format"].to_numpy().copy()
+    share = table["bytes_per_nnz"].to_numpy().copy()
+    texts, details, ops = (table[name].to_pylist() for name in ("bytes_arrays", "detail", "op"))
+    entries = table["nnz"].to_numpy()
+    for place, text in enumerate(texts):
+        sizes = _parsed(text)
+        if not sizes or not all(type(size) is int for size in sizes.values()):
+            continue
+        footprint[place] = min(sum(sizes.values()), 2**63 - 1)
+        stored = _parsed(details[place]).get("arcs") if ops[place].startswith("bfs") else entries[place]
+        share[place] = footprint[place] / stored if stored else np.nan
+    return {"bytes_format": footprint, "bytes_per_nnz": share}
+
+
+def _of_lengths(table: pa.Table) -> dict[str, np.ndarray]:
+    rows, entries, deviation = (table[name].to_numpy() for name in ("rows", "nnz", "row_len_std"))
+    mean = np.where(rows > 0, entries / rows, 0.0)
+    found = {"row_len_mean": mean, "row_len_cv": np.where(entries > 0, deviation / mean, 0.0)}
+    return {name: np.where(np.isnan(deviation), table[name].to_numpy(), values) for name, values in found.items()}
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
