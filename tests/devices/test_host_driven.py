@@ -52,7 +52,7 @@ def clock():
 def device(monkeypatch, clock):
     """A GPU of which everything is stood in for that products of the host use."""
     monkeypatch.setattr(cuda, "_faults", nullcontext)
-    monkeypatch.setattr(cuda, "time", clock)
+    monkeypatch.setattr(cuda, "perf_counter", clock.perf_counter)
 
     def copy(found, y, stream):
         clock.now += 1000  # a copy that would be timed would be seen
@@ -62,6 +62,7 @@ def device(monkeypatch, clock):
     made = object.__new__(cuda.Cuda)
     made.stream, made.overlaps, made.graphs_loop, made._events = Stream(), False, True, (None, None)
     made.functions, made.code_hash = lambda launches: {}, lambda launches: ""
+    made.enqueued, made.waiting = set(), set()
     return made
 
 
