@@ -4,6 +4,7 @@ import faulthandler
 import gc
 import json
 import os
+import signal
 import sys
 import time
 from collections import Counter
@@ -109,7 +110,12 @@ def pytest_runtest_teardown(item):
 
 
 def pytest_sessionstart(session):
-    """Kernels that were compiled weeks ago are of sources that have changed since, or are compiled once more."""
+    """Kernels that were compiled weeks ago are of sources that have changed since, or are compiled once more.
+
+    A shell's job in the background ignores SIGINT, as all processes would that tests start and interrupt.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if "PYTEST_XDIST_WORKER" not in os.environ:
         for path in filter(Path.is_file, compiled().rglob("*")):
             with suppress(OSError):
