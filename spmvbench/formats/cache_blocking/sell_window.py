@@ -35,15 +35,15 @@ from spmvbench.formats.registry import register
 SOURCE = "cache_blocking/sell_window.cu"
 SHARED = "include/window.cuh"
 GROUP = constant(SHARED, "GROUP")  # positions whose columns share words
-WIDE = 32  # bits of a column whose x lies in global memory
+CONVERT = "cache_blocking/window_convert.cu"
+WIDE = constant(CONVERT, "WIDE")  # bits of a column whose x lies in global memory
 BITS = (4, 8, 12, 16)  # of a column that is counted from the slice's first
 QUARTER = constant(SHARED, "QUARTER")  # words of a slice are counted in: a byte of each thread
 # Of a packed column 8 bits are stored as such; PACKED plus the bytes of a thread's other bits is in place of the bits.
 PACKED, LOW_BITS, MOST_BYTES = constant(SOURCE, "PACKED"), 8, 8
-ALIGNED = 4  # of a window's first column: 16 bytes
+ALIGNED = constant(CONVERT, "ALIGNED")  # of a window's first column: 16 bytes
 WIDTH_UNIT = constant(SHARED, "WIDTH_UNIT")  # a slice's width is stored times this, its bits below
 TOO_MANY = "positions, words or a slice's width exceed 32 bits"
-CONVERT = "cache_blocking/window_convert.cu"
 BLOCK = constant(CONVERT, "CONVERT_BLOCK")
 STATIC_BYTES = 1024  # of a block's shared memory that CUDA takes for itself, rounded up
 
