@@ -398,9 +398,7 @@ def merge(sources: Sequence[Path], target: Path) -> int:
                     "spmvbench compare"
                 )
             places.setdefault(row["case_id"], source)
-    about = {
-        row["matrix_sha256"]: row for source in sources for row in _valid(source, files.DESCRIPTIONS)[0].to_pylist()
-    }
+    about = {row["matrix_sha256"]: row for source in sources for row in matrices(source).to_dict("records")}
     described = [row | {"sequence": place} for place, row in enumerate(about.values(), start=1)]
     sessions = [session for source in sources for session in _sessions(source)]
     sessions = [session for place, session in enumerate(sessions) if session not in sessions[:place]]
