@@ -851,13 +851,13 @@ def test_files_of_one_name_are_distinguished(run_own, tmp_path):
 KILL_AT_THE_END = """
 import os, signal, sys
 from spmvbench import cli
-from spmvbench.rows import store
-compact = store._write
-def killed(table, path, **options):
-    if path.name == "rows.parquet":
+from spmvbench.rows import files
+write = files.write
+def killed(table, layout, file):
+    if layout is files.CASES:
         os.kill(os.getpid(), signal.SIGKILL)
-    compact(table, path, **options)
-store._write = killed
+    write(table, layout, file)
+files.write = killed
 cli.main(sys.argv[1:])
 """
 
