@@ -9,18 +9,30 @@ from pathlib import Path
 import pytest
 
 import spmvbench
+from spmvbench.programs import making
 
 ROOT = Path(spmvbench.__file__).parents[1]
 EXAMPLE = ROOT / "docs" / "example"
+PROGRAM = EXAMPLE / "program"
+TEMPLATES = Path(making.__file__).parent / "templates"
 pytestmark = pytest.mark.skipif(not EXAMPLE.is_dir(), reason="needs a checkout (git clone)")
 
 
-def test_the_page_shows_the_example_word_for_word():
-    page = (ROOT / "docs" / "new-format.md").read_text(encoding="utf-8")
-    shown = re.findall(r"```(?:python|cuda)\n(.*?)```", page, re.DOTALL)
-    for file in sorted(EXAMPLE.iterdir()):
-        if file.is_file():
-            assert file.read_text(encoding="utf-8") in shown, f"docs/new-format.md does not show {file.name} as it is"
+@pytest.mark.parametrize(
+    ("page", "files"),
+    [
+        ("new-format.md", [file for file in sorted(EXAMPLE.glob("*")) if file.is_file()]),
+        (
+            "programs.md",
+            [*sorted(PROGRAM.glob("*.cpp")), *(TEMPLATES / f"csr{end}" for end in (".cpp", ".cu", "_triton.py"))],
+        ),
+    ],
+)
+def test_the_page_shows_the_example_word_for_word(page, files):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    shown = re.findall(r"```(?:python|cuda|cpp)\n(.*?)```", text, re.DOTALL)
+    for file in files:
+        assert file.read_text(encoding="utf-8") in shown, f"docs/{page} does not show {file.name} as it is"
 
 
 @pytest.mark.slow

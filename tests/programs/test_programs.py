@@ -1,7 +1,9 @@
 """Programs of other projects: every planted fault is found, and what is right passes."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -160,11 +162,22 @@ def test_a_new_program_works(language, tmp_path, command):
     assert done.code == 0 and "passed" in done.out
 
 
-def test_an_existing_program_needs_no_change_of_its_main(tmp_path):
-    (tmp_path / "old.cpp").write_text('#include <vector>\n#include "spmv_program.h"\nint main() { return 1; }\n')
-    making.build(tmp_path / "old.cpp", tmp_path / "libold.so")
-    symbols = (tmp_path / "libold.so").read_bytes()
-    assert b"main_that_is_not_called" in symbols
+def test_thirty_lines_make_an_existing_program_a_row(tmp_path):
+    """Those of docs/programs.md."""
+    source = Path(spmvbench.__file__).parents[1] / "docs/example/program/pairs.cpp"
+    if not source.is_file():
+        pytest.skip("needs a checkout (git clone)")
+    assert len(source.read_text().splitlines()) <= 34
+    making.build(source, tmp_path / "libpairs.so")
+    assert rows_of(tmp_path, str(tmp_path / "libpairs.so")).loc["pairs", "status"] == "ok"
+
+
+def test_nvcc_compiles_the_program_with_cub(tmp_path):
+    if not (os.environ.get("NVCC") or shutil.which("nvcc")):
+        pytest.skip("needs nvcc (CUDA toolkit)")
+    (source, *_) = making.new("mine", "cuda", tmp_path)
+    making.build(source, tmp_path / "libmine.so", ("-arch=sm_80", "-O0"))
+    assert using.use([str(tmp_path / "libmine.so")]) == ["mine"]
 
 
 def test_a_python_program_that_keeps_the_matrix_crashes(tmp_path):
