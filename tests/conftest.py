@@ -199,6 +199,7 @@ def formats_of(monkeypatch):
         formats.registry.REGISTRY.update(registry)
         for module in [name for name in sys.modules if name.startswith("spmvbench_format_")]:
             del sys.modules[module]
+        formats._KEYS.clear()
         formats._discover.cache_clear()
         formats.source_hash.cache_clear()
 
