@@ -197,9 +197,9 @@ def formats_of(monkeypatch):
     def forget():
         formats.registry.REGISTRY.clear()
         formats.registry.REGISTRY.update(registry)
-        for module in [name for name in sys.modules if name.startswith("spmvbench_format_")]:
-            del sys.modules[module]
-        formats._KEYS.clear()
+        own = [module for name, module in sys.modules.items() if name.startswith("spmvbench_format_")]
+        for name in [name for name, module in sys.modules.items() if module in own]:  # by its plain name, too
+            del sys.modules[name]
         formats._discover.cache_clear()
         formats.source_hash.cache_clear()
 

@@ -114,9 +114,6 @@ def _discover() -> None:
         load_file(name)
 
 
-_KEYS: dict[Path, list[str]] = {}  # what each file of SPMVBENCH_FORMATS has registered
-
-
 def load_file(name: str) -> list[str]:
     """Register the formats of a file and return their keys: of a Python file, or of one that FORMAT_FILES knows.
 
@@ -130,27 +127,21 @@ def load_file(name: str) -> list[str]:
         raise UsageError(f"SPMVBENCH_FORMATS names {name}, which is not a file")
     if path.suffix in spmvbench.FORMAT_FILES:
         return [importlib.import_module(spmvbench.FORMAT_FILES[path.suffix]).load(path).key]
-    if path not in _KEYS:
-        before = dict(REGISTRY)
-        try:
-            module = _imported(path)
-        except KeyboardInterrupt:
+    before = dict(REGISTRY)
+    try:
+        module = _imported(path)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit too: it would end whatever asked for the formats
+        REGISTRY.clear()
+        REGISTRY.update(before)
+        if isinstance(error, UsageError):
             raise
-        except BaseException as error:  # sys.exit too: it would end whatever asked for the formats
-            REGISTRY.clear()
-            REGISTRY.update(before)
-            if isinstance(error, UsageError):
-                raise
-            raise UsageError(
-                f"{name}, which SPMVBENCH_FORMATS names, cannot be imported: {_told(error, path)}"
-            ) from error
-        found = [key for key, cls in REGISTRY.items() if key not in before or cls.__module__ == module.__name__]
-        if not found:
-            raise UsageError(
-                f"{name}, which SPMVBENCH_FORMATS names, registers no format: write @register before a class"
-            )
-        _KEYS[path] = found
-    return _KEYS[path]
+        raise UsageError(f"{name}, which SPMVBENCH_FORMATS names, cannot be imported: {_told(error, path)}") from error
+    found = [key for key, cls in REGISTRY.items() if key not in before or cls.__module__ == module.__name__]
+    if not found:
+        raise UsageError(f"{name}, which SPMVBENCH_FORMATS names, registers no format (write @register before a class)")
+    return found
 
 
 def _imported(path: Path) -> ModuleType:

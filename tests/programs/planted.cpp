@@ -13,8 +13,28 @@
 #include "spmv_program.h"
 
 enum {
-  NONE, KEEPS_POINTERS, STALE, CACHED, LAST_ENTRY_LOST, BEYOND_Y, CRASHES, EXITS, HANGS, REFUSES, FAILS, PRINTS, LEAKS,
-  LAZY, ALLOCATED_BEYOND, ROUNDS, SIGNALS, WRONG_WHERE_ZERO, SECOND_THREAD, SMALL_CLAIM, NAMELESS, ADDS_TO_Y,
+  NONE,
+  KEEPS_POINTERS,
+  STALE,
+  CACHED,
+  LAST_ENTRY_LOST,
+  BEYOND_Y,
+  CRASHES,
+  EXITS,
+  HANGS,
+  REFUSES,
+  FAILS,
+  PRINTS,
+  LEAKS,
+  LAZY,
+  ALLOCATED_BEYOND,
+  ROUNDS,
+  SIGNALS,
+  WRONG_WHERE_ZERO,
+  SECOND_THREAD,
+  SMALL_CLAIM,
+  NAMELESS,
+  ADDS_TO_Y,
 };
 
 namespace {
@@ -81,7 +101,8 @@ int spmv_convert(const spmv_csr* a, const char* parameters, const spmv_memory* m
   for (int64_t i = 0; i <= a->rows; ++i) stored->row_ptr.push_back(static_cast<const int32_t*>(a->row_ptr)[i]);
   stored->columns.assign(a->columns, a->columns + a->entries);
   for (int64_t k = 0; k < a->entries; ++k) stored->values.push_back(at(a->values, k, a->value_type));
-  if (FAULT == ALLOCATED_BEYOND) stored->scratch = static_cast<double*>(memory->allocate(8 * sizeof(double), memory->context));
+  if (FAULT == ALLOCATED_BEYOND)
+    stored->scratch = static_cast<double*>(memory->allocate(8 * sizeof(double), memory->context));
   if (FAULT == PRINTS) printf("converting\n"), fflush(stdout);
   if (FAULT == ROUNDS) setlocale(LC_ALL, ""), setenv("LANG", "de_DE", 1);
   if (FAULT == SIGNALS) signal(SIGTERM, SIG_IGN);
@@ -101,10 +122,8 @@ int spmv_multiply(void* matrix, const void* x, void* y, void*) {
     a.given.value_type == SPMV_F64 ? multiply(a, static_cast<const double*>(x), static_cast<double*>(y))
                                    : multiply(a, static_cast<const float*>(x), static_cast<float*>(y));
   };
-  if (FAULT == SECOND_THREAD)
-    std::thread([=] { usleep(2000), work(); }).detach();
-  else
-    work();
+  if (FAULT == SECOND_THREAD) std::thread([=] { usleep(2000), work(); }).detach();
+  else work();
   return SPMV_OK;
 }
 

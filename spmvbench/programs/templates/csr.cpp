@@ -52,8 +52,8 @@ int spmv_describe(spmv_description* out) {
 
 int spmv_convert(const spmv_csr* a, const char*, const spmv_memory*, void*, void** matrix) {
   Stored* stored = new Stored;
-  stored->row_ptr = a->index_bits == 64 ? widened<int64_t>(a->row_ptr, a->rows + 1)
-                                        : widened<int32_t>(a->row_ptr, a->rows + 1);
+  stored->row_ptr =
+      a->index_bits == 64 ? widened<int64_t>(a->row_ptr, a->rows + 1) : widened<int32_t>(a->row_ptr, a->rows + 1);
   stored->columns.assign(a->columns, a->columns + a->entries);
   const double* doubles = static_cast<const double*>(a->values);
   const float* floats = static_cast<const float*>(a->values);

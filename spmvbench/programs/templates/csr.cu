@@ -24,9 +24,7 @@ struct Stored {
   int32_t* columns = nullptr;
   void* values = nullptr;
   int32_t* order = nullptr;  // rows, the longest first
-  ~Stored() {
-    cudaFree(row_ptr), cudaFree(columns), cudaFree(values), cudaFree(order);
-  }
+  ~Stored() { cudaFree(row_ptr), cudaFree(columns), cudaFree(values), cudaFree(order); }
 };
 
 // Memory of a conversion alone.
@@ -73,7 +71,7 @@ int multiply(const Stored& a, const void* x_in, void* y_out, cudaStream_t stream
     one_warp_each<<<(a.long_rows + 3) / 4, 128, 0, stream>>>(a.long_rows, a.order, a.row_ptr, a.columns, values, x, y);
   if (short_rows)
     one_thread_each<<<(short_rows + 127) / 128, 128, 0, stream>>>(a.long_rows, a.rows, a.order, a.row_ptr, a.columns,
-                                                                 values, x, y);
+                                                                  values, x, y);
   return failed(cudaGetLastError()) ? SPMV_FAILED : SPMV_OK;
 }
 
