@@ -13,8 +13,8 @@ int spmv_describe(spmv_description* out) {
 }
 
 int spmv_convert(const spmv_csr* a, const char*, const spmv_memory*, void*, void** matrix) {
-  *matrix = new Pairs(convert(int(a->rows), static_cast<const int*>(a->row_ptr), a->columns,
-                              static_cast<const double*>(a->values)));
+  *matrix = new Pairs(
+      convert(int(a->rows), static_cast<const int*>(a->row_ptr), a->columns, static_cast<const double*>(a->values)));
   return SPMV_OK;
 }
 
