@@ -12,6 +12,7 @@ from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Launch, Loop, Step, flat, single_steps
 from spmvbench.formats.vectors import SparseVector, parts
 
+HIDDEN = "behind a handle"  # the name of `Format.hidden_bytes` among arrays
 Span = tuple[int, int]  # addresses of the first byte and after the last
 
 
@@ -49,7 +50,7 @@ def footprint(fmt: Format, launches: Iterable[Step], x: Array | SparseVector, y:
         arrays |= {f"argument {place} of launch {number}, {name}": arg for place, arg in enumerate(flat(step.args))}
     arrays |= {f"condition of step {number}": step.more for number, step in enumerate(steps) if isinstance(step, Loop)}
     found = _outside_sizes(arrays, (*parts(x), y))
-    return found | ({"behind a handle": fmt.hidden_bytes} if fmt.hidden_bytes else {})
+    return found | ({HIDDEN: fmt.hidden_bytes} if fmt.hidden_bytes else {})
 
 
 def _outside_sizes(arrays: Mapping[str, Any], known: Iterable[Array]) -> dict[str, int]:

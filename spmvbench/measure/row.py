@@ -97,11 +97,14 @@ def integer_test_columns(test: IntegerTest) -> dict[str, Any]:
 def converted_columns(context: Context, converted: Converted) -> dict[str, Any]:
     """Columns of the format's arrays."""
     nnz, size = context.references.a.nnz, converted.fmt.nbytes
+    sizes = {name: array.nbytes for name, array in converted.fmt.arrays().items()}
+    if converted.fmt.hidden_bytes:
+        sizes[footprint.HIDDEN] = converted.fmt.hidden_bytes
     found = {
         "bytes_format": size,
         "bytes_per_nnz": size / nnz if nnz else math.nan,
         "compresses_values": footprint.compresses_values(converted.fmt, context.references.stored),
-        "bytes_arrays": json.dumps({name: array.nbytes for name, array in converted.fmt.arrays().items()}),
+        "bytes_arrays": json.dumps(sizes),
     }
     if not math.isnan(converted.seconds):
         found |= {"t_convert_device": converted.seconds, "bytes_peak": converted.peak}

@@ -36,7 +36,7 @@ def run(
     matrices: Any = None,
     formats: str | Sequence[str] | None = None,
     *,
-    programs: str | Sequence[str] = (),
+    programs: str | Sequence[str] | None = None,
     group: str | Sequence[str] = (),
     set: str | Sequence[str] = (),
     limit: int | None = None,
@@ -96,7 +96,7 @@ def run(
         request = RunRequest.of(
             selection=asked.or_cached(log.warning) if matrices is None else asked,
             formats=formats,
-            programs=programs or None,
+            programs=programs,
             ops=op,
             orders=order,
             dtypes=dtype,
