@@ -308,7 +308,7 @@ def test_instantiations_compile(source, arch, chosen, instantiations, monkeypatc
     file = paths.kernels() / source
 
     def compile():
-        code, names = nvrtc.compile(file, expressions, arch)
+        code, names, _ = nvrtc.compile(file, expressions, arch)
         return code[:4].hex(), names
 
     files = contents([file, *formats.kernels.headers(file)])
@@ -353,7 +353,7 @@ def test_kernel_includes_its_neighbour_and_the_shared_headers(tmp_path):
     (tmp_path / "mine.cuh").write_text("constexpr int MINE = 3;\n")
     file = tmp_path / "mine.cu"
     file.write_text('#include "mine.cuh"\n#include "spmv.cuh"\n__global__ void k(int* y) { y[0] = MINE + WARP; }\n')
-    _, names = nvrtc.compile(file, ["k"], "sm_80")
+    _, names, _ = nvrtc.compile(file, ["k"], "sm_80")
     assert names == {"k": "_Z1kPi"}
 
 
@@ -385,3 +385,15 @@ def test_a_binding_without_the_library_says_what_to_install(monkeypatch):
     monkeypatch.setattr("cuda.bindings.nvrtc.nvrtcVersion", missing)
     with pytest.raises(DeviceUnavailable, match=r"pip install 'cuda-bindings==12\.\*' 'nvidia-cuda-nvrtc-cu12"):
         nvrtc._library.__wrapped__(12)
+
+
+def test_floats_that_a_kernel_adds_by_atomics_are_found_in_it_alone(tmp_path):
+    source = tmp_path / "k.cu"
+    source.write_text(
+        "template <typename T> __global__ void adds(T* y) { atomicAdd(y, T(1)); }\n"
+        "__global__ void other(float* y) { atomicAdd(y, 1.0f); }\n"
+        "template <typename T> __global__ void stores(T* y) { y[threadIdx.x] += 1; }\n"
+    )
+    kernels = {"adds<double>": True, "adds<float>": True, "adds<int>": False, "stores<double>": False}
+    assert {name: cuda.compiled(source, name, "sm_90", None).float_atomics for name in kernels} == kernels
+    assert cuda.compiled(source, "adds<double>", "sm_90", None).float_atomics  # from the disk cache

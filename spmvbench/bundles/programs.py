@@ -305,7 +305,7 @@ def _made(
 
 @cache
 def _binary_hash(source: str, kernel: str, arch: str, major: int) -> bytes:
-    return cuda.binary_hash(cuda.compiled(kernel_path(source), kernel, arch, major)[1])
+    return cuda.binary_hash(cuda.compiled(kernel_path(source), kernel, arch, major).binary)
 
 
 class _Host:

@@ -16,7 +16,7 @@ import numpy as np
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats.arrays import Array, ArrayModule
 from spmvbench.formats.conversion import Limits
-from spmvbench.formats.launches import Step
+from spmvbench.formats.launches import Launch, Step
 
 
 def pseudonym(name: str, openly: str = "") -> str:
@@ -116,6 +116,12 @@ class Device(ABC):
     @abstractmethod
     def compile(self, launches: Sequence[Step]) -> Program:
         """Compile and bind. Launches with an empty grid are dropped. Raises DeviceFault with the compiler's words."""
+
+    def float_atomics(self, launch: Launch) -> bool | None:
+        """Whether the kernel of a launch adds floating-point numbers by atomics, in the order in which threads happen
+        to come; None if no compiler here tells.
+        """
+        return None
 
     def try_out(self, program: Program) -> float:
         """Find what can start the products of a program with calls, for it and for later ones that call the same.

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from time import perf_counter  # bound before a format can replace it
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,6 +50,7 @@ POWER_CAP_REASON = 0x4
 REPEAT = Launch("repeat.cu", "repeat", 1, 1, ())
 CHECKSUM_BLOCKS = 2048  # enough to fill a GPU; each adds to the sum once a warp
 _NOTE, _NO_BITS = 7, 8  # types of ELF sections
+FLOAT_ATOMICS = ("orders-sums", "float-atomics")  # the word in the disk cache for a kernel without them, with them
 HOST_DRIVEN = "the host, product by product: no graph captures {}"
 POWER_CAP_CLOCK_SHARE = 0.75  # a power cap counts only once it takes more than a quarter of the clock (as NVBench)
 
@@ -345,6 +346,7 @@ class Cuda(Device):
         self.enqueued, self.waiting = set[str](), set[str]()
         self._functions: dict[tuple[str, str], Any] = {}
         self._codes: dict[tuple[str, str], bytes] = {}  # digests of their machine code
+        self._float_atomics: dict[tuple[str, str], bool] = {}
         self._modules: list[Any] = []
         self._nvml = _nvml_handle(self._device.pci_bus_id)
         self._flush_buffer: Any = None
@@ -361,10 +363,16 @@ class Cuda(Device):
         if missing:
             with ThreadPoolExecutor() as pool:  # NVRTC runs outside of the interpreter's lock
                 codes = pool.map(lambda k: compiled(kernel_path(k[0]), k[1], self._arch, self._cuda), missing)
-                for kernel, (name, binary) in zip(missing, codes, strict=True):
-                    self._functions[kernel] = self._loaded(name, binary)
-                    self._codes[kernel] = binary_hash(binary)
+                for kernel, code in zip(missing, codes, strict=True):
+                    self._functions[kernel] = self._loaded(code.name, code.binary)
+                    self._codes[kernel] = binary_hash(code.binary)
+                    self._float_atomics[kernel] = code.float_atomics
         return self._functions
+
+    def float_atomics(self, launch: Launch) -> bool:
+        """As Device.float_atomics."""
+        self.functions([launch])
+        return self._float_atomics[launch.source, launch.kernel]
 
     def code_hash(self, launches: Sequence[Launch]) -> str:
         """As Program.code_hash, of launches whose `functions` were asked for."""
@@ -633,14 +641,23 @@ def _nvml_handle(pci_bus_id: str) -> Any:
         return None
 
 
-def _cached(path: Path) -> tuple[str, bytes] | None:
-    """Lowered name and machine code in a file of the disk cache; None if there is none that this user wrote."""
+class Code(NamedTuple):
+    """One compiled kernel: its lowered name, its machine code, and whether it adds floats by atomics."""
+
+    name: str
+    binary: bytes
+    float_atomics: bool
+
+
+def _cached(path: Path) -> Code | None:
+    """The kernel in a file of the disk cache; None if there is none that this user wrote."""
     try:
         with open(paths.opened(path), "rb") as file:
             if not paths.is_own(os.fstat(file.fileno())):
                 return None
             header, _, binary = file.read().partition(b"\n")
-            return header.decode(), binary
+            name, adds = header.decode().split(" ")
+            return Code(name, binary, adds == FLOAT_ATOMICS[True])
     except OSError:
         return None
 
@@ -677,23 +694,26 @@ def code_hash(hashes: Iterable[bytes]) -> str:
     return CODE_HASH + hashlib.sha256(together).hexdigest()[:16] if together else ""
 
 
-def compiled(source: Path, kernel: str, arch: str, cuda: int) -> tuple[str, bytes]:
-    """Lowered name and machine code of one instantiation of a source file, from the disk cache where it has them.
+def compiled(source: Path, kernel: str, arch: str, cuda: int | None) -> Code:
+    """One instantiation of a source file, from the disk cache where it has it.
 
-    cuda: the major version of CUDA that the driver understands. Raises DeviceFault with the compiler's log.
+    cuda: the major version of CUDA that the driver understands; None if nothing runs here.
+    Raises DeviceFault with the compiler's log.
     """
-    digest = hashlib.sha256(repr((kernel, nvrtc.version(cuda), nvrtc.key_options(arch))).encode())
+    digest = hashlib.sha256(repr((kernel, nvrtc.version(cuda), nvrtc.key_options(arch), FLOAT_ATOMICS)).encode())
     for path in (source, *headers(source)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     cached = paths.compiled() / "cuda" / f"{digest.hexdigest()[:32]}.cubin"
     found = _cached(cached)
     if found is not None:
         return found
-    binary, names = nvrtc.compile(source, [kernel], arch, newest=cuda)
+    binary, names, ptx = nvrtc.compile(source, [kernel], arch, newest=cuda)
+    name = names[kernel]
+    code = Code(name, binary, nvrtc.float_atomics(ptx, name))
     try:
         paths.trusted_folder(cached.parent)
         with paths.written_whole(cached) as file:
-            file.write(names[kernel].encode() + b"\n" + binary)
+            file.write(f"{name} {FLOAT_ATOMICS[code.float_atomics]}\n".encode() + binary)
     except OSError as error:
         log.warning("no machine code is kept in %s: %s", cached, error)
-    return names[kernel], binary
+    return code

@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from spmvbench.devices import cuda
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program
 from spmvbench.devices.emulation import build
 from spmvbench.devices.host_driven import OwnResult
@@ -35,6 +36,7 @@ MAX_THREADS = constant(_RUNTIME, "MAX_THREADS")
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
 MAX_DYNAMIC_SHARED = EMULATED.shared_bytes  # the rest of these are CUDA's limits too
+TOLD_FOR = "sm_90"  # the architecture whose atomics the emulated device names
 SMALL = 2048  # threads of a launch that is over before other host threads would have woken up
 
 
@@ -288,6 +290,13 @@ class Emulated(Device):
 
     def _start_threads(self) -> None:
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="emulated")
+
+    def float_atomics(self, launch: Launch) -> bool | None:
+        """As Device.float_atomics, of the same source as NVRTC compiles it for a GPU; None without NVRTC."""
+        try:
+            return cuda.compiled(kernel_path(launch.source), launch.kernel, TOLD_FOR, None).float_atomics
+        except (DeviceFault, DeviceUnavailable):
+            return None
 
     def compile(self, launches: Sequence[Step]) -> EmulatedProgram:
         """Compile and bind. Raises DeviceFault for a source that does not compile or a launch that CUDA refuses,

@@ -7,14 +7,37 @@ for options, so that what the tests accept is what runs.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spmvbench.devices.base import DeviceUnavailable, does_not_compile
 from spmvbench.devices.cuda_driver import must
 from spmvbench.formats import kernel_options
+
+# PTX ISA, atom, red and cp.reduce.async.bulk; sums of floats that are made of compare-and-swap do not count.
+_FLOAT_ATOMIC = re.compile(r"\b(?:atom|red|cp\.reduce\.async\.bulk)[.\w:]*\.add[.\w:]*\.(?:b?f16(?:x2)?|f32|f64)\b")
+_FUNCTION = re.compile(r"^[^\n;]*\.(?:entry|func)\b", re.MULTILINE)
+
+
+class Compiled(NamedTuple):
+    """Result of the compiler. names: in the cubin, by expression. ptx: what the machine code was made of."""
+
+    cubin: bytes
+    names: dict[str, str]
+    ptx: str
+
+
+def float_atomics(ptx: str, name: str) -> bool:
+    """Whether a kernel, or a function of the file that is not part of another kernel, adds floating-point numbers by
+    atomics. name: of the kernel in the PTX.
+    """
+    starts = [found.start() for found in _FUNCTION.finditer(ptx)]
+    parts = [ptx[begin:end] for begin, end in zip(starts, [*starts[1:], len(ptx)], strict=True)]
+    own = [part for part in parts if ".entry" not in (head := part.partition("(")[0]) or head.split()[-1] == name]
+    return any(_FLOAT_ATOMIC.search(part) for part in own)
 
 
 def nvrtc_options(arch: str) -> list[str]:
@@ -37,14 +60,12 @@ def key_options(arch: str) -> list[str]:
     return [option for option in nvrtc_options(arch) if not option.startswith("--include-path=")]
 
 
-def compile(
-    source: Path, expressions: Iterable[str], arch: str, *, newest: int | None = None
-) -> tuple[bytes, dict[str, str]]:
+def compile(source: Path, expressions: Iterable[str], arch: str, *, newest: int | None = None) -> Compiled:
     """Compile a .cu file with the instantiations wanted of it.
 
     expressions: name expressions such as ``ell_spmv<double, 2>``. arch: ``sm_90``. newest: the CUDA major version that
     the driver understands, where the code is meant to run.
-    Returns (cubin, name in the cubin by expression). Raises DeviceFault with the compiler's log where the file does not
+    Raises DeviceFault with the compiler's log where the file does not
     compile, DeviceUnavailable where there is no NVRTC.
     """
     nvrtc = _library(newest)
@@ -62,7 +83,9 @@ def compile(
         names = {name: must(nvrtc.nvrtcGetLoweredName(program, name.encode())).decode() for name in expressions}
         cubin = bytes(must(nvrtc.nvrtcGetCUBINSize(program)))
         must(nvrtc.nvrtcGetCUBIN(program, cubin))
-        return cubin, names
+        ptx = bytes(must(nvrtc.nvrtcGetPTXSize(program)))
+        must(nvrtc.nvrtcGetPTX(program, ptx))
+        return Compiled(cubin, names, ptx.rstrip(b"\0").decode())
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

@@ -12,9 +12,9 @@ from spmvbench import formats
 from spmvbench.devices import Device, DeviceFault
 from spmvbench.devices.guards import Guards
 from spmvbench.formats import Call, Format, Launch, Loop
-from spmvbench.formats.arrays import cdiv
+from spmvbench.formats.arrays import Array, cdiv
 from spmvbench.formats.launches import ctype
-from spmvbench.formats.vectors import parts
+from spmvbench.formats.vectors import SparseVector, parts
 from spmvbench.measure import bounds, timing
 from spmvbench.measure.cases import Case, Settings
 from spmvbench.measure.failures import FailedAllocation, Wrong, fails_early
@@ -101,9 +101,14 @@ class Context:
         """The task's operations, with that of its products in place of a solver."""
         return list(dict.fromkeys(self.ops[op].product or op for op in task.ops))
 
-    def launches(self, fmt: Format, op: str) -> list[Launch | Call | Loop]:
-        """The launches of a format for an operation, bound to its x and y. Raises Skip as `Precision.launches` does."""
-        found = self.ops[op].launches(fmt, self.x[op], self.y, self.references.checks[op], self.device)
+    def launches(
+        self, fmt: Format, op: str, x: Array | SparseVector | None = None, y: Array | None = None
+    ) -> list[Launch | Call | Loop]:
+        """The launches of a format for an operation, bound to its x and y, or to others. Raises Skip as
+        `Precision.launches` does.
+        """
+        x, y = self.x[op] if x is None else x, self.y if y is None else y
+        found = self.ops[op].launches(fmt, x, y, self.references.checks[op], self.device)
         return self.references.precision.launches(found)
 
     def begin(self, task: Task, stage: str, op: str = "") -> None:

@@ -23,7 +23,7 @@ from spmvbench.measure.cases import Group
 from spmvbench.measure.context import Context, Task
 from spmvbench.measure.failures import Failure, Wrong, failure_of
 from spmvbench.measure.overwriting import Watch
-from spmvbench.measure.results import Bound, Converted, Finished
+from spmvbench.measure.results import Bits, Bound, Converted, Finished
 from spmvbench.rows.store import now
 
 
@@ -65,7 +65,8 @@ class Progress:
     """One format of a group: its state, and what is known for its rows.
 
     state: None until it is on the device. general, columns: of all its rows, and by operation. error_ratio: the largest
-    so far. program: hash of its program, by operation. same_as: format of the group with the same program.
+    so far. program: hash of its program, bits: of its results, by operation. same_as: format of the group with the
+    same program.
     """
 
     task: Task
@@ -76,6 +77,7 @@ class Progress:
     error_ratio: float = math.nan
     seconds: float = 0.0
     program: dict[str, str] = field(default_factory=dict)
+    bits: dict[str, Bits] = field(default_factory=dict)
     same_as: Progress | None = None
 
     @property
@@ -233,6 +235,7 @@ class GroupRun:
         if progress.same_as is None:
             for op, each in bound.items():
                 progress.add_error(stages.verify_answers(context, task, converted.fmt, each, op, integer_test))
+                progress.bits[op] = stages.compare_bits(context, task, converted.fmt, each, op)
 
     def _sample_round(self, progress: Progress) -> None:
         """One round of samples of every case."""
@@ -345,6 +348,8 @@ class GroupRun:
             if series is not None and series.seconds:
                 columns |= row.timed_columns(self.context, case, series, known)
                 columns |= row.failure_columns(row.implausible(self.context, case, known | columns))
+            if case.op in progress.bits:
+                columns |= row.bits_columns(progress.bits[case.op])
             if case.op in timed.finished:
                 columns |= row.finished_columns(case, timed.finished[case.op], known)
             found[case.op, case.mode] = columns

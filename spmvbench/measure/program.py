@@ -66,6 +66,14 @@ def kernels_run(launches: Iterable[Launch | Call | Loop]) -> list[Launch]:
     return [step for step in single_steps(launches) if isinstance(step, Launch) and _has_work(step)]
 
 
+def float_atomics(launches: Sequence[Launch | Call | Loop], device: Device) -> str:
+    """Whether a kernel of these launches adds floats by atomics: yes, no, or empty if nothing here tells."""
+    kernels = {(launch.source, launch.kernel): launch for launch in kernels_run(launches)}
+    found = {device.float_atomics(launch) for launch in kernels.values()}
+    unknown = None in found or any(isinstance(step, Call) for step in single_steps(launches))
+    return "yes" if True in found else "" if unknown else "no"
+
+
 def on_matrix(
     chosen: Iterable[tuple[type[Format], Mapping[str, Any]]], a: Csr, device: Device, max_bytes: int
 ) -> tuple[dict[str, str], dict[str, str]]:

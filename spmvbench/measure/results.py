@@ -63,7 +63,7 @@ class Bound:
 
     steps: the launches. setup: seconds to make them, and seconds of setup during the conversion. workspace: bytes of
     arrays that are not fields of the format. read: minimum bytes that a product reads of all arrays. program_hash: see
-    `program.program_hash`.
+    `program.program_hash`. float_atomics: see `program.float_atomics`.
     """
 
     program: Program
@@ -73,6 +73,15 @@ class Bound:
     read: int
     program_hash: str
     detail: dict[str, Any]
+    float_atomics: str
+
+
+@dataclass(frozen=True)
+class Bits:
+    """How many results a number of products had that were given the same x, bit for bit."""
+
+    distinct: int
+    products: int
 
 
 @dataclass(frozen=True)

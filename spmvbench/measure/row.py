@@ -19,7 +19,7 @@ from spmvbench.measure import bounds, timing
 from spmvbench.measure.cases import Case
 from spmvbench.measure.context import Context
 from spmvbench.measure.failures import Failure
-from spmvbench.measure.results import Bound, Converted, Decoded, Finished, HostConversion, IntegerTest
+from spmvbench.measure.results import Bits, Bound, Converted, Decoded, Finished, HostConversion, IntegerTest
 
 NEAR_LAUNCH_OVERHEAD = 2  # shorter times, as multiples of the launch overhead, say little about the format
 
@@ -122,6 +122,7 @@ def bound_columns(context: Context, op: str, integer_test: IntegerTest, bound: B
         "launches": len(bound.steps),
         "timed_by": bound.program.timed_by,
         "code_hash": bound.program.code_hash,
+        "float_atomics": bound.float_atomics,
         "program": bound.program_hash,
         "t_setup": bound.setup,
         "t_compile": bound.program.compile_seconds + integer_test.compile,
@@ -148,6 +149,15 @@ def finished_columns(case: Case, finished: Finished, known: Mapping[str, Any]) -
     if finished.detail:
         found["detail"] = json.dumps(json.loads(known.get("detail") or "{}") | finished.detail)
     return found
+
+
+def bits_columns(bits: Bits) -> dict[str, Any]:
+    """Columns of the comparison of bits."""
+    return {
+        "same_bits": "yes" if bits.distinct == 1 else "no",
+        "distinct_results": bits.distinct,
+        "compared_results": bits.products,
+    }
 
 
 def error_columns(error_ratio: float) -> dict[str, Any]:

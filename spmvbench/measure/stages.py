@@ -1,6 +1,6 @@
 """Stages of measuring one format.
 
-    convert_on_host -> verify_integers -> convert -> decode -> bind -> verify_answers
+    convert_on_host -> verify_integers -> convert -> decode -> bind -> verify_answers -> compare_bits
         -> take_samples (each round) -> finish
 
 Each stage is a function of the data that the formats of a group share and the format (`context`), and of the results of
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,19 +26,22 @@ from spmvbench import paths
 from spmvbench.devices import Device, Program, Throttling
 from spmvbench.devices.guards import Guards
 from spmvbench.formats import Call, Format, Launch, Loop, Skip
+from spmvbench.formats.arrays import Array
 from spmvbench.formats.conversion import Tuning, timed_conversion
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.formats.footprint import bytes_read, footprint
+from spmvbench.formats.vectors import SparseVector, moved
 from spmvbench.measure import energy, timing, verify
 from spmvbench.measure.cases import Case
 from spmvbench.measure.changing_x import time_with_changing_x
 from spmvbench.measure.context import Context, Task
 from spmvbench.measure.failures import COMPILING, OUT_OF_MEMORY, Wrong, raise_if_wrong
 from spmvbench.measure.matrix_cache import CONVERTING, preparation_lock
-from spmvbench.measure.program import program_hash
+from spmvbench.measure.program import float_atomics, program_hash
 from spmvbench.measure.protocol import WAITING
-from spmvbench.measure.results import Bound, Converted, Decoded, Finished, HostConversion, IntegerTest
+from spmvbench.measure.results import Bits, Bound, Converted, Decoded, Finished, HostConversion, IntegerTest
 
+COMPARED_PRODUCTS = 40  # whose bits are compared, at most, with the arrays in either place
 MAX_LEVELS = 2000  # of a search, in a row
 REPEAT_CONVERSION_SECONDS = 0.02  # seconds of conversions, before another one begins
 MAX_DECODED_ENTRIES = 1 << 27  # larger matrices are not decoded: sorting takes seconds and GBs
@@ -276,9 +280,10 @@ def bind(context: Context, task: Task, converted: Converted, op: str, *, warm: b
         detail |= {"driven_by": program.host_driven}
     found = footprint(fmt, launches, x, y)
     same = program_hash(fmt, launches, device, x, y, program.code_hash)
+    adds = float_atomics(launches, device)
     setup += fmt.setup_seconds + first
     workspace, read = sum(found.values()) - fmt.nbytes, bytes_read(fmt, found, launches)
-    return Bound(program, launches, setup, workspace, read, same, detail)
+    return Bound(program, launches, setup, workspace, read, same, detail, adds)
 
 
 def verify_answers(
@@ -335,6 +340,32 @@ def repeat(
     arrays = fmt, program, context.device, context.x[op], context.y
     verdict = verify.repeat_and_verify(*arrays, references, most, share * context.rule.budget)
     return raise_if_wrong(verdict, context.named("in one of many runs", op))
+
+
+def compare_bits(context: Context, task: Task, fmt: Format, bound: Bound, op: str) -> Bits:
+    """Compare the bits of many products with the x that is timed, with all arrays where they are and in copies of them.
+
+    The copies are left out if memory runs out.
+    """
+    context.begin(task, "comparing bits", op)
+    device, checks = context.device, context.references.checks[op]
+    (most, share), budget = context.rule.verified_runs, context.rule.budget
+    limits = min(most, COMPARED_PRODUCTS), share * budget
+
+    def counted(fmt: Format, program: Program, x: Array | SparseVector, y: Array) -> Counter[int]:
+        return verify.distinct_results(fmt, program, device, x, y, checks.timed, *limits)
+
+    found = counted(fmt, bound.program, context.x[op], context.y)
+    try:
+        copy, x, y = (
+            fmt.with_arrays(lambda _, a: a.copy(order="K")),
+            moved(context.x[op], lambda a: a.copy()),
+            context.y.copy(),
+        )
+        found += counted(copy, device.compile(context.launches(copy, op, x, y)), x, y)
+    except OUT_OF_MEMORY as error:
+        context.reject(error)
+    return Bits(len(found), found.total())
 
 
 def prepare_series(context: Context, task: Task, fmt: Format, bound: Bound, case: Case) -> timing.Series:

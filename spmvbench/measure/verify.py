@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -505,6 +506,12 @@ def verify_result(
     return compare(restored(y, orders(fmt)[1]), reference)
 
 
+def fill(y: Array, start: str) -> None:
+    """Fill y with one of STARTS; with ``stale`` it stays as it is."""
+    if start != "stale":
+        y[...] = 0 if start == "zero" else math.nan if start == "nan" and y.dtype.kind == "f" else garbage(y)
+
+
 def run_and_verify(
     fmt: Format,
     program: Program,
@@ -523,8 +530,7 @@ def run_and_verify(
     worst = Verdict(0.0, 0, math.nan, math.nan, 0.0)
     for reference, start in zip(references, itertools.cycle(starts)):
         placed = set_x(fmt, reference, x)
-        if start != "stale":
-            y[...] = 0 if start == "zero" else math.nan if start == "nan" and y.dtype.kind == "f" else garbage(y)
+        fill(y, start)
         device.synchronize()
         program.run()
         device.synchronize()
@@ -580,6 +586,36 @@ class _Repeated:
                     return compare(restored(found, self.y_order), self.reference)
                 return compare(found, Reference(held, expected, bound), "x")
         return None
+
+
+def distinct_results(
+    fmt: Format,
+    program: Program,
+    device: Device,
+    x: Array | SparseVector,
+    y: Array,
+    reference: Reference,
+    most: int,
+    seconds: float,
+) -> Counter[int]:
+    """How often each result occurs in products with the x of one reference, by the checksum of the bits of y.
+
+    y is NaN before a product, the result of the one before, garbage, or 0. As many products as take `seconds`, at least
+    three, at most `most`. A result that occurs in one product of n is missed by all r products with the probability
+    (1 - 1/n)^r.
+    """
+    found, checksum = Counter[int](), device.checksums([y])
+    set_x(fmt, reference, x)
+    began = perf_counter()
+    for start in itertools.islice(itertools.cycle(STARTS), most):
+        fill(y, start)
+        device.synchronize()
+        program.run()
+        device.synchronize()
+        found.update(checksum())
+        if found.total() >= 3 and perf_counter() - began > seconds:
+            break
+    return found
 
 
 def repeat_and_verify(

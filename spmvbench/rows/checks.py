@@ -29,6 +29,8 @@ _WORDS = {
     "dtype": re.compile("f64|f32|(f32|f16|bf16)/f64|(f16|bf16)/f32|pattern"),
     "op": re.compile(r"spmv|spmv-t@[12]|spmspv@[\d.e+-]{1,32}|bfs(-directed)?@\d{1,9}|(cg|pagerank)@\d{1,9}"),
     "order": re.compile(r"(?:[A-Za-z][\w-]{0,63})?"),
+    "same_bits": re.compile("yes|no"),
+    "float_atomics": re.compile("yes|no"),
     "device": re.compile(r"cuda:\d{1,9}|emulated(-check)?"),
     "started_at": re.compile(r"\d{4}-\d\d-\d\d(T[\d:.+Z-]{1,32})?"),
 }

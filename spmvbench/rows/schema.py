@@ -207,6 +207,18 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "float",
         "largest error of an entry of y as a fraction of its rounding bound, over all checks; verified if at most 1",
     ),
+    "same_bits": (
+        "str",
+        "whether products with the same x had the same bits, from y of different contents and with all arrays in a "
+        "second place too: yes or no; empty if not compared and in rows of older versions",
+    ),
+    "distinct_results": ("int", "different results, bit for bit, of these products; 0 if not compared"),
+    "compared_results": ("int", "number of these products"),
+    "float_atomics": (
+        "str",
+        "whether the compiled kernels add floating-point numbers by atomics, in no fixed order: yes or no, from the "
+        "PTX; empty for calls of libraries, without NVRTC and in rows of older versions",
+    ),
     "launches": ("int", "kernel launches or library calls of one SpMV"),
     "timed_by": (
         "str",

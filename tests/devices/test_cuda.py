@@ -51,10 +51,10 @@ def test_code_is_compiled_again_once_a_header_in_the_folder_of_the_kernel_change
     source, header = tmp_path / "own.cu", tmp_path / "own.h"
     source.write_text('#include "own.h"\n__global__ void own(int* y) { y[0] = VALUE; }\n')
     header.write_text("#define VALUE 1\n")
-    name, binary = cuda.compiled(source, "own", "sm_90", 13)
-    assert cuda.compiled(source, "own", "sm_90", 13) == (name, binary)
+    code = cuda.compiled(source, "own", "sm_90", 13)
+    assert cuda.compiled(source, "own", "sm_90", 13) == code
     header.write_text("#define VALUE 2\n")
-    assert cuda.compiled(source, "own", "sm_90", 13)[1] != binary
+    assert cuda.compiled(source, "own", "sm_90", 13).binary != code.binary
 
 
 def test_a_gpu_is_named_by_a_hash_unless_asked(monkeypatch):

@@ -75,7 +75,7 @@ def check(rows, caches_save=True):
     for key, row in rows.items():
         if key == "planted-caches-y" and not caches_save:
             continue
-        right = not key.startswith("planted-") or key == "planted-none"
+        right = not key.startswith("planted-") or key in ("planted-none", "planted-other-bits")
         expected = (
             ("ok",) if right else ("wrong", "skipped", "error") if key == "planted-poisons" else ("wrong", "skipped")
         )
@@ -90,9 +90,9 @@ def test_every_planted_fault_is_detected_and_no_other_format_fails(planted, dtyp
     rows = rows_of(
         [key for pair in zip(planted, others * 10, strict=False) for key in pair], device, dtype, monkeypatch
     )
-    assert len(rows) == len(planted) + len(others) == 22
+    assert len(rows) == len(planted) + len(others) == 23
     check(rows)
-    assert all(rows[key]["status"] == "wrong" for key in planted if key != "planted-none")
+    assert all(rows[key]["status"] == "wrong" for key in planted if key not in ("planted-none", "planted-other-bits"))
     reasons = {key.removeprefix("planted-"): row.get("reason") for key, row in rows.items()}
     assert reasons["beyond-x"].startswith("wrote beyond x while")
     assert reasons["beyond-y"].startswith("wrote beyond y while")
@@ -102,6 +102,14 @@ def test_every_planted_fault_is_detected_and_no_other_format_fails(planted, dtyp
     assert reasons["loses-small"].startswith("y[")
     tested = 'the exact integer test was of {"lanes": 1}, the arrays to be timed are of {"lanes": 2}'
     assert reasons["retunes"] == tested
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_other_bits_in_one_product_of_40_are_found(planted, dtype, monkeypatch):
+    rows = rows_of(["planted-other-bits", "planted-none"], open_device("emulated"), dtype, monkeypatch)
+    names = ("status", "same_bits", "distinct_results", "compared_results")
+    assert [rows["planted-other-bits"][name] for name in names] == ["ok", "no", 2, 80]
+    assert [rows["planted-none"][name] for name in names] == ["ok", "yes", 1, 80]
 
 
 class StoredZeros(LongRow):

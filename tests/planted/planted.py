@@ -1,7 +1,8 @@
-"""CSR with one fault each, which verification must detect. Every key is a fault; `planted-none` has none.
+"""CSR with one fault each, which verification must detect. Every key is a fault; `planted-none` has none, and
+`planted-other-bits`, whose sums have other bits in one product of 40, all within their bounds, has to be ok.
 
 Over any matrices, on any device, `SPMVBENCH_FORMATS=tests/planted/planted.py spmvbench run MATRICES --formats
-'planted-*'` has to give no row that is ok but those of planted-none.
+'planted-*'` has to give no row that is ok but those of these two.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from spmvbench.measure.verify import integer_matrix, references
 KERNEL = str(Path(__file__).with_name("planted.cu"))
 IN_KERNEL = (
     "none", "last-entry", "one-in-1000", "twice", "neighbour", "finite-returns", "adds", "remembers", "one-run-in-50",
-    "beyond-x", "beyond-y", "into-x", "previous-y", "wrong-from-zero", "caches-y",
+    "beyond-x", "beyond-y", "into-x", "previous-y", "wrong-from-zero", "caches-y", "other-bits",
 )  # fmt: skip
 IN_CONVERSION = ("narrow", "loses-small", "poisons", "retunes")
 
