@@ -13,8 +13,8 @@ from scipy import sparse
 
 from spmvbench import formats
 from spmvbench.devices import open_device
-from spmvbench.formats import conversion
-from spmvbench.formats.csr.csr import CsrScalar
+from spmvbench.formats import Call, conversion
+from spmvbench.formats.csr.csr import CsrArrays, CsrScalar
 from spmvbench.matrices import lookup
 from spmvbench.measure import protocol, reading, stages, timing, worker
 from spmvbench.measure.cases import Settings
@@ -181,6 +181,24 @@ def test_the_layout_that_is_timed_is_that_of_the_exact_integer_test(first, plant
         assert detail["lanes"] == 1 and 0 < detail["search_seconds"] < row["t_convert_device"]
     else:
         assert row["status"] == "wrong" and row["reason"].endswith("exactly (exact integer test)")
+
+
+@pytest.mark.parametrize("caches", [False, True])
+def test_a_y_that_a_call_of_the_host_keeps_while_x_is_unchanged_is_found(caches, planted, monkeypatch):
+    def launches(self, x, y):
+        matrix, kept = sparse.csr_array((self.values, self.col_idx, self.row_ptr), shape=self.shape), {}
+
+        def product(stream):
+            if not (caches and np.array_equal(kept.get("x"), x)):
+                kept.update(x=x.copy(), y=[matrix @ x for _ in range(60)].pop())
+            y[...] = kept["y"]
+
+        return [Call("product", product, (x, y))]
+
+    formats.register(type("Keeps", (CsrArrays,), {"key": "keeps", "reference": "none", "launches": launches}))
+    row = rows_of(["keeps"], open_device("emulated"), "f64", monkeypatch)["keeps"]
+    found = row["status"], "work is skipped (hot)" in row.get("reason", "")
+    assert found == (("wrong", True) if caches else ("ok", False)), row.get("reason")
 
 
 @pytest.mark.slow
