@@ -46,7 +46,23 @@ def echo_results(rows: pd.DataFrame) -> None:
             "Kernel: project marks this project's kernels, not a paper's; = NAME: the same program on every matrix;\n"
             "values compressed: fewer values are stored than the matrix has, so the time depends on which repeat."
         )
+    _echo_bits(rows)
     _echo_reasons(rows)
+
+
+def _echo_bits(rows: pd.DataFrame) -> None:
+    """Print which formats had other bits in products with the same x, and whether float atomics explain it."""
+    differ = rows[rows["same_bits"] == "no"]
+    for adds, why in {
+        "yes": "they add by atomics",
+        "no": "without float atomics",
+        "": "unknown whether by atomics",
+    }.items():
+        if labels := sorted(set(differ.loc[differ["float_atomics"] == adds, "label"])):
+            click.echo(f"\nOther bits in products with the same x, {why}: {', '.join(labels)}")
+    same = rows[(rows["same_bits"] == "yes") & (rows["float_atomics"] == "yes") & rows["device"].str.startswith("cuda")]
+    if labels := sorted(set(same["label"])):
+        click.echo(f"\nThe same bits although they add by atomics, here: {', '.join(labels)}")
 
 
 def _echo_reasons(rows: pd.DataFrame) -> None:

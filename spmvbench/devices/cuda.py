@@ -50,7 +50,7 @@ POWER_CAP_REASON = 0x4
 REPEAT = Launch("repeat.cu", "repeat", 1, 1, ())
 CHECKSUM_BLOCKS = 2048  # enough to fill a GPU; each adds to the sum once a warp
 _NOTE, _NO_BITS = 7, 8  # types of ELF sections
-FLOAT_ATOMICS = ("orders-sums", "float-atomics")  # the word in the disk cache for a kernel without them, with them
+FLOAT_ATOMICS = ("no-float-atomics", "float-atomics")  # the word in the disk cache for a kernel without them, with them
 HOST_DRIVEN = "the host, product by product: no graph captures {}"
 POWER_CAP_CLOCK_SHARE = 0.75  # a power cap counts only once it takes more than a quarter of the clock (as NVBench)
 
