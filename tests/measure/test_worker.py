@@ -497,7 +497,8 @@ def victim_and_overwriter():
                 launch.args[0](x, y, carry)
                 runs.append(x)
                 if len(runs) > self.innocent:
-                    seen[-1][...] = 0
+                    for values in seen:  # the arrays that are timed, and the copy whose bits were compared
+                        values[...] = 0
 
             return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
 
