@@ -36,7 +36,7 @@ __all__ = [
 __version__: str
 
 # Modules outside of the room `formats` that register formats: these import rooms that `formats` must not import.
-FORMAT_MODULES = ("spmvbench.advice.auto",)
+FORMAT_MODULES = ("spmvbench.advice.auto", "spmvbench.programs.libraries")
 # Files of SPMVBENCH_FORMATS that are no Python: a module by suffix, whose `load(path)` registers a format.
 FORMAT_FILES = dict.fromkeys((".so", ".dylib", ".dll"), "spmvbench.programs.shared_library")
 
