@@ -10,6 +10,7 @@ import numpy as np
 
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, ArrayModule, Csr, index_dtype
+from spmvbench.formats.conversion import TUNING
 from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Launch, ctype, per_thread
 
@@ -99,6 +100,8 @@ def places(fmt: Format, a: Csr) -> Places | None:
     """
     if fmt.values_decide or a.dtype.itemsize not in FIRST or a.nnz > MOST:
         return None
+    if (tuning := TUNING.get()) is not None:
+        tuning.begin()  # what the conversion of `fmt` found by timing holds here
     tuned = {name: value for name, value in fmt.in_use.items() if name in fmt.parameters()}
     try:
         moved = type(fmt).converted(replace(a.fresh(), values=numbers(a.nnz, a.dtype, a.xp)), **{**fmt.params, **tuned})
