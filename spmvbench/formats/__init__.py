@@ -195,8 +195,11 @@ def keys() -> list[str]:
 
 def shipped() -> list[str]:
     """The keys of this package's formats, sorted: without those that SPMVBENCH_FORMATS or a program has registered."""
-    package = __name__.partition(".")[0]
-    return [key for key in keys() if get(key).__module__.partition(".")[0] == package]
+    import spmvbench
+
+    package, loaders = __name__.partition(".")[0], set(spmvbench.FORMAT_FILES.values())
+    modules = {key: get(key).__module__ for key in keys()}
+    return [key for key, name in modules.items() if name.partition(".")[0] == package and name not in loaders]
 
 
 def get(key: str) -> type[Format]:

@@ -41,10 +41,25 @@ class Setting(NamedTuple):
     restore: Callable[[Any], object]
 
 
-def _with_signals(handlers: dict[int, Any]) -> None:
-    for number, handler in handlers.items():
-        if handler is not None and signal.getsignal(number) is not handler:
+def _signals(libc: Any) -> dict[int, tuple[Any, int]]:
+    """The handler of each signal, Python's and that of the C library, which code in C sets without Python."""
+    found = {}
+    for number in signal.valid_signals():
+        action = (ctypes.c_void_p * 32)()  # larger than a struct sigaction, whose first member is the handler
+        libc.sigaction(number, None, action)
+        found[int(number)] = signal.getsignal(number), action[0] or 0
+    return found
+
+
+def _with_signals(libc: Any, held: dict[int, tuple[Any, int]]) -> None:
+    now = _signals(libc)
+    for number, (handler, function) in held.items():
+        if now[number] == (handler, function):
+            continue
+        if handler is not None:
             signal.signal(number, handler)
+        else:
+            libc.signal(number, ctypes.c_void_p(function))
     if faulthandler.is_enabled():  # its handlers are none of Python's
         faulthandler.disable()
         faulthandler.enable(2)
@@ -114,7 +129,7 @@ def settings(streams: list[int]) -> list[Setting]:
         Setting("the environment", lambda: dict(os.environ), _environment(environ)),
         Setting("the working directory", os.getcwd, os.chdir),
         Setting("the umask", _umask, os.umask),
-        Setting("signal handlers", lambda: {n: signal.getsignal(n) for n in signal.valid_signals()}, _with_signals),
+        Setting("signal handlers", lambda: _signals(libc), lambda held: _with_signals(libc, held)),
         Setting(
             "the signal mask",
             lambda: signal.pthread_sigmask(signal.SIG_BLOCK, []),

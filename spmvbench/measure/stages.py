@@ -156,7 +156,7 @@ def verify_integers(context: Context, task: Task, tuning: Tuning) -> IntegerTest
         verdict = verify.run_and_verify(*arrays, cases, ("garbage", "stale"))
         context.inspect(guards)
         error = max(error, raise_if_wrong(verdict, context.named("exact integer test", op)))
-        error = max(error, repeat(context, task, op, fmt, program, cases[:2]))
+        error = max(error, repeat(context, task, op, fmt, program, cases))
     context.inspect(guards)
     return IntegerTest(True, compiling, error, fmt.in_use, peak)
 
@@ -313,7 +313,7 @@ def _verify_program(
     error = check(context, fmt, program, op, dense, "before timing")
     error = max(error, check(context, fmt, program, op, checks.sparse, "in a group of columns", ("stale", "garbage")))
     if not integer_test.passed:
-        error = max(error, repeat(context, task, op, fmt, program, checks.dense[:2]))
+        error = max(error, repeat(context, task, op, fmt, program, checks.dense))
     return error
 
 

@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -260,13 +261,13 @@ def _integers(row: Array, col: Array, values: Array, most: int) -> Array:
 
 
 def integer_references(a: Csr, rng: np.random.Generator) -> list[Reference]:
-    """Two integer x with the exact results of the integer matrix of `a`, on its array module; none if there is no such
-    matrix.
+    """Three integer x with the exact results of the integer matrix of `a`, on its array module; none if there is no
+    such matrix.
     """
     largest = largest_integer(a)
     if not largest:
         return []
-    x = (a.xp.asarray(rng.integers(1, largest, a.cols, endpoint=True).astype(a.dtype)) for _ in range(2))
+    x = (a.xp.asarray(rng.integers(1, largest, a.cols, endpoint=True).astype(a.dtype)) for _ in range(3))
     return [integer_answer(a, each) for each in x]
 
 
@@ -630,19 +631,23 @@ def repeat_and_verify(
 ) -> Verdict:
     """Run the program many times, and verify every y: for faults of one run among many.
 
-    Each run has another x than the one before it, the next of `references`, so that the result of the run before is
-    wrong. y is garbage before a run, or 0. As many runs as take `seconds`, at least three, at most `most`. A fault that
-    occurs at random in one run of n escapes r runs with probability (1 - 1/n)^r; one that occurs in every n-th run is
-    found by n runs. references: with all rows and the whole x. Returns the verdict on a wrong array, or on the last y.
+    Of three references and more, each run has another x than the one before it, so that the result of the run before
+    is wrong. x is drawn, so that the result of any earlier run is wrong in a third of the runs and more, and no format
+    knows the order. y is garbage before a run, or 0, drawn as well. As many runs as take `seconds`, at least three, at
+    most `most`. A fault that occurs at random in one run of n escapes r runs with probability (1 - 1/n)^r; one that
+    occurs in every n-th run is found by n runs. references: with all rows and the whole x. Returns the verdict on a
+    wrong array, or on the last y.
     """
     xp = array_module(y)
     kept = [(xp.zeros(len(array), np.int8), xp.zeros_like(array)) for array in (y, *parts(x))]
     repeated = [_Repeated(fmt, x, y, reference, mark, kept) for mark, reference in enumerate(references, start=1)]
-    order = itertools.cycle(itertools.product((garbage(y), 0.0), repeated))
+    starts, draw = (garbage(y), 0.0), random.SystemRandom()
+    this = repeated[-1]
 
     def once() -> _Repeated:
-        start, this = next(order)
-        this.run(program, start)
+        nonlocal this
+        this = draw.choice([each for each in repeated if each is not this] if len(repeated) > 2 else repeated)
+        this.run(program, draw.choice(starts))
         return this
 
     for _ in range(2):  # the first run may compile

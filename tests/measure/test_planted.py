@@ -90,7 +90,7 @@ def test_every_planted_fault_is_detected_and_no_other_format_fails(planted, dtyp
     rows = rows_of(
         [key for pair in zip(planted, others * 10, strict=False) for key in pair], device, dtype, monkeypatch
     )
-    assert len(rows) == len(planted) + len(others) == 23
+    assert len(rows) == len(planted) + len(others) == 24
     check(rows)
     assert all(rows[key]["status"] == "wrong" for key in planted if key not in ("planted-none", "planted-other-bits"))
     reasons = {key.removeprefix("planted-"): row.get("reason") for key, row in rows.items()}

@@ -33,6 +33,7 @@ CARELESS = {
     "sys.stdin, sys.stdout or sys.stderr": lambda: setattr(sys, "stderr", io.StringIO()),
     "file descriptors 0 to 2": lambda: os.dup2(os.open(os.devnull, os.O_RDWR), 2),
     "signal handlers": lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN),
+    "signal handlers ": lambda: ctypes.CDLL(None).signal(signal.SIGTERM, ctypes.c_void_p(1)),  # in C: SIG_IGN
     "the signal mask": lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2]),
     "timers": lambda: signal.setitimer(signal.ITIMER_PROF, 3600),
     "resource limits": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10**12, resource.RLIM_INFINITY)),
@@ -69,7 +70,7 @@ def test_what_a_format_changes_is_restored_before_the_next_one(measure, name, ca
     _, rows, _ = measure(variant("Careless", convert=classmethod(convert)), variant("A"), modes=("hot",))
     assert before.restore() == [], "nothing is left to restore"
     assert rows["test-a", "hot"]["status"] == "ok", rows["test-a", "hot"]["reason"]
-    assert f"test-careless changed {name}: restored" in capfd.readouterr().err
+    assert f"test-careless changed {name.strip()}: restored" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("others", [0, 1])

@@ -20,6 +20,7 @@ KERNEL = str(Path(__file__).with_name("planted.cu"))
 IN_KERNEL = (
     "none", "last-entry", "one-in-1000", "twice", "neighbour", "finite-returns", "adds", "remembers", "one-run-in-50",
     "beyond-x", "beyond-y", "into-x", "previous-y", "wrong-from-zero", "caches-y", "other-bits",
+    "two-before",
 )  # fmt: skip
 IN_CONVERSION = ("narrow", "loses-small", "poisons", "retunes")
 

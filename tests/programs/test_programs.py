@@ -92,6 +92,7 @@ def test_a_row_says_what_was_measured_of_a_program(built, tmp_path):
     assert row["status"] == "ok" and row["decoded"] == "n/a" and row["timed_by"] == "host"
     assert said["bytes_said"] == 1 and row["bytes_format"] == said["bytes_taken"] > 12 * row["nnz"]  # the larger ranks
     assert rows.loc["ell", "decoded"] == "yes"
+    assert formats.get("planted") and "planted" not in formats.shipped()
 
 
 def test_work_left_for_the_first_product_is_setup(built, tmp_path):
