@@ -414,7 +414,6 @@ class Cuda(Device):
         except Exception as error:  # a library or a compiler in Python has its own
             log.info("%s: %s", program.calls[0], error)
         self.synchronize()
-        self.xp.cuda.runtime.getLastError()  # a failed capture leaves it, and a library that asks would see it
         return False
 
     def capture(self, program: Program, repeats: int) -> Callable[[], None]:

@@ -56,6 +56,7 @@ class Program(Format):
     family = "Programs"
     wide_offsets = True
     converts_on_host = False
+    values_decide = True  # nobody knows where a program stores which entry
     returns_y: ClassVar[bool] = False  # products return a y of their own
 
     matrix: Any

@@ -129,12 +129,14 @@ class PythonMatrix:
         self._multiply, self._home = multiply, home
 
     def multiply(self, x: Array, y: Array, stream: int) -> Any:
-        """Y = A x on a stream."""
+        """Enqueue y = A x, or return y as an array of NumPy or CuPy, by DLPack if it is another library's."""
         with self._current(stream):
-            return self._multiply(x, y)
+            found = self._multiply(x, y)
+            own = found is None or isinstance(found, self._home.ndarray)
+            return found if own else self._home.from_dlpack(found)
 
     def multiply_transposed(self, x: Array, y: Array, stream: int) -> Any:
-        """Y = A^T x on a stream. Raises Skip if the function has no `transposed`."""
+        """Enqueue y = A^T x, likewise. Raises Skip if the function has no `transposed`."""
         transposed: Multiply = self._multiply.transposed  # type: ignore[attr-defined]
         with self._current(stream):
             return transposed(x, y)

@@ -46,7 +46,8 @@ __global__ void planted(int fault, int rows, int cols, int longest, int step, co
   if (fault == REMEMBERS) sum = known[row];
   if (fault == ONE_RUN_IN_50 && row == longest && ++*runs % 50 == 0) sum = 2 * sum + 1;
   // Within the bound of any row with an entry; sums of integers stay exact.
-  if (fault == OTHER_BITS && sum != V((long long)sum) && row == longest && ++*runs % 40 == 0) sum *= 1 + V(sizeof(V) == 4 ? 0x1p-23 : 0x1p-52);
+  if (fault == OTHER_BITS && sum != V((long long)sum) && row == longest && ++*runs % 40 == 0)
+    sum *= 1 + V(sizeof(V) == 4 ? 0x1p-23 : 0x1p-52);
   if (fault == WRONG_FROM_ZERO && from_zero) sum = 2 * sum + 1;
   if (fault == PREVIOUS_Y) {
     const V previous = kept[row];
