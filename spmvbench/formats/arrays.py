@@ -450,7 +450,8 @@ class Csr:
         """Canonical CSR of a sparse matrix of SciPy, CuPy or pydata/sparse (or of a Csr, returned as it is).
 
         Duplicates are summed, columns sorted; stored zeros stay. Raises TypeError for anything else and for values
-        that are not real, ValueError for indices outside of the matrix. A Csr has passed this and is not looked at.
+        that are not real, ValueError for indices outside of the matrix and for integers that float64 would round. A Csr
+        has passed this and is not looked at.
         """
         if isinstance(a, Csr):
             return a
@@ -463,6 +464,8 @@ class Csr:
         values = a.data
         if values.dtype.kind not in "fiub":
             raise TypeError(f"expected real values, got {values.dtype}")
+        if values.dtype.kind in "iu" and len(values) and max(int(values.max()), -int(values.min())) > 2**53:
+            raise ValueError("the matrix holds integers beyond 2^53, which double precision would change")
         if values.dtype not in (np.float32, np.float64):
             values = values.astype(np.float64)
         nnz = len(values)

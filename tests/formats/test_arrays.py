@@ -159,6 +159,7 @@ BAD = [
     (sparse.csr_array, lambda a: setattr(a, "indptr", a.indptr[:3]), "row pointers must be an array of 4 integers"),
     (sparse.csr_array, lambda a: setattr(a, "indices", a.indices * 1.0), "column indices must be an array of integers"),
     (sparse.csr_array, lambda a: setattr(a, "data", a.data[:4]), "5 indices and 4 values"),
+    (sparse.csr_array, lambda a: setattr(a, "data", np.array([1, 2, 3, 4, -(2**53) - 1])), "integers beyond 2\\^53"),
     (sparse.csc_array, put("indices", 0, 3), "entry 0 is in row 3, the matrix has 3"),
     (sparse.csc_array, put("indptr", 5, 9), "column pointers run from 0 to 9, not from 0 to 5"),
     (sparse.bsr_array, put("indices", 0, 12), "entry 0 is in block column 12"),
