@@ -76,6 +76,7 @@ OWN = {
         *(f"adaptive_following<int, {regions}>" for regions in ("false", "true")),
         *("adaptive_following<long long, true>", "adaptive_cut<int, int, int>", "adaptive_cut<long long, int, int>"),
     },
+    "cache_blocking/hub_convert.cu": {"hub_count", "hub_used", "hub_keys", "hub_places"},
     "cache_blocking/window_convert.cu": {
         *("window_slices<int, false>", "window_slices<long long, true>", "window_chunks"),
         *("window_tables", "window_fill<double, int, false>", "window_fill<float, long long, true>"),

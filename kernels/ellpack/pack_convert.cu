@@ -14,6 +14,10 @@ template <>
 struct WordOf<float> {
   using type = unsigned;
 };
+template <>
+struct WordOf<f16> {
+  using type = unsigned short;
+};
 
 // The bits that are set in any value; found: zero before.
 template <typename V>

@@ -42,6 +42,8 @@ rows in ELLPACK and the rest in COO, full diagonals in DIA, or a separate format
     "JAD": """Jagged diagonals: rows are sorted by length; the first entries of all rows are stored, then the second
 entries, and so on. There is no padding, or little. The result is in the order of the sorted rows, so y is
 permuted.""",
+    "Libraries": """Products that users would take in a format's place: each converts to a library's own matrix and
+calls its product, as a [program](../programs.md). They are skipped where the package is not installed.""",
     "SpMSpV": """Formats for y = A x with a sparse x. Only columns that meet an entry of x contribute. See
 [operations](../operations.md#sparse-x) for what is timed and how it is checked.""",
 }
