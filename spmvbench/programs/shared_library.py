@@ -22,10 +22,8 @@ from spmvbench.formats.registry import REGISTRY
 from spmvbench.programs import abi
 from spmvbench.programs.base import Blocks, MemoryTaken, Program, resolved_text, unreadable_later
 
-SUFFIXES = (".so", ".dll", ".dylib")
 DESCRIBE_SECONDS = 60.0  # a library that loads CUDA and opens a device takes some of them
 PLACES = {abi.HOST: ("emulated",), abi.CUDA: ("cuda",)}
-WHERE = {abi.HOST: "host", abi.CUDA: "cuda"}
 
 
 class ProgramError(RuntimeError):
@@ -65,12 +63,9 @@ def load(path: Path) -> type[Format]:
         "keeps_zeros": not said["flags"] & abi.LOSSY_DECODE,
     }
     try:
-        cls = type(
-            re.sub(r"\W", "_", said["name"]).title() or "Unnamed",
-            (SharedLibrary,),
-            attributes | _parameters(said["parameters"]),
-        )
-        return register(cls)
+        parameters = _parameters(said["parameters"])
+        attributes |= {"parameter_order": tuple(parameters)} | parameters
+        return register(type(re.sub(r"\W", "_", said["name"]).title() or "Unnamed", (SharedLibrary,), attributes))
     except (ValueError, TypeError) as error:
         raise UsageError(f"{where}: {error}") from None
 
@@ -123,33 +118,39 @@ def description(path: Path, _fingerprint: str) -> dict[str, Any]:
 def fingerprint(path: Path) -> str:
     """SHA-256 (16 hex digits) of a library and of the libraries in its folder that it loads."""
     found = hashlib.sha256()
-    for file in _beside(path):
-        found.update(file.name.encode() + b"\0" + file.read_bytes())
+    for file, content in _beside(path).items():
+        found.update(file.name.encode() + b"\0" + content)
     return found.hexdigest()[:16]
 
 
-def _beside(path: Path) -> list[Path]:
-    """The library, then by name those of its folder whose names its bytes or theirs hold, as an ELF's NEEDED does."""
+def _beside(path: Path) -> dict[Path, bytes]:
+    """The bytes of a library, then by name of those of its folder whose names its bytes or theirs hold, as an ELF's
+    NEEDED does.
+    """
     others = sorted(
         file for file in path.parent.iterdir() if file != path and re.search(r"\.(so|dll|dylib)(\.|$)", file.name)
     )
-    found, waiting = [path], [path]
+    found, waiting = {path: path.read_bytes()}, [path]
     while waiting:
-        content = waiting.pop().read_bytes()
-        more = [
-            file for file in others if file not in found and file.is_file() and file.name.encode() + b"\0" in content
-        ]
-        found += more
-        waiting += more
-    return [path, *sorted(found[1:])]
+        content = found[waiting.pop()]
+        for file in others:
+            if file not in found and file.is_file() and file.name.encode() + b"\0" in content:
+                found[file] = file.read_bytes()
+                waiting.append(file)
+    return {file: found[file] for file in (path, *sorted(found.keys() - {path}))}
 
 
 class SharedLibrary(Program):
-    """A shared library as a format. path: of the library, and its `fingerprint`. said: its description."""
+    """A shared library as a format. path: of the library, and its `fingerprint`. said: its description.
 
-    path: ClassVar[Path]
-    fingerprint: ClassVar[str]
-    said: ClassVar[dict[str, Any]]
+    parameter_order: names of parameters as the description has them. They have values here, so that no parameter of a
+    library can take their names.
+    """
+
+    path: ClassVar[Path] = Path()
+    fingerprint: ClassVar[str] = ""
+    said: ClassVar[dict[str, Any]] = {}
+    parameter_order: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def data_digest(cls) -> str:
@@ -170,8 +171,7 @@ class SharedLibrary(Program):
         if cls.said["csr_on"] == abi.HOST:
             a = a.on(np)  # the time of this copy is part of the conversion
         with unreadable_later(a) as given:
-            order = _parameters(cls.said["parameters"])  # that of the description
-            text = resolved_text({name: params[name] for name in order})
+            text = resolved_text({name: params[name] for name in cls.parameter_order})
             matrix = LibraryMatrix(_loaded(cls.path), given, home, text)
         return {"matrix": matrix, "taken": matrix.taken, "dtype": given.values.dtype, "home": home}
 

@@ -12,6 +12,10 @@
 
 #include "spmv_program.h"
 
+#ifndef PARAMETERS
+#define PARAMETERS "tile=8,kernel=fast,checked=true"
+#endif
+
 enum {
   NONE,
   KEEPS_POINTERS,
@@ -89,7 +93,7 @@ int spmv_describe(spmv_description* out) {
   out->runs_on = out->csr_on = SPMV_HOST;
   out->types = SPMV_F64 | SPMV_F32;
   out->flags = 0;
-  out->parameters = "tile=8,kernel=fast,checked=true";
+  out->parameters = PARAMETERS;
   return SPMV_OK;
 }
 

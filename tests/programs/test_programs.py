@@ -127,6 +127,10 @@ def test_libraries_beside_a_library_count(tmp_path):
     [
         ("int main() { return 0; }", "it lacks spmv_describe, spmv_convert"),
         ("#include <cstdlib>\n__attribute__((constructor)) void f() { abort(); }", "ended the process"),
+        (
+            f'#define FAULT NONE\n#define PARAMETERS "path=here"\n#include "{HERE / "planted.cpp"}"',
+            "cannot read the parameter 'path=here'",
+        ),
         ("#include <no_such_header.h>", "does not compile:\n.*no_such_header.h"),
     ],
 )
