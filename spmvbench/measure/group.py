@@ -26,6 +26,8 @@ from spmvbench.measure.overwriting import Watch
 from spmvbench.measure.results import Bits, Bound, Converted, Finished
 from spmvbench.rows.store import now
 
+NOTE = 200  # letters of a note
+
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
@@ -66,7 +68,8 @@ class Progress:
 
     state: None until it is on the device. general, columns: of all its rows, and by operation. error_ratio: the largest
     so far. program: hash of its program, bits: of its results, by operation. same_as: format of the group with the
-    same program.
+    same program. notes: what else it did in the process, for `detail`: ``changed``, settings that were restored, and
+    ``printed``, on standard output.
     """
 
     task: Task
@@ -79,6 +82,7 @@ class Progress:
     program: dict[str, str] = field(default_factory=dict)
     bits: dict[str, Bits] = field(default_factory=dict)
     same_as: Progress | None = None
+    notes: dict[str, str] = field(default_factory=dict)
 
     @property
     def failure(self) -> Failure | None:
@@ -202,8 +206,11 @@ class GroupRun:
         something cannot be restored.
         """
         process = self.context.process
-        if changed := process.restore():
-            print(f"{progress.task.label} changed {', '.join(changed)}: restored", file=sys.stderr, flush=True)
+        if printed := process.printed():
+            progress.notes.setdefault("printed", printed[:NOTE])
+        if changed := ", ".join(process.restore()):
+            print(f"{progress.task.label} changed {changed}: restored", file=sys.stderr, flush=True)
+            progress.notes.setdefault("changed", changed[:NOTE])
         if process.lost and self.formats > 1:
             raise DeviceFault(f"it changed {', '.join(process.lost)}, which cannot be restored", sticky=True)
 
@@ -362,6 +369,7 @@ class GroupRun:
             columns |= known | timed[case.op, case.mode]
             if progress.same_as is not None and "t_median" in columns:
                 columns |= row.byte_columns(self.context, case, columns["t_median"], known)
+            columns |= row.note_columns(progress.notes, columns)
             if progress.failure is not None:
                 columns |= row.error_columns(progress.error_ratio) | row.failure_columns(progress.failure)
             self.context.link.row(case, columns)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import fcntl
 import gc
 import locale
 import os
 import resource
 import signal
 import sys
+import tempfile
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -31,6 +33,7 @@ STREAMS = ("stdin", "stdout", "stderr")
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 DEFAULT_FLOATS = ctypes.c_void_p(-1)  # FE_DFL_ENV of fenv.h
 MISSING = object()
+PRINTED = 10_000  # bytes that are kept of what a step of a format prints
 
 
 class Setting(NamedTuple):
@@ -184,11 +187,13 @@ def _read(setting: Setting) -> Any:
 class ProcessState:
     """The settings of this process, and the functions and classes in its modules, as they were.
 
-    Submitted formats' own modules are left out. lost: names of what was changed and could not be restored.
+    Submitted formats' own modules are left out. lost: names of what was changed and could not be restored. printed:
+    what was printed to standard output since it was last read, if this process owns that.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, printed: Callable[[], str] = str) -> None:
         self.lost: list[str] = []
+        self.printed = printed
         streams = [os.dup(number) for number in range(3)]
         weakref.finalize(self, _close, streams)
         self._settings = settings(streams)
@@ -231,6 +236,29 @@ class ProcessState:
                 setting.restore(held)
             (found if _read(setting) == held else self.lost).append(setting.name)
         return found
+
+
+class PrintedText:
+    """The standard output of this process, from now on: what formats print is read here, and goes to standard error."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None)
+        self._file, path = tempfile.mkstemp()
+        os.unlink(path)
+        fcntl.fcntl(self._file, fcntl.F_SETFL, os.O_APPEND)
+        os.dup2(self._file, 1)
+
+    def take(self) -> str:
+        """What was printed since the last call, without blanks at either end."""
+        with suppress(Exception):  # a stream that a format has closed
+            sys.stdout.flush()
+        self._libc.fflush(None)  # what C code has printed
+        if not (size := os.fstat(self._file).st_size):
+            return ""
+        found = os.pread(self._file, min(size, PRINTED), 0)
+        os.ftruncate(self._file, 0)
+        os.write(2, found)
+        return found.decode("utf-8", "replace").strip()
 
 
 def _callables(owner: Any) -> Iterator[tuple[Any, Any, str, Any]]:

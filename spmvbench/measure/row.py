@@ -151,6 +151,11 @@ def finished_columns(case: Case, finished: Finished, known: Mapping[str, Any]) -
     return found
 
 
+def note_columns(notes: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Column of what a format did in the process; none if it did nothing. known: the row's other columns."""
+    return {"detail": json.dumps(json.loads(known.get("detail") or "{}") | notes)} if notes else {}
+
+
 def bits_columns(bits: Bits) -> dict[str, Any]:
     """Columns of the comparison of bits."""
     return {

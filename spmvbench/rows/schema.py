@@ -233,7 +233,8 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "detail": (
         "str",
         "further facts of the format, and of the operation's x and result, JSON; of a tuned format the parameters in "
-        "use, and search_seconds, the part of t_convert_device that finding them took",
+        "use, and search_seconds, the part of t_convert_device that finding them took; of a format that printed to "
+        "standard output or changed settings of the process, printed and changed",
     ),
     "started_at": ("str", "start of the case, ISO 8601, UTC"),
     "t_case": ("float", "wall time of the case, seconds"),

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -15,10 +14,12 @@ import pytest
 import spmvbench
 from spmvbench import formats
 from spmvbench.cli import program_trial
+from spmvbench.devices import open_device
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats.registry import REGISTRY
 from spmvbench.programs import making, using
 from spmvbench.programs.base import MemoryTaken
+from tests.programs import faults
 
 HERE = Path(__file__).parent
 
@@ -47,32 +48,53 @@ def built(tmp_path):
     return build
 
 
-# Each fault, and what is said of it on the first hard matrix or over all.
-FAULTS = {
-    "KEEPS_POINTERS": "crashed.*SIGSEGV",
-    "STALE": "wrong",
-    "CACHED": "wrong",
-    "LAST_ENTRY_LOST": "wrong.*exact integer test",
-    "BEYOND_Y": "wrong.*wrote beyond y",
-    "ALLOCATED_BEYOND": "wrong.*wrote beyond allocation 0 of 64 B",
-    "CRASHES": "crashed.*SIGSEGV",
-    "EXITS": "crashed.*exited with code 0",
-    "HANGS": "timeout.*no end after",
-    "REFUSES": "refuses every matrix: rows longer than 3 do not fit",
-    "FAILS": "error.*the licence server did not answer",
-    "LEAKS": "bytes stay allocated",
-    "WRONG_WHERE_ZERO": "wrong",
-    "ADDS_TO_Y": "wrong",
-}
+@pytest.mark.slow
+@pytest.mark.parametrize("device", ["emulated", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def test_planted_faults_are_found_and_others_go_on(device, tmp_path):
+    gpu = device != "emulated"
+    if gpu:
+        needs_nvcc()
+    expected = faults.FAULTS | (faults.ON_GPU if gpu else {})
+    paths = faults.libraries(tmp_path, ["NONE", *expected], gpu=gpu)
+    rows = faults.said(faults.measured(paths, tmp_path / "results", device))
+    unseen = {fault: rows[fault] for fault, said in expected.items() if not faults.matches(said, rows[fault])}
+    assert not unseen
+    assert all(row.startswith("ok") for name in ("NONE", "csr-vector") for row in rows[name])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_found(fault, built, monkeypatch):
+@pytest.mark.parametrize(("fault", "said"), [("LEAKS", "bytes stay allocated"), ("REFUSES", "refuses every matrix")])
+def test_a_check_says_what_is_wrong(fault, said, built, monkeypatch):
     few = dict(list(program_trial.hard().items())[-3:])
     monkeypatch.setattr(program_trial, "hard", lambda: dict(few))
     found = program_trial.findings(using.use([str(built(fault))]), "emulated")
-    assert any(re.search(FAULTS[fault], sentence) for sentence in found), found
+    assert any(said in sentence for sentence in found), found
+
+
+@pytest.mark.gpu
+@pytest.mark.timing
+def test_the_interface_adds_at_most_300_ns_to_a_product_in_a_graph(tmp_path):
+    import cupy
+
+    needs_nvcc()
+    making.build(HERE / "overhead.cu", tmp_path / "liboverhead.so")
+    device, rows = open_device("cuda:0"), 1000
+    a = formats.Csr((rows, rows), *(cupy.arange(n, dtype=np.int32) for n in (rows + 1, rows)), cupy.ones(rows))
+    x, y = cupy.ones(rows), cupy.zeros(rows)
+    library = formats.get(formats.load_file(str(tmp_path / "liboverhead.so"))[0]).from_csr(a)
+    launch = formats.Launch(str(HERE / "overhead.cu"), "first_of_x<double>", 8, 128, (np.int32(rows), x, y))
+    work, seconds = {}, {"library": [], "format": []}
+    for name, steps in (("library", library.launches(x, y)), ("format", [launch])):
+        program = device.compile(steps)
+        device.try_out(program)
+        assert program.timed_by == "graph"
+        work[name] = device.capture(program, 1000)
+    for _ in range(50):
+        for name in seconds:
+            seconds[name].append(device.elapsed(work[name]) / 1000)
+    medians = {name: float(np.median(found)) for name, found in seconds.items()}
+    print({name: f"{1e6 * found:.3f} us" for name, found in medians.items()})
+    assert medians["library"] - medians["format"] <= 0.3e-6
 
 
 def test_a_right_program_passes_the_hard_matrices(built):
@@ -147,7 +169,7 @@ def test_what_is_no_program_is_said_in_one_sentence(source, said, tmp_path):
 
 def test_names_that_nobody_could_type_are_refused(built, tmp_path):
     with pytest.raises(UsageError, match="could not be typed"):
-        using.use([str(built("NAMELESS"))])
+        using.use([str(built("NONE", ('-DNAME="no name/at all"',)))])
     with pytest.raises(UsageError, match="which is not a file"):
         using.use([str(tmp_path / "libnone.so")])
     with pytest.raises(UsageError, match="could not be typed"):
@@ -177,9 +199,13 @@ def test_thirty_lines_make_an_existing_program_a_row(tmp_path):
     assert rows_of(tmp_path, str(tmp_path / "libpairs.so")).loc["pairs", "status"] == "ok"
 
 
-def test_nvcc_compiles_the_program_with_cub(tmp_path):
+def needs_nvcc():
     if not (os.environ.get("NVCC") or shutil.which("nvcc")):
         pytest.skip("needs nvcc (CUDA toolkit)")
+
+
+def test_nvcc_compiles_the_program_with_cub(tmp_path):
+    needs_nvcc()
     (source, *_) = making.new("mine", "cuda", tmp_path)
     making.build(source, tmp_path / "libmine.so", ("-arch=sm_80", "-O0"))
     assert using.use([str(tmp_path / "libmine.so")]) == ["mine"]
