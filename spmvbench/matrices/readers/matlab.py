@@ -1,17 +1,11 @@
 """MATLAB's .mat files to version 7, by SciPy: the collection's `Problem`, or the only sparse variable.
 
-SciPy's reader is compiled, and some damaged files end the process that it runs in. So it runs in a process of its own,
-with a limit on its memory, and hands over arrays in files, which are checked.
+SciPy's reader is compiled, and some damaged files end the process that it runs in.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import resource
-import subprocess
 import sys
-import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -19,10 +13,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.errors import SpmvbenchError
-from spmvbench.matrices import archive
-from spmvbench.matrices.readers import Stored, checked, reads
-
-OWN_MEMORY = 4 << 30  # bytes of address space for the libraries of the process
+from spmvbench.matrices.readers import Stored, apart, reads
 
 
 @reads(".mat")
@@ -33,7 +24,7 @@ def read(path: Path) -> Stored:
     with open(path, "rb") as file:
         if file.read(128)[124:126] in (b"\x00\x02", b"\x02\x00"):
             raise SpmvbenchError(f"{path.name} is a MATLAB 7.3 file (HDF5): save it with -v7 or as .mtx")
-    found = _exported(path)
+    found = apart.matrices(path, variables, "a MATLAB file")
     a, zeros = found.get("Problem.A"), found.get("Problem.Zeros")
     if a is None:
         if len(found) != 1:
@@ -50,48 +41,19 @@ def read(path: Path) -> Stored:
     return Stored(a)
 
 
-def _exported(path: Path) -> dict[str, Any]:
-    """The matrices of a file by the names of their variables, of a struct Problem its A and Zeros."""
-    import scipy.sparse as sp
+def variables(path: Path, _: Path) -> dict[str, Any]:
+    """The matrices of a file by the names of their variables, of a struct Problem its A and Zeros.
 
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        limit = OWN_MEMORY + 4 * archive.unpacked_limit(path)
-        program = f"from {__name__} import export; export()"
-        command = [sys.executable, "-P", "-c", program, str(path), folder, str(limit)]
-        searched = os.pathsep.join(filter(None, sys.path))
-        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": searched}
-        done = subprocess.run(command, capture_output=True, env=environment, check=False)
-        if done.returncode:
-            reason = "it is damaged" if done.returncode < 0 else done.stderr.decode("utf-8", "replace")
-            reason = " ".join(reason.strip().rpartition("\n")[2].split())[:200]
-            raise SpmvbenchError(f"{path.name} cannot be read as a MATLAB file: {reason}")
-        for place, name in enumerate(json.loads(done.stdout)):
-            dense = Path(folder, f"{place}.npy")
-            found[name] = np.load(dense) if dense.exists() else sp.load_npz(dense.with_suffix(".npz"))
-            if sp.issparse(found[name]):
-                checked.matrix(found[name], path.name)
-    return found
-
-
-def export() -> None:
-    """Write the matrices that `_exported` reads to files of a folder, and their names to standard output.
-
-    The arguments are the file, the folder, and the most bytes of memory. A variable that cannot be read is left out,
-    because a file may have others beside the matrix.
+    A variable that cannot be read is left out, because a file may have others beside the matrix.
     """
     from scipy import io, sparse
 
-    path, folder, limit = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
-    for kind, most in ((resource.RLIMIT_AS, limit), (resource.RLIMIT_CORE, 0)):
-        hard = resource.getrlimit(kind)[1]
-        resource.setrlimit(kind, (most if hard < 0 else min(most, hard), hard))
     warnings.simplefilter("ignore")
     found, unread = dict[str, Any](), list[str]()
     with open(path, "rb") as file:
         version = io.matlab.matfile_version(file)[0]
-        variables = io.matlab.varmats_from_mat(file) if version else [("", file)]
-        for variable, part in variables:
+        parts = io.matlab.varmats_from_mat(file) if version else [("", file)]
+        for variable, part in parts:
             try:
                 values = io.loadmat(part, mat_dtype=True)
             except Exception as error:
@@ -107,9 +69,4 @@ def export() -> None:
     found = {name: a for name, a in found.items() if sparse.issparse(a) or getattr(a, "dtype", np.dtype("O")) != "O"}
     if unread and not found:
         sys.exit(unread[0])
-    for place, a in enumerate(found.values()):
-        if sparse.issparse(a):
-            sparse.save_npz(folder / f"{place}.npz", a, compressed=False)
-        else:
-            np.save(folder / f"{place}.npy", a, allow_pickle=False)
-    print(json.dumps(list(found)))
+    return found
