@@ -322,14 +322,6 @@ def _try_lock(lock: BaseFileLock, without: Callable[[OSError], None]) -> bool:
     return True
 
 
-def is_at(descriptor: int, path: Path) -> bool:
-    """Whether an open file or folder is still the one at its path: others may have renamed or removed it."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
 def _remove_old(folder: Path, prefix: str) -> None:
     """Remove temporary files and folders of this user that a killed process has left more than a week ago."""
     for temporary in folder.glob(f"{glob.escape(prefix)}*{SUFFIX}"):

@@ -5,12 +5,11 @@ import os
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from spmvbench import paths
-from spmvbench.paths import is_at, locked, opened, output, scratch, trusted_folder, written_whole
+from spmvbench.paths import locked, opened, output, scratch, trusted_folder, written_whole
 
 
 def given_away(path):
@@ -84,20 +83,6 @@ def test_a_lock_is_held_by_one_process_and_ends_with_it(tmp_path):
         other.kill()
     with locked(lock) as had:
         assert had
-
-
-def test_what_was_renamed_removed_or_replaced_is_not_there(tmp_path):
-    for make in (Path.touch, Path.mkdir):
-        path = tmp_path / make.__name__
-        make(path)
-        descriptor = os.open(path, os.O_RDONLY)
-        assert is_at(descriptor, path)
-        path.rename(tmp_path / "elsewhere")
-        assert not is_at(descriptor, path) and is_at(descriptor, tmp_path / "elsewhere")
-        make(path)
-        assert not is_at(descriptor, path)
-        os.close(descriptor)
-        (tmp_path / "elsewhere").rename(tmp_path / f"old-{make.__name__}")
 
 
 def test_another_user_s_folders_are_not_this_user_s(tmp_path):

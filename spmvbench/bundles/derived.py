@@ -42,43 +42,7 @@ def same(found: float, expected: float, tolerance: float = TOLERANCE) -> bool:
 
 def where(rows: pd.DataFrame, test: Callable[[Any], bool]) -> Flags:
     """Which rows a test holds for, (rows,)."""
-    return np.fromiter((bool(test(row)) for row in listed(rows)), bool, len(rows))
-
-
-class _Columns(dict[str, list[Any]]):
-    """The columns of a table as lists, each made when it is read: most rules read few of a hundred columns."""
-
-    def __init__(self, rows: pd.DataFrame):
-        super().__init__()
-        self.rows = rows
-
-    def __missing__(self, name: str) -> list[Any]:
-        column = self.rows[name]
-        # Texts are converted together: one by one, Arrow takes three times as long.
-        texts = isinstance(column.dtype, pd.StringDtype)
-        values: list[Any] = (column.astype(object) if texts else column).tolist()
-        return self.setdefault(name, values)
-
-
-class _Row:
-    """A row of a table; its columns are its attributes."""
-
-    __slots__ = ("_columns", "_place")
-
-    def __init__(self, columns: _Columns, place: int):
-        self._columns, self._place = columns, place
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self._columns[name][self._place]
-        except KeyError:
-            raise AttributeError(name) from None
-
-
-def listed(rows: pd.DataFrame) -> Iterator[Any]:
-    """The rows, with their columns as attributes."""
-    columns = _Columns(rows)
-    return (_Row(columns, place) for place in range(len(rows)))
+    return np.fromiter((bool(test(row)) for row in rows.itertuples(index=False)), bool, len(rows))
 
 
 def kind(row: Any) -> str:
@@ -247,8 +211,8 @@ def samples(bundle: Bundle) -> Iterator[Finding]:
     once = ["group", "name", "dtype", "op", "mode", "device", "gpu", "program", "taken"]
     rows = rows.drop(of_program.index[of_program.duplicated(once)])
     # Operations of one format share their time in equal parts.
-    spent = [float(np.sum(row.samples, dtype=float)) * row.repeats for row in listed(rows)]
-    shared = rows.assign(spent=spent, kind=[kind(row) for row in listed(rows)])
+    spent = [float(np.sum(row.samples, dtype=float)) * row.repeats for row in rows.itertuples(index=False)]
+    shared = rows.assign(spent=spent, kind=[kind(row) for row in rows.itertuples(index=False)])
     sums = shared.groupby(["group", "name", "label", "dtype", "kind", "started_at"])[["spent", "t_case"]].transform(
         "sum"
     )
@@ -379,7 +343,7 @@ def bounded(bundle: Bundle) -> Iterator[Finding]:
     below = where(rows, lambda row: over(row, needed(row) + row.rows * itemsize(row)) > MAX_RATIO)
     text = "no time is below that of reading the values and writing y"
     yield from check_rows("bounds", rows, below, text, unmeasured)
-    ratios = (over(row, _read(row) + row.rows * itemsize(row)) for row in listed(rows))
+    ratios = (over(row, _read(row) + row.rows * itemsize(row)) for row in rows.itertuples(index=False))
     ratio = np.fromiter(ratios, float, len(rows))
     beyond = is_measured & (ratio > MAX_PADDING_RATIO)  # old versions, without bounds, counted all padding as read
     near = (ratio > MAX_RATIO) & ~beyond

@@ -133,8 +133,7 @@ def show(run: str, results: str) -> None:
 def rm(runs: tuple[str, ...], yes: bool, results: str) -> None:
     """Delete runs: their folders with rows, metadata and reports. Asks first.
 
-    A folder is deleted only if its run.json shows that it is a run; if that file is damaged, only if the folder holds
-    nothing but rows.
+    A folder is deleted only if its run.json shows that it is a run.
     """
     from spmvbench.formats.admission import byte_text
     from spmvbench.rows import store

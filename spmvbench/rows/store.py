@@ -21,7 +21,8 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -30,7 +31,7 @@ import numpy as np
 
 from spmvbench import untrusted
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
-from spmvbench.paths import SUFFIX, is_at, locked, naming, opened, written_whole
+from spmvbench.paths import locked, naming, opened, written_whole
 from spmvbench.rows import files, stored
 from spmvbench.rows.checks import MOST_REASON, invalid_rows, is_session
 from spmvbench.rows.schema import COLUMNS, SCHEMA_VERSION, SETTLED, arrow_schema
@@ -44,25 +45,20 @@ ROWS, LINES = files.CASES.merged, files.CASES.lines
 MATRICES, MATRIX_LINES = files.DESCRIPTIONS.merged, files.DESCRIPTIONS.lines
 PUBLISHED = "results/published"  # folder of the runs that a checkout holds
 # Names of files in a run's folder and next to runs in a folder of reports: no run may have them.
-_HELD = {ROWS, LINES, ENVIRONMENT, LOG, LOCK, MATRICES, MATRIX_LINES, "report", "pairs.csv", "pairs.json", "README.md"}
-_TAKEN = _HELD | {"index.html", "shared", "formats", "papers.html"}
+_TAKEN = {ROWS, LINES, ENVIRONMENT, LOG, LOCK, MATRICES, MATRIX_LINES, "report", "pairs.csv", "pairs.json", "README.md"}
+_TAKEN |= {"index.html", "shared", "formats", "papers.html"}
 _LONGEST = 200  # bytes of a name: file systems allow 255, and shards and removed runs have longer names
-_TIME = "%Y%m%d-%H%M%S-%f"
 NAMED = 3  # most invalid rows named in a warning
 
 
 def now() -> str:
     """The current time in the format of rows and metadata, see `timestamp`."""
-    return _text(datetime.datetime.now(datetime.UTC))
+    return timestamp(time.time())
 
 
 def timestamp(seconds: float) -> str:
     """Seconds since 1970 as ISO 8601 in UTC, with a fixed width so that texts sort by time."""
-    return _text(datetime.datetime.fromtimestamp(seconds, datetime.UTC))
-
-
-def _text(time: datetime.datetime) -> str:
-    return time.isoformat(timespec="microseconds")
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="microseconds")
 
 
 def name_of(run: str) -> str:
@@ -340,28 +336,12 @@ def shard(run_folder: Path, part: int, count: int) -> Path:
     return run_folder.with_name(f"{run_folder.name}.shard-{part}-of-{count}")
 
 
-@contextmanager
-def unmoved(run_folder: Path) -> Iterator[Callable[[], None]]:
-    """A check to call before writing: raises SpmvbenchError if the folder was removed or moved meanwhile.
-
-    Without it, rows would go to a new folder of the same name.
-    """
-    opened = os.open(run_folder, os.O_RDONLY)
-
-    def check() -> None:
-        if not is_at(opened, run_folder):
-            raise SpmvbenchError(
-                f"{run_folder} was removed or moved while the run wrote into it: run the command again to start anew"
-            )
-
-    try:
-        yield check
-    finally:
-        os.close(opened)
-
-
-def _stamp() -> str:
-    return datetime.datetime.now().strftime(_TIME)
+def require_folder(run_folder: Path) -> None:
+    """Raise SpmvbenchError if the folder was removed or moved: rows would go to a new one of the same name."""
+    if not run_folder.is_dir():
+        raise SpmvbenchError(
+            f"{run_folder} was removed or moved while the run wrote into it: run the command again to start anew"
+        )
 
 
 def set_aside(run_folder: Path) -> Path | None:
@@ -370,7 +350,7 @@ def set_aside(run_folder: Path) -> Path | None:
     held = [path for name in names if (path := run_folder / name).exists()]
     if not held:
         return None
-    aside = run_folder.with_name(f"{run_folder.name}.before-{_stamp()}")
+    aside = run_folder.with_name(f"{run_folder.name}.before-{datetime.datetime.now():%Y%m%d-%H%M%S-%f}")
     aside.mkdir()
     for path in held:
         path.rename(aside / path.name)
@@ -418,8 +398,8 @@ def merge(sources: Sequence[Path], target: Path) -> int:
 def removable(run: Path | str, results: Path | str = "results") -> Path:
     """The folder of a run that may be removed, given by its name under `results` or by its path.
 
-    It has a run.json with metadata. If that is damaged, the folder must have rows and no foreign files. Raises
-    UsageError for everything else: symbolic links, folders that contain runs, ``.`` and ``..``.
+    It has a run.json with metadata. Raises UsageError for everything else: symbolic links, folders that contain runs,
+    ``.`` and ``..``; SpmvbenchError for a damaged run.json.
     """
     named = _is_name(str(run)) and os.path.lexists(Path(results) / run)
     path = Path(results) / run if named else Path(run)
@@ -434,18 +414,8 @@ def removable(run: Path | str, results: Path | str = "results") -> Path:
         raise UsageError(f"{path} holds other runs: name one of those")
     if not _is_regular(path / ENVIRONMENT):
         raise UsageError(f"{path} has no {ENVIRONMENT}, so nothing proves that it is a run: it is left alone")
-    try:
-        if _sessions(path):
-            return path
-    except SpmvbenchError:
-        pass
-    ours = "|".join(map(re.escape, _HELD))
-    temporary = re.compile(rf"\.({ours})\.[0-9a-f]{{8}}\{SUFFIX}")
-    foreign = sorted(p.name for p in path.iterdir() if p.name not in _HELD and not temporary.fullmatch(p.name))
-    if foreign:
-        raise UsageError(f"{path} has a damaged {ENVIRONMENT} and holds {foreign[0]!r}, which is no run's: it stays")
-    if not any(map(_is_regular, [path / ROWS, path / LINES])):
-        raise UsageError(f"{path} has a damaged {ENVIRONMENT} and no rows, so nothing proves that it is a run")
+    if not _sessions(path):
+        raise UsageError(f"{path} has a {ENVIRONMENT} without metadata, so nothing proves that it is a run")
     return path
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -50,23 +50,17 @@ class Watcher:
     stopping: Callable[[], bool] = lambda: False
 
 
-@dataclass
 class Writer:
-    """Writes rows and descriptions into a run's folder, one after the other.
+    """Writes rows, descriptions of matrices and metadata of one invocation into a run's folder. rows: written so far.
 
-    check_folder: raises if the folder is gone. sequence: number of the next row. described: hashes of matrices with a
-    description.
+    Each method raises SpmvbenchError if the folder is gone: what is written would go to a new one of the same name.
     """
 
-    folder: Path
-    watcher: Watcher
-    check_folder: Callable[[], None]
-    sequence: int = field(init=False)
-    described: set[str] = field(init=False)
-    rows: int = 0
-
-    def __post_init__(self) -> None:
-        self.described, self.sequence = store.described(self.folder), store.next_sequence(self.folder)
+    def __init__(self, folder: Path, groups: Sequence[Group], watcher: Watcher):
+        self.folder, self.watcher, self.rows = folder, watcher, 0
+        self._described, self._sequence = store.described(folder), store.next_sequence(folder)
+        self._metadata: dict[str, Any] = {"run": folder.name, "invocation": secrets.token_hex(8)}
+        self._metadata |= {"started": store.now(), "ended": None, "seed": groups[0].seed, **host()}
 
     def row(self, row: dict[str, Any]) -> bool:
         """Write one row to disk and report it. Returns whether to continue."""
@@ -78,36 +72,18 @@ class Writer:
 
     def description(self, about: dict[str, Any]) -> None:
         """Write the description of a matrix to disk, once per run."""
-        if about["matrix_sha256"] not in self.described:
+        if about["matrix_sha256"] not in self._described:
             self._keep(store.describe, fitted(blank_row(MATRIX_COLUMNS) | about, MATRIX_COLUMNS)[0])
-            self.described.add(about["matrix_sha256"])
+            self._described.add(about["matrix_sha256"])
 
-    def _keep(self, put: Callable[[Path, dict[str, Any]], None], row: dict[str, Any]) -> None:
-        self.check_folder()
-        put(self.folder, row | {"sequence": self.sequence})
-        self.sequence += 1
+    def metadata(self, **facts: Any) -> None:
+        """Add facts to the metadata of the invocation, and write all to disk."""
+        store.require_folder(self.folder)
+        self._metadata |= facts
+        store.append_session(self.folder, self._metadata)
 
-
-@dataclass
-class Metadata:
-    """The metadata of this invocation in run.json, as far as known."""
-
-    folder: Path
-    entry: dict[str, Any]
-
-    @classmethod
-    def begin(cls, folder: Path, groups: Sequence[Group]) -> Metadata:
-        """Metadata of an invocation that begins now, with the facts of the host."""
-        entry = {"run": folder.name, "invocation": secrets.token_hex(8), "started": store.now(), "ended": None}
-        return cls(folder, entry | {"seed": groups[0].seed} | host())
-
-    def add(self, **facts: Any) -> None:
-        """Add these facts and write all to disk."""
-        self.entry |= facts
-        store.append_session(self.folder, self.entry)
-
-    def add_device(self, facts: Mapping[str, Any], settings: Settings) -> None:
-        """Add the facts of the device, and the settings in use."""
+    def device(self, facts: Mapping[str, Any], settings: Settings) -> None:
+        """Add the facts of the device, and the settings in use, to the metadata."""
         rule = RULES[device_kind(settings.device)]
         used = {
             "max_bytes": settings.max_bytes,
@@ -116,7 +92,12 @@ class Metadata:
             "energy": settings.energy,
             "timeout": timeout(settings),
         }
-        self.add(**facts, **used)
+        self.metadata(**facts, **used)
+
+    def _keep(self, put: Callable[[Path, dict[str, Any]], None], row: dict[str, Any]) -> None:
+        store.require_folder(self.folder)
+        put(self.folder, row | {"sequence": self._sequence})
+        self._sequence += 1
 
 
 def pending(folder: Path, cases: Sequence[Case], settings: Settings, *, settled: bool = False) -> list[Case]:
@@ -162,11 +143,10 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
     if not groups:
         store.compact(folder)  # a run that was killed at its end has not done this
         return True
-    metadata = Metadata.begin(folder, groups)
-    with store.opened_log(folder) as log, store.unmoved(folder) as check_folder:
-        writer = Writer(folder, watcher, check_folder)
+    writer = Writer(folder, groups, watcher)
+    with store.opened_log(folder) as log:
         driver = Driver(settings, log, writer.row, writer.description, watcher.on_begin)
-        driver.on_facts = lambda facts: metadata.add_device(facts, settings)
+        driver.on_facts = lambda facts: writer.device(facts, settings)
         driver.is_cancelled = lambda: driver.worker is None and watcher.stopping()  # while one starts, no case is lost
         try:
             with ExitStack() as stack:
@@ -183,9 +163,8 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
             left = list(groups)
         finally:
             driver.close()
-            check_folder()
             if driver.facts:
-                metadata.add(ended=store.now(), rows=writer.rows, seconds=dict(driver.seconds))
+                writer.metadata(ended=store.now(), rows=writer.rows, seconds=dict(driver.seconds))
         store.compact(folder)
     return not left
 

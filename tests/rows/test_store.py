@@ -323,14 +323,10 @@ def test_what_a_record_holds_as_null_is_missing(folder):
 
 def test_who_writes_is_told_that_the_folder_is_gone(folder):
     folder.mkdir(parents=True)
-    with store.unmoved(folder) as ask:
-        ask()
-        folder.rename(folder.with_name("elsewhere"))
-        with pytest.raises(SpmvbenchError, match="a-run was removed or moved"):
-            ask()
-        folder.mkdir()
-        with pytest.raises(SpmvbenchError, match="a-run was removed or moved"):
-            ask()
+    store.require_folder(folder)
+    folder.rename(folder.with_name("elsewhere"))
+    with pytest.raises(SpmvbenchError, match="a-run was removed or moved"):
+        store.require_folder(folder)
 
 
 def test_descriptions_of_matrices_are_kept_beside_the_rows(folder):

@@ -26,7 +26,7 @@ from spmvbench.runner.cluster import remote
 from spmvbench.runner.cluster.scheduling import MAX_LOSSES, Schedule, matrix_and_seed, matrix_and_type
 from spmvbench.runner.cluster.workers import Workers
 from spmvbench.runner.costs import Costs
-from spmvbench.runner.session import Metadata, Watcher, Writer
+from spmvbench.runner.session import Watcher, Writer
 
 POLL_SECONDS = 0.5  # between checks which workers are connected
 MAX_REFUSALS = 2  # jobs that a worker may refuse before it gets no more
@@ -71,7 +71,6 @@ class ClusterRun:
     schedule: Schedule
     settings: Settings
     writer: Writer
-    metadata: Metadata
     watcher: Watcher
     log: IO[bytes]
     formats_by_type: tuple[Group, ...]
@@ -166,7 +165,7 @@ class ClusterRun:
         elif kind == "facts":
             worker.host = content.pop("host_id")
             if not any(known.facts for known in self.worker_records.values()):
-                self.metadata.add_device(content, self.settings)
+                self.writer.device(content, self.settings)
             worker.facts = content
             if worker.ready is None:
                 worker.ready = time.monotonic() - self.began
@@ -279,25 +278,20 @@ def measure(
     if not groups:
         store.compact(folder)
         return True
-    metadata = Metadata.begin(folder, groups)
-    began = time.monotonic()
-    with store.opened_log(folder) as log, store.unmoved(folder) as check_folder:
-        writer = Writer(folder, watcher, check_folder)
-        run = ClusterRun(
-            workers, Schedule(groups, costs), settings, writer, metadata, watcher, log, formats_by_type(groups)
-        )
+    writer, began = Writer(folder, groups, watcher), time.monotonic()
+    with store.opened_log(folder) as log:
+        run = ClusterRun(workers, Schedule(groups, costs), settings, writer, watcher, log, formats_by_type(groups))
         try:
             done = run.run()
         finally:
             workers.release(run.token)
-            check_folder()
             if worker_records := run.summary():
                 seconds: dict[str, float] = defaultdict(float)
                 for worker in worker_records:
                     for stage, spent in worker["seconds"].items():
                         seconds[stage] += spent
                 wall = time.monotonic() - began
-                metadata.add(ended=now(), rows=writer.rows, seconds=dict(seconds), wall=wall, workers=worker_records)
+                writer.metadata(ended=now(), rows=writer.rows, seconds=dict(seconds), wall=wall, workers=worker_records)
         store.compact(folder)
     return done
 
