@@ -58,7 +58,6 @@ test-all:
 	@missing=; \
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || missing="$$missing chromium"; \
 	command -v clang++ >/dev/null || missing="$$missing clang"; \
-	command -v llvm-objdump >/dev/null || missing="$$missing llvm"; \
 	command -v pdffonts >/dev/null || missing="$$missing poppler-utils"; \
 	[ -z "$$missing" ] || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends $$missing >/dev/null; } || \

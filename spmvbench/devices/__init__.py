@@ -60,7 +60,7 @@ def known(name: str) -> str:
 
 
 def open_device(name: str = "auto") -> Device:
-    """A device by name: ``cuda:N``, ``emulated``, ``emulated-check`` (finds races and counts traffic), ``auto``.
+    """A device by name: ``cuda:N``, ``emulated``, ``emulated-check`` (finds races), ``auto``.
 
     ``auto`` is ``cuda:0`` where a GPU can be used, else ``emulated``. Raises DeviceUnavailable with what to install,
     UsageError for an unknown name.

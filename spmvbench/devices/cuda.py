@@ -309,7 +309,7 @@ def _cell(arg: Any) -> Any:
 def three(extent: int | tuple[int, ...]) -> tuple[int, int, int]:
     """A grid or block extent in three dimensions."""
     given = extent if isinstance(extent, tuple) else (extent,)
-    x, y, z = (*given, 1, 1, 1)[:3]
+    x, y, z = (*map(int, given), 1, 1, 1)[:3]
     return x, y, z
 
 

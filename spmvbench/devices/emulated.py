@@ -1,7 +1,7 @@
 """The emulated device: the kernels' own CUDA C++, compiled for the host, every CUDA thread a fiber.
 
 It exists so that every kernel is executed and verified on machines without a GPU. Its times say nothing about a GPU's.
-The checking build also finds races, uninitialised shared memory and accesses out of bounds, and counts memory traffic.
+The checking build also finds races, uninitialised shared memory and accesses out of bounds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 from spmvbench.devices import cuda
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program
-from spmvbench.devices.emulation import build
+from spmvbench.devices.emulation import build, symbols
 from spmvbench.devices.host_driven import OwnResult
 from spmvbench.formats import kernel_path
 from spmvbench.formats.arrays import ArrayModule
@@ -42,10 +42,9 @@ SMALL = 2048  # threads of a launch that is over before other host threads would
 
 _NO_MEMORY = constant(_RUNTIME, "NO_MEMORY")
 
-_running = threading.Lock()  # one launch at a time: a library of the checking build keeps one set of counters
+_running = threading.Lock()  # one launch at a time: a library of the checking build keeps one set of records
 
 _OFFSET = re.compile(r"@\{([0-9a-f]+)\}")  # of an instruction, in a message from the C++ side
-_COUNTS = ("requests", "lanes", "sectors_read", "sectors_written")
 
 
 class _Buffer(ctypes.Structure):
@@ -83,7 +82,7 @@ class _Bound:
 
     def __init__(self, launch: Launch, made: build.Instantiation, seed: int | None):
         self.kernel, self.library, self.args = launch.kernel, made.library, launch.args
-        grid, block = _three(launch.grid), _three(launch.block)
+        grid, block = cuda.three(launch.grid), cuda.three(launch.block)
         _check_geometry(launch, grid, block)
         self.blocks = grid[0] * grid[1] * grid[2]
         self.threads = self.blocks * block[0] * block[1] * block[2]
@@ -117,24 +116,8 @@ class _Bound:
     def fault(self) -> str:
         """What the kernel did, in words, with source lines."""
         message = self.state.message.decode(errors="replace")
-        return f"{self.kernel}, {_OFFSET.sub(lambda match: self.library.place_name(int(match[1], 16)), message)}"
-
-    def counted(self) -> np.ndarray[Any, Any]:
-        """The tallies of the last run, those of instructions that ran; the library's next launch clears them."""
-        count = ctypes.c_uint64()
-        table = self.library.spmvbench_traffic(ctypes.byref(count))
-        every = np.ctypeslib.as_array(table, shape=(count.value,))
-        return every[every["requests"] > 0]
-
-    def traffic(self, counted: np.ndarray[Any, Any]) -> dict[str, Any]:
-        """What a run moved, from what `counted` gave after it; see EmulatedProgram."""
-        lines: dict[str, dict[str, int]] = {}
-        for tally in np.sort(counted, order="pc"):
-            line = lines.setdefault(self.library.place_name(int(tally["pc"])), dict.fromkeys(_COUNTS, 0))
-            for name in _COUNTS:
-                line[name] += int(tally[name])
-        totals = {name: sum(line[name] for line in lines.values()) for name in _COUNTS}
-        return {"kernel": self.kernel, **totals, "lines": lines}
+        placed = _OFFSET.sub(lambda match: symbols.place_name(self.library.path, int(match[1], 16)), message)
+        return f"{self.kernel}, {placed}"
 
 
 class _BoundLoop:
@@ -162,12 +145,6 @@ def _buffers(parameters: list[build.Parameter], args: Sequence[Any]) -> ctypes.A
     ]
     found.sort(key=lambda buffer: not buffer.element_bytes)
     return (_Buffer * len(found))(*found)
-
-
-def _three(size: int | tuple[int, ...]) -> tuple[int, int, int]:
-    sizes = (size,) if isinstance(size, int | np.integer) else tuple(size)
-    x, y, z = (*(int(n) for n in sizes), 1, 1, 1)[:3]
-    return x, y, z
 
 
 def _check_geometry(launch: Launch, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
@@ -227,48 +204,33 @@ def _described(arg: Any) -> str:
 
 
 class EmulatedProgram(Program):
-    """Launches bound to their arguments; `run` returns when they are done.
-
-    traffic: after a run of the checking build, one dict a launch with `kernel` and the counts of its accesses to global
-    memory: `requests` (of a warp), `lanes` (that took part), `sectors_read` and `sectors_written` (32 bytes each,
-    those of a request counted once; an atomic reads and writes). `lines` has the same counts by source line
-    (``csr.cu:25``). There is no model of a cache in it. Arrays count as aligned to 256 bytes, as GPU memory is.
-    """
+    """Launches bound to their arguments; `run` returns when they are done."""
 
     def __init__(
         self, device: Emulated, bound: list[_Bound | _BoundLoop | Callable[[int], None]], compile_seconds: float
     ):
         self._device, self._bound, self.compile_seconds = device, bound, compile_seconds
-        self._counted: list[tuple[_Bound, np.ndarray[Any, Any]]] = []
 
     @property
     def timed_by(self) -> str:
         """The host, which emulates the device."""
         return "host"
 
-    @property
-    def traffic(self) -> list[dict[str, Any]]:
-        """What the last run moved; made when it is asked for, because most runs are only checked."""
-        return [launch.traffic(counted) for launch, counted in self._counted]
-
     def run(self) -> None:
         """One SpMV. Raises DeviceFault where a kernel did something that a GPU forbids, or where a loop has no end."""
-        self._counted = []
         for bound in self._bound:
             if not isinstance(bound, _Bound | _BoundLoop):
                 bound(0)
                 continue
             for launch in bound.unrolled() if isinstance(bound, _BoundLoop) else (bound,):
                 self._device.execute(launch)
-                if self._device.check:
-                    self._counted.append((launch, launch.counted()))
 
 
 class Emulated(Device):
     """The host as a CUDA device.
 
     check: use the checking build, on one host thread: slower by far, but it finds races, uninitialised shared memory
-    and accesses out of bounds, and its programs have `traffic` after a run. seed: run the lanes in an order drawn from
+    and accesses out of bounds. seed: run the lanes in an order drawn from
     it, not in their natural one. workers: host threads that share a launch's blocks, default one a core, at most 16.
     Raises DeviceUnavailable where there is no C++ compiler.
     """
@@ -305,7 +267,7 @@ class Emulated(Device):
         started = perf_counter()
 
         def kept(steps: Iterable[Launch | Call]) -> list[Launch]:
-            return [step for step in steps if isinstance(step, Launch) and all(_three(step.grid))]
+            return [step for step in steps if isinstance(step, Launch) and all(cuda.three(step.grid))]
 
         self.precompile({(launch.source, launch.kernel) for launch in kept(single_steps(launches))})
 

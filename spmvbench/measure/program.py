@@ -149,7 +149,7 @@ def _plain_steps(
         elif isinstance(step, Call):
             yield "call", step.name, params, [described(arg) for arg in flat(step.args)]
         else:
-            shape = [int(n) for n in (*three(step.grid), *three(step.block), step.shared_bytes)]
+            shape = [*three(step.grid), *three(step.block), int(step.shared_bytes)]
             yield "launch", step.kernel, shape, [described(arg) for arg in flat(step.args)]
 
 

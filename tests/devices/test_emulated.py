@@ -20,8 +20,8 @@ from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Launch, Struct
 
 KERNELS = Path(__file__).parent / "kernels"
-BLOCKS, WARPS, BUILTINS, FAULTS, TRAFFIC, STRUCTS = (
-    str(KERNELS / f"{name}.cu") for name in ("blocks", "warps", "builtins", "faults", "traffic", "structs")
+BLOCKS, WARPS, BUILTINS, FAULTS, STRUCTS = (
+    str(KERNELS / f"{name}.cu") for name in ("blocks", "warps", "builtins", "faults", "structs")
 )
 
 needs_symbols = pytest.mark.skipif(
@@ -275,7 +275,6 @@ def test_launches_run_in_order_and_empty_ones_are_dropped(fast):
     for _ in range(2):
         program.run()
         assert y.tolist() == [6, 0, 0, 0]
-    assert program.traffic == []
 
 
 def test_elapsed_and_capture(fast, monkeypatch):
@@ -458,63 +457,6 @@ def test_every_barrier_of_the_block_sum_is_missed(checking, tmp_path):
                 run(checking, str(mutant), "block_sum<double, 128>", 2, 128, np.ones(256), np.zeros(2))
             found += 1
     assert found == 4
-
-
-# Traffic
-
-
-@needs_symbols
-@pytest.mark.parametrize("seed", [None, 5])
-def test_sectors_of_known_patterns(seed):
-    device = Emulated(check=True, seed=seed)
-    out = np.zeros(80)
-    program = run(device, TRAFFIC, "patterns", 1, 32, np.zeros(160), out, np.int32(80))
-    device.close()
-    (traffic,) = program.traffic
-
-    def at(mark):
-        return tuple(traffic["lines"][place(TRAFFIC, mark)].values())
-
-    # requests, lanes, sectors read, sectors written
-    assert at("coalesced") == (1, 32, 8, 0)
-    assert at("strided") == (1, 32, 32, 0)
-    assert at("broadcast") == (1, 32, 1, 0)
-    assert at("half") == (1, 16, 8, 0)
-    assert at("stored") == (1, 32, 0, 8)
-    assert at("loop") == (6, 160, 20, 20)  # 80 items in rounds of 32, 32 and 16, each read and written
-    assert traffic["kernel"] == "patterns"
-    for i, name in enumerate(("requests", "lanes", "sectors_read", "sectors_written")):
-        assert traffic[name] == sum(tuple(line.values())[i] for line in traffic["lines"].values())
-
-
-@needs_symbols
-def test_sectors_of_vectors_and_atomics(checking):
-    out = np.zeros(2, np.int32)
-    program = run(checking, TRAFFIC, "wide", 1, 32, np.ones(128, np.int32), out)
-    lines = program.traffic[0]["lines"]
-    assert tuple(lines[place(TRAFFIC, "quads")].values()) == (1, 32, 16, 0)
-    assert tuple(lines[place(TRAFFIC, "atomics")].values()) == (1, 32, 1, 1)
-    assert out.tolist() == [32, 32]
-
-
-@needs_symbols
-def test_lanes_meet_again_after_a_loop(checking):
-    lengths = np.ones(67, np.int32)
-    lengths[:32] = np.arange(32) % 5
-    program = run(checking, TRAFFIC, "ragged", 1, 32, lengths, np.zeros(32, np.int32))
-    lines = program.traffic[0]["lines"]
-    inner = lines[place(TRAFFIC, "inner")]
-    assert (inner["requests"], inner["lanes"]) == (3 * 4, 3 * lengths[:32].sum())
-    outer = lines[place(TRAFFIC, "outer")]
-    assert (outer["requests"], outer["lanes"], outer["sectors_read"]) == (3, 3 * 32, 3)
-
-
-def test_traffic_is_that_of_the_last_run(checking):
-    y = np.zeros(64)
-    program = checking.compile([Launch("vector.cu", "zero_fill<double>", 2, 32, (y, np.int32(64)))] * 2)
-    for _ in range(2):
-        program.run()
-        assert [launch["sectors_written"] for launch in program.traffic] == [16, 16]
 
 
 # The compiler and the cache
@@ -791,22 +733,6 @@ def test_properties(fast):
 def test_both_languages_know_the_same_limit():
     text = (build.FOLDER / "runtime.hpp").read_text()
     assert int(re.search(r"MAX_DYNAMIC_SHARED = (\d+) \* 1024", text)[1]) * 1024 == MAX_DYNAMIC_SHARED
-
-
-@needs_symbols
-@pytest.mark.skipif(not shutil.which("llvm-objdump"), reason="needs LLVM's objdump (apt-get install llvm)")
-def test_both_families_of_tools_see_the_same(monkeypatch):
-    library = build.instantiations(Path(TRAFFIC), ["ragged"], check=True)["ragged"].library
-
-    def in_loops():
-        found = symbols.places(library.path)
-        return [(place.offset, place.name, place.loops, place.heads) for place in found if place.loops]
-
-    by_binutils = in_loops()
-    which = shutil.which
-    monkeypatch.setattr(symbols.shutil, "which", lambda name: which(f"llvm-{name}"))
-    assert in_loops() == by_binutils
-    assert {name for _, name, loops, _ in by_binutils if loops == 0b11} >= {place(TRAFFIC, "inner")}
 
 
 def test_without_symbol_tools_faults_are_found_all_the_same(monkeypatch, home):

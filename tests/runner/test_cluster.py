@@ -184,7 +184,7 @@ def session(tmp_path):
     writer = SimpleNamespace(row=lambda row: not kept.rows.append(row), description=kept.described.append)
     with open(tmp_path / "log", "wb") as log:
         schedule, watcher = Schedule([group], costs.default_costs(settings)), Watcher(on_notice=kept.notices.append)
-        made = ClusterRun(workers, schedule, settings, writer, None, watcher, log, (group,))
+        made = ClusterRun(workers, schedule, settings, writer, watcher, log, (group,))
         made.kept, made.cases = kept, group.cases
 
         def assign_all(number, worker="tcp://a"):

@@ -44,16 +44,7 @@ FLAGS = (
     "-w",  # NVRTC's warnings count; a host compiler's would not know CUDA's rules
 )
 FAST = ("-Og",)  # -O1 compiles for half as long again and runs no faster: switching fibers is what takes the time
-# The checking build counts accesses: what merges, splits or copies them is off.
-CHECKING = (
-    "-O1",
-    "-g1",
-    "-DSPMVBENCH_CHECK",
-    "-fno-tree-vectorize",
-    "-fno-unroll-loops",
-    "-fno-omit-frame-pointer",
-    "-fno-jump-tables",  # symbols.py reads the control flow from the jumps
-)
+CHECKING = ("-O1", "-g1", "-DSPMVBENCH_CHECK")
 GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")
 # Without the C++ library, which nothing here uses: looking through it is half of a linker's time.
 GCC_LIBRARIES = ("-nodefaultlibs", "-lgcc", "-lc")
@@ -131,27 +122,12 @@ class Library(ctypes.CDLL):
             dynamic = ctypes.addressof(ctypes.c_char.in_dll(self, "dynamic_shared"))
         except ValueError:  # the kernel has none
             dynamic = None
-        if check:
-            self.spmvbench_traffic.argtypes = [ctypes.POINTER(ctypes.c_uint64)]
-            self.spmvbench_traffic.restype = ctypes.POINTER(Tally)
-            found = symbols.kept_places(path)
-            self.place_names = {place.offset: place.name for place in found}
-            self._places = (Place * len(found))(
-                *(Place(place.offset, place.rank, place.loops, place.heads) for place in found)
-            )
-            self.spmvbench_describe.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
-            self.spmvbench_describe.restype = None
-            self.spmvbench_describe(ctypes.addressof(self._places), len(found))
         self.spmvbench_prepare.argtypes = [ctypes.c_void_p]
         self.spmvbench_prepare.restype = None
         self.spmvbench_prepare(dynamic)
         table = ctypes.pointer(Kernel.in_dll(self, "spmvbench_kernels"))
         listed = itertools.takewhile(lambda kernel: kernel.expression, (table[i] for i in itertools.count()))
         self.kernels = {kernel.expression.decode(): kernel for kernel in listed}
-
-    def place_name(self, offset: int) -> str:
-        """``csr.cu:25`` for an instruction; its number where the tools that know are not installed."""
-        return self.place_names.get(offset, f"+{offset:#x}")
 
 
 @dataclass(frozen=True)
@@ -196,23 +172,6 @@ class Kernel(ctypes.Structure):
         ("parameters", ctypes.POINTER(Parameter)),
         ("count", ctypes.c_uint64),
     )
-
-
-class Place(ctypes.Structure):
-    """emulation::checker::Place of checker.cpp."""
-
-    _fields_ = (
-        ("offset", ctypes.c_uint32),
-        ("rank", ctypes.c_uint32),
-        ("loops", ctypes.c_uint64),
-        ("heads", ctypes.c_uint64),
-    )
-
-
-class Tally(ctypes.Structure):
-    """emulation::checker::Tally of checker.cpp: what one instruction did in a launch."""
-
-    _fields_ = tuple((name, ctypes.c_uint64) for name in ("pc", "requests", "lanes", "sectors_read", "sectors_written"))
 
 
 def instantiations(source: Path, expressions: Iterable[str], *, check: bool) -> dict[str, Instantiation]:
@@ -333,16 +292,11 @@ def _renamed() -> tuple[str, ...]:
 
 
 def _instrumentation(compiler: Compiler) -> tuple[str, ...]:
-    """What makes the compiler report every access and every basic block of a kernel.
-
-    The hooks are ours, so the linker must not see it.
-    """
+    """What makes the compiler report every access of a kernel. The hooks are ours, so the linker must not see it."""
     if compiler.clang:
         options = ("-tsan-distinguish-volatile", "-tsan-instrument-read-before-write")
-        coverage = "-fsanitize-coverage=trace-pc,no-prune"
-        return ("-fsanitize=thread", coverage, *(word for option in options for word in ("-mllvm", option)))
-    options = ("--param=tsan-distinguish-volatile=1", "-fno-store-merging")
-    return ("-fsanitize=thread", "-fsanitize-coverage=trace-pc", *options)
+        return ("-fsanitize=thread", *(word for option in options for word in ("-mllvm", option)))
+    return ("-fsanitize=thread", "--param=tsan-distinguish-volatile=1", "-fno-store-merging")
 
 
 def _runtime(compiler: Compiler, flags: tuple[str, ...], check: bool, folder: Path) -> list[Path]:

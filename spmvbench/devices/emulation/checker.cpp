@@ -4,10 +4,6 @@
 // Races: every byte of shared memory, and every element of an array that the kernel may write, remembers its last
 // writers and readers. Two accesses of different threads are ordered by __syncthreads, inside a warp also by
 // __syncwarp, between blocks by fences on both sides. Shuffles, votes and atomics order nothing.
-//
-// Traffic: a lane that reaches an access to global memory waits until every live lane of its warp waits for something;
-// then those at the same instruction and in the same iteration go on as one request. First come the deepest call, the
-// earliest iteration, the earliest line: so lanes meet again after a branch or a loop, as they do on a GPU.
 #include "checker.hpp"
 
 #include <stdio.h>
@@ -35,57 +31,14 @@ struct Record {
   Accesses write, read;
 };
 
-struct Tally {
-  u64 pc, requests, lanes, sectors_read, sectors_written;
-};
-
-// An instruction that calls a hook, as symbols.py describes it.
-struct Place {
-  u32 pc, rank;
-  u64 loops;  // around it, outermost first from the lowest bit
-  u64 heads;  // those that begin an iteration here
-};
-
-constexpr int MAX_LOOPS = 64;
-constexpr int MAX_CALLS = 8;
-
-// How far a lane is: the last place of each of its calls, and the iteration that each loop is in.
-struct Progress {
-  struct Call {
-    size_t depth;
-    u32 place;
-  };
-  int calls;
-  Call call[MAX_CALLS];
-  u32 iteration[MAX_LOOPS];
-};
-
-struct Pending {
-  u32 pc, place;
-  size_t depth;  // of the stack, in bytes
-  u32 buffer;
-  u32 bytes;
-  size_t offset;
-  Access access;
-};
-
-constexpr u32 MAX_TALLIES = 4096;
-constexpr size_t SECTOR_BYTES = 32;
-
 u32 first_block, this_block_number, epoch, fences_so_far;
 u32 last_buffer;
-bool running;     // else the hooks are called from the library's initialisers, on a stack of the host's
 u32* last_fence;  // by block of the launch
 size_t last_fence_bytes;
 Record* shared_records;
 u32 sync_count[MAX_WARPS];
 u32 lane_clock[MAX_WARPS][WARP_SIZE];
 u32 known[MAX_WARPS][WARP_SIZE][WARP_SIZE];  // [warp][i][j]: the last __syncwarp of lane j that lane i knows of
-Pending pending[MAX_WARPS][WARP_SIZE];
-Tally tallies[MAX_TALLIES];
-const Place* places;
-u32 place_count;
-Progress progress[MAX_WARPS][WARP_SIZE];
 
 void* map(size_t bytes) {
   void* const p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -209,68 +162,6 @@ Buffer* find_buffer(const Launch& launch, const char* p) {
        is_read(access) ? "reads" : "writes", bytes, pc, where);
 }
 
-u32 place_of(u32 pc) {
-  u32 low = 0;
-  for (u32 high = place_count; low < high;) {
-    const u32 middle = (low + high) / 2;
-    if (places[middle].pc < pc) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low < place_count && places[low].pc == pc ? low : place_count;
-}
-
-const Place& at(u32 place) {
-  static const Place unknown{};
-  return place < place_count ? places[place] : unknown;
-}
-
-// The lane has come to a place: a loop's head reached from inside the loop is its next iteration.
-void advance(Progress& lane, u32 place, size_t depth) {
-  while (lane.calls && lane.call[lane.calls - 1].depth > depth) --lane.calls;
-  const u64 loops = at(place).loops;
-  u64 fresh = loops;
-  if (lane.calls && lane.call[lane.calls - 1].depth == depth) {
-    u32& last = lane.call[lane.calls - 1].place;
-    fresh = loops & ~at(last).loops;
-    for (u64 heads = at(place).heads & at(last).loops; heads; heads &= heads - 1) {
-      ++lane.iteration[__builtin_ctzll(heads)];
-      fresh |= loops & ~(((heads & -heads) << 1) - 1);
-    }
-    last = place;
-  } else if (lane.calls < MAX_CALLS) {
-    lane.call[lane.calls++] = {depth, place};
-  }
-  for (; fresh; fresh &= fresh - 1) lane.iteration[__builtin_ctzll(fresh)] = 0;
-}
-
-// Negative where lane a goes before lane b, zero where they go together.
-int compare(u32 w, u32 a, u32 b) {
-  const Pending &first = pending[w][a], &second = pending[w][b];
-  if (first.depth != second.depth) return first.depth > second.depth ? -1 : 1;
-  const Place &here = at(first.place), &there = at(second.place);
-  for (u64 loops = here.loops & there.loops; loops; loops &= loops - 1) {
-    const int loop = __builtin_ctzll(loops);
-    const u32 mine = progress[w][a].iteration[loop], other = progress[w][b].iteration[loop];
-    if (mine != other) return mine < other ? -1 : 1;
-  }
-  if (here.rank != there.rank) return here.rank < there.rank ? -1 : 1;
-  // A compiler may have copied an access into both ways of a branch.
-  const bool copies = here.pc && there.pc && first.buffer == second.buffer && first.access == second.access;
-  if (copies && first.bytes == second.bytes) return 0;
-  return first.pc < second.pc ? -1 : first.pc > second.pc;
-}
-
-Tally& tally_of(u64 pc) {
-  for (u64 i = pc * 0x9e3779b97f4a7c15ull >> 52, tries = 0; tries < MAX_TALLIES; i = (i + 1) % MAX_TALLIES, ++tries) {
-    if (!tallies[i].requests) tallies[i].pc = pc;
-    if (tallies[i].pc == pc) return tallies[i];
-  }
-  fail("the kernel has more than %u instructions that access memory", MAX_TALLIES);
-}
-
 }  // namespace
 
 void begin_launch(Launch& launch) {
@@ -284,12 +175,9 @@ void begin_launch(Launch& launch) {
     if (buffer.element_bytes) buffer.records = map(record_count(buffer) * sizeof(Record));
   }
   fences_so_far = 0;
-  running = true;
-  memset(tallies, 0, sizeof tallies);
 }
 
 void end_launch(Launch& launch) {
-  running = false;
   munmap(last_fence, last_fence_bytes);
   for (u32 i = 0; i < launch.buffer_count; ++i) {
     Buffer& buffer = launch.buffers[i];
@@ -297,10 +185,9 @@ void end_launch(Launch& launch) {
   }
 }
 
-void begin_block(Block& block) {
+void begin_block() {
   ++this_block_number;
   epoch = 0;
-  for (u32 i = 0; i < block.alive; ++i) progress[i / WARP_SIZE][i % WARP_SIZE].calls = 0;
 }
 
 void next_epoch() { ++epoch; }
@@ -322,43 +209,7 @@ void synchronise(u32 w, u32 group) {
 
 void fence() { last_fence[this_block_number - first_block] = ++fences_so_far; }
 
-void issue(Block& block, u32 w) {
-  Warp& warp = block.warps[w];
-  u32 group = 0;
-  u32 leader = 0;
-  for (u32 lanes = warp.at_memory; lanes; lanes &= lanes - 1) {
-    const u32 lane = __builtin_ctz(lanes);
-    const int order = group ? compare(w, lane, leader) : -1;
-    if (order < 0) {
-      leader = lane;
-      group = 0;
-    }
-    if (order <= 0) group |= 1u << lane;
-  }
-  const Pending* const first = &pending[w][leader];
-  u64 sectors[2 * WARP_SIZE];
-  u32 count = 0;
-  for (u32 lanes = group; lanes; lanes &= lanes - 1) {
-    const Pending& mine = pending[w][__builtin_ctz(lanes)];
-    const size_t last = (mine.offset + mine.bytes - 1) / SECTOR_BYTES;
-    for (size_t sector = mine.offset / SECTOR_BYTES; sector <= last; ++sector) {
-      const u64 key = u64(mine.buffer) << 48 | sector;
-      u32 i = count;
-      while (i > 0 && sectors[i - 1] != key) --i;
-      if (i == 0) sectors[count++] = key;
-    }
-  }
-  Tally& tally = tally_of(first->pc);
-  tally.requests += 1;
-  tally.lanes += __builtin_popcount(group);
-  // An atomic is read and written where it is done.
-  if (is_read(first->access) || first->access == Access::ATOMIC) tally.sectors_read += count;
-  if (!is_read(first->access)) tally.sectors_written += count;
-  warp.at_memory &= ~group;
-  make_ready(block, w, group);
-}
-
-void access(const void* p, size_t bytes, Access access, const void* caller, const void* frame) {
+void access(const void* p, size_t bytes, Access access, const void* caller) {
   Block& block = this_block();
   if ((reinterpret_cast<size_t>(p) & ~(ARENA_BYTES - 1)) == reinterpret_cast<size_t>(&block)) return;  // its own stack
   const char* const at = static_cast<const char*>(p);
@@ -370,20 +221,12 @@ void access(const void* p, size_t bytes, Access access, const void* caller, cons
   if (!buffer || at + bytes > buffer->begin + buffer->bytes) fail_bounds(block, at, bytes, access, pc);
 
   const size_t offset = at - buffer->begin;
-  const u32 w = block.current->warp, lane = block.current->lane;
-  const u32 place = place_of(pc);
-  const size_t depth = stack_depth(block, frame);
-  advance(progress[w][lane], place, depth);
-  pending[w][lane] = {pc, place, depth, buffer->argument, u32(bytes), offset, access};
-  block.warps[w].at_memory |= 1u << lane;
-  block.ready_warps |= 1u << w;
-  suspend(block);
-
   char what[16];
   snprintf(what, sizeof what, "args[%u]", buffer->argument);
   if (!buffer->element_bytes) {
     if (is_read(access)) return;
-    fail("thread %u writes %s at @{%x}, which it takes as const", w * WARP_SIZE + lane, what, pc);
+    fail("thread %u writes %s at @{%x}, which it takes as const", block.current->warp * WARP_SIZE + block.current->lane,
+         what, pc);
   }
   Record* const records = static_cast<Record*>(buffer->records);
   const size_t last = (offset + bytes - 1) / buffer->element_bytes;
@@ -392,24 +235,12 @@ void access(const void* p, size_t bytes, Access access, const void* caller, cons
   }
 }
 
-// Before the first launch: what symbols.py found, by ascending pc. It must stay where it is.
-extern "C" __attribute__((visibility("default"))) void spmvbench_describe(const Place* found, u64 count) {
-  places = found;
-  place_count = count;
-}
-
-// The counts of the last launch: an array of `*count` tallies, unused ones with no requests.
-extern "C" __attribute__((visibility("default"))) const Tally* spmvbench_traffic(u64* count) {
-  *count = MAX_TALLIES;
-  return tallies;
-}
-
 }  // namespace emulation::checker
 
 namespace emulation {
 
 using checker::Access;
-#define EMULATION_CALLER __builtin_return_address(0), __builtin_frame_address(0)
+#define EMULATION_CALLER __builtin_return_address(0)
 
 void load_whole(void* to, const void* from, size_t bytes) {
   checker::access(from, bytes, Access::READ, EMULATION_CALLER);
@@ -455,16 +286,6 @@ extern "C" void* __tsan_memcpy(void* to, const void* from, size_t bytes) {
 extern "C" void* __tsan_memset(void* to, int value, size_t bytes) {
   emulation::checker::access(to, bytes, emulation::Access::WRITE, EMULATION_CALLER);
   return memset(to, value, bytes);
-}
-// Called in every basic block.
-extern "C" void __sanitizer_cov_trace_pc() {
-  using namespace emulation;
-  if (!checker::running) return;
-  Block& block = this_block();
-  const size_t depth = stack_depth(block, __builtin_frame_address(0));
-  const Thread& me = *block.current;
-  checker::advance(checker::progress[me.warp][me.lane],
-                   checker::place_of(checker::offset_of(__builtin_return_address(0))), depth);
 }
 extern "C" void __tsan_init() {}
 extern "C" void __tsan_func_entry(void*) {}

@@ -8,13 +8,12 @@ enum class Access : unsigned char { READ, WRITE, VOLATILE_READ, VOLATILE_WRITE, 
 
 void begin_launch(Launch& launch);
 void end_launch(Launch& launch);
-void begin_block(Block& block);
+void begin_block();
 void next_epoch();                      // every live thread of the block has arrived at __syncthreads
 void synchronise(u32 warp, u32 group);  // the lanes of `group` have arrived at __syncwarp
 void fence();
-void issue(Block& block, u32 warp);  // every live lane waits and some at memory: let one request of them through
 
-// The current thread is about to touch memory, at `caller`; frame: the stack frame of what was called from there.
-void access(const void* p, size_t bytes, Access access, const void* caller, const void* frame);
+// The current thread is about to touch memory, at `caller`.
+void access(const void* p, size_t bytes, Access access, const void* caller);
 
 }  // namespace emulation::checker

@@ -230,27 +230,21 @@ const char* base_name(const char* path) {
 Thread* take(Block& block, u32 w, unsigned lane) {
   Warp& warp = block.warps[w];
   warp.ready &= ~(1u << lane);
-  if (!warp.ready && !warp.at_memory) block.ready_warps &= ~(1u << w);
+  if (!warp.ready) block.ready_warps &= ~(1u << w);
   return &block.threads[w * WARP_SIZE + lane];
 }
 
 // The next thread to run, same warp first. The caller is not ready.
 Thread* pick(Block& block) {
-  for (;;) {
-    if (!block.ready_warps) fail_deadlock(block);
-    u32 w = block.current->warp;
-    if (block.random) {
-      w = any_of(block, block.ready_warps);
-    } else if (!(block.ready_warps >> w & 1)) {
-      w = lowest(block.ready_warps);
-    }
-    Warp& warp = block.warps[w];
-    if (CHECKING && !warp.ready) {
-      checker::issue(block, w);
-      continue;
-    }
-    return take(block, w, block.random ? any_of(block, warp.ready) : lowest(warp.ready));
+  if (!block.ready_warps) fail_deadlock(block);
+  u32 w = block.current->warp;
+  if (block.random) {
+    w = any_of(block, block.ready_warps);
+  } else if (!(block.ready_warps >> w & 1)) {
+    w = lowest(block.ready_warps);
   }
+  const u32 ready = block.warps[w].ready;
+  return take(block, w, block.random ? any_of(block, ready) : lowest(ready));
 }
 
 void fiber_main();
@@ -410,7 +404,7 @@ bool next_block(Block& block) {
     const u32 lanes = threads - w * WARP_SIZE;
     Warp& warp = block.warps[w];
     warp.alive = warp.ready = lanes >= WARP_SIZE ? ~0u : (1u << lanes) - 1;
-    warp.waiting = warp.at_barrier = warp.at_memory = 0;
+    warp.waiting = warp.at_barrier = 0;
   }
   block.ready_warps = warps == MAX_WARPS ? ~0u : (1u << warps) - 1;
   block.alive = threads;
@@ -418,7 +412,7 @@ bool next_block(Block& block) {
   block.idle_yields = 0;
   block.current = &block.threads[0];
   poison_shared(launch);
-  if (CHECKING) checker::begin_block(block);
+  if (CHECKING) checker::begin_block();
   return true;
 }
 
@@ -470,13 +464,6 @@ void make_ready(Block& block, u32 warp, u32 lanes) {
 }
 
 void suspend(Block& block) { switch_to(block, pick(block)); }
-
-size_t stack_depth(Block& block, const void* frame) {
-  const size_t stride = STACK_BYTES + layout.page_bytes;
-  const size_t offset = static_cast<const char*>(frame) - reinterpret_cast<char*>(&block) - STACKS_OFFSET;
-  const u32 stack = offset / stride;
-  return stack_top(block, stack) - static_cast<const char*>(frame);
-}
 
 [[noreturn]] void fail(const char* format, ...) {
   Block& block = this_block();
@@ -550,7 +537,6 @@ void yield() {
   if (++block.idle_yields > SPIN_LIMIT) fail("spin-wait without end: only __nanosleep is still called");
   const u32 w = block.current->warp, lane = block.current->lane;
   Warp& mine = block.warps[w];
-  if (CHECKING && !mine.ready && mine.at_memory) checker::issue(block, w);
   const u32 later_lanes = mine.ready & ~((2u << lane) - 1);
   make_ready(block, w, 1u << lane);
   if (later_lanes) {
@@ -559,7 +545,6 @@ void yield() {
   }
   const u32 later_warps = block.ready_warps & ~((2u << w) - 1);
   const u32 next = lowest(later_warps ? later_warps : block.ready_warps);
-  if (CHECKING && !block.warps[next].ready) checker::issue(block, next);
   Thread* const thread = take(block, next, lowest(block.warps[next].ready));
   if (thread == block.current) sched_yield();  // what it waits for comes from a block on another host thread
   switch_to(block, thread);
@@ -573,8 +558,8 @@ void fence() {
 namespace {
 
 template <typename Bits, typename T, typename Change>
-T atomic(T* p, const void* caller, const void* frame, Change change) {
-  if (CHECKING) checker::access(p, sizeof(T), checker::Access::ATOMIC, caller, frame);
+T atomic(T* p, const void* caller, Change change) {
+  if (CHECKING) checker::access(p, sizeof(T), checker::Access::ATOMIC, caller);
   Bits* const bits = reinterpret_cast<Bits*>(p);
   Bits before = __atomic_load_n(bits, __ATOMIC_RELAXED);
   for (;;) {
@@ -590,7 +575,7 @@ T atomic(T* p, const void* caller, const void* frame, Change change) {
 
 }  // namespace emulation
 
-#define CALLER __builtin_return_address(0), __builtin_frame_address(0)
+#define CALLER __builtin_return_address(0)
 #define ATOMIC(NAME, T, BITS, CHANGED)                                                                  \
   T NAME(T* p, T value) {                                                                               \
     return emulation::atomic<BITS>(p, CALLER, [=](T old) -> T { return CHANGED; }); \

@@ -110,7 +110,6 @@ struct Warp {
   u32 ready;
   u32 waiting;     // at a collective
   u32 at_barrier;  // at __syncthreads
-  u32 at_memory;   // at an access to global memory (checking build)
   Lane lanes[WARP_SIZE];
 };
 
@@ -120,7 +119,7 @@ struct Block {
   Thread* current;
   uint3 block_index;
   dim3 block_dim, grid_dim;
-  u32 ready_warps;  // warps with a ready lane, or with one at memory
+  u32 ready_warps;  // warps with a ready lane
   u32 alive;
   u32 arrived, votes;            // at __syncthreads, and how many of them with a non-zero predicate
   u32 released, released_votes;  // the same when the last barrier opened
@@ -171,7 +170,6 @@ void yield();
 void fence();
 void make_ready(Block& block, u32 warp, u32 lanes);
 void suspend(Block& block);  // run others until somebody makes this thread ready
-size_t stack_depth(Block& block, const void* frame);
 [[noreturn]] void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 // What the compiler might split (a vector type) as the one access that it is on a GPU.
