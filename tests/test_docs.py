@@ -99,17 +99,6 @@ def test_the_first_page_has_both_tables_and_one_picture(site):
 
 
 @pytest.mark.slow  # they wait for the site
-def test_every_link_leads_to_a_file(site, built):
-    checked = 0
-    for name, text in site.items():
-        for link in re.findall(r'<a [^>]*href="([^"#]+)', text):
-            if name != "404.html" and "://" not in link and not re.match(r"mailto:|(\.\./)?runs/", link):
-                assert (built / name).parent.joinpath(link).is_file(), (name, link)
-                checked += 1
-    assert checked > 1000
-
-
-@pytest.mark.slow  # they wait for the site
 def test_published_runs_are_links_to_their_reports(site):
     listed = site["results/index.html"]
     assert '<a href="../runs/h200-headline/report/index.html">h200-headline</a>' in listed

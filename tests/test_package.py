@@ -211,16 +211,6 @@ def test_the_release_workflow_runs_commands_that_exist():
             assert {word for word in words if word.startswith("--")} <= known, line
 
 
-def test_the_concept_doi_is_a_placeholder_and_says_so():
-    """Until an archive assigns one: no field that programs read as a DOI may have an invented one."""
-    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert not re.search(r"^doi:", text, re.MULTILINE)
-    value = re.search(r"^  - type: (\w+)\n    value: (\S+)\n    description: (.+)$", text, re.MULTILINE)
-    assert value is not None
-    kind, number, about = value.groups()
-    assert (kind, "PLACEHOLDER" in number, about.startswith("Placeholder")) == ("other", True, True)
-
-
 def test_package_knows_its_version():
     assert re.match(r"\d+[.+]", spmvbench.__version__)
 

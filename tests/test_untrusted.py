@@ -270,12 +270,6 @@ def test_a_report_of_all_draws_the_others(command, tmp_path):
     assert (tmp_path / "good/report/index.html").is_file() and not (tmp_path / "rows/report").exists()
 
 
-def test_a_report_of_one_damaged_run_is_an_error(command, tmp_path):
-    damaged(tmp_path)
-    said = command("report", "rows", "--results", tmp_path)
-    assert said.code == 1 and said.err.count("\n") == 1 and "rows.parquet is damaged" in said.err
-
-
 def test_what_cannot_be_opened_is_not_damaged(tmp_path, monkeypatch):
     folder = write_run(tmp_path / "r", row("a"))
 

@@ -12,7 +12,6 @@ import pytest
 from spmvbench import formats
 from spmvbench.bundles import check, pack, sources
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.matrices import suitesparse
 from spmvbench.publishing import sources as publishing
 from spmvbench.rows import store
 
@@ -189,12 +188,6 @@ def test_a_run_with_only_invalid_rows_fails_the_check(run, altered, failed):
         rows["t_kernels"] = "[1]"
 
     assert "schema" in failed(altered(run, change))
-
-
-def test_a_bundle_names_no_file_outside_of_the_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
-    (tmp_path / "secret.tar.gz").write_bytes(b"")
-    assert not suitesparse.at_hand("..", "../secret") and not suitesparse.at_hand("/tmp", "secret")
 
 
 @pytest.mark.parametrize(("typed", "yes", "allowed"), [("y", False, True), ("n", False, False), ("", True, True)])

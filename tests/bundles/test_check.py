@@ -108,12 +108,6 @@ def test_rows_of_one_operation_alone_are_checked(op, searched, altered, failed):
     assert failed(searched) == set()
 
 
-@pytest.mark.parametrize("op", ["spmspv", "bfs"])
-def test_emulated_rows_of_one_operation_alone_pass(op, measured, altered, invoke):
-    altered(measured, lambda rows: rows[(rows["op"].str.partition("@")[0] == op) & (rows["name"] == "poisson2d:8")])
-    invoke("check", measured)
-
-
 @pytest.mark.slow
 def test_fetches_of_a_transposed_product_are_those_of_its_copy(command, tmp_path, altered, failed):
     """``spmv-t@1`` counts the sectors and lines of A, ``spmv-t@2`` those of A^T."""

@@ -53,14 +53,6 @@ def test_completion_hint_fits_the_shell(command, no_packages, monkeypatch, shell
     assert f"_SPMVBENCH_COMPLETE={expected}" in command("env").out
 
 
-def test_bytes_below_counts_files(tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "x").write_bytes(b"123")
-    (tmp_path / "y").write_bytes(b"12")
-    assert env._bytes_below(tmp_path) == 5
-    assert env._bytes_below(tmp_path / "none") == 0
-
-
 def test_what_is_not_installed_has_its_purpose_and_its_extra(command, monkeypatch):
     monkeypatch.setattr(env, "_versions", lambda: {"numpy": "2"})
     lines = command("env").out.partition("Not installed\n")[2].splitlines()

@@ -10,8 +10,6 @@ from spmvbench.cli import cli, main
 from spmvbench.matrices import suitesparse
 from tests.archives import packed
 
-REAL_MIRROR = os.environ.get("SPMVBENCH_MIRROR")
-
 INDEX = """4
 08-Oct-2020 17:09:58
 HB,ant,10,10,30,1,0,0,1,1,1,power network problem,30
@@ -199,18 +197,3 @@ def test_completion_comes_from_the_index_and_never_from_the_network(monkeypatch,
     assert complete("fetch", "--group", "") == ["Bai", "HB", "Zoo"]
     assert complete("fetch", "Zoo/d") == ["Zoo/dog"]
     assert "survey34" in complete("fetch", "--set", "surv")
-
-
-@pytest.mark.skipif(
-    not REAL_MIRROR, reason="needs real matrices (SPMVBENCH_MIRROR=folder laid out as the SuiteSparse site)"
-)
-def test_group_hb_from_the_real_mirror(fetch, monkeypatch):
-    monkeypatch.setenv("SPMVBENCH_MIRROR", REAL_MIRROR)
-    code, out, err = fetch("--group", "HB")
-    assert code == 1
-    fetched, present, missing = lines(out)
-    assert fetched.startswith("fetched 89 ")
-    assert present == "cached 0"
-    assert missing.startswith("missing 203 HB/")
-    assert len(err.splitlines()) == 1
-    assert fetch("--group", "HB", "--missing-ok")[0] == 0

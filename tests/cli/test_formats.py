@@ -23,11 +23,6 @@ def test_list_names_every_format_once_under_its_family(command):
     assert (blank, last.split()[0]) == ("", str(len(formats.keys())))
 
 
-@pytest.mark.parametrize("words", ["HLL", "hll", "hll [10]", "Hll"])
-def test_a_name_of_the_survey_shows_its_format(command, words):
-    assert command("formats", words).out.startswith("hll\n")
-
-
 def test_a_name_with_several_formats_shows_them_all(command):
     assert [about["key"] for about in json.loads(command("formats", "csr optimization [13]", "--json").out)] == [
         "csr-scalar",
@@ -167,13 +162,6 @@ def test_parts_that_are_formats_are_named():
     hyb = describe(formats.get("hyb"))
     assert hyb["shared_implementation"] == "parts in other formats: ell, coo-flat"
     assert "parts by name" in hyb["arrays"]["parts"]
-
-
-def test_unknown_format_is_one_line_with_the_nearest(command):
-    result = command("formats", "csr-vektor")
-    assert result.code == 2
-    assert "did you mean csr-vector" in result.err
-    assert len(result.err.splitlines()) == 1
 
 
 def test_key_and_family_together_are_refused(command):

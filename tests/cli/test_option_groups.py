@@ -50,12 +50,6 @@ def test_a_group_of_an_unknown_option_is_an_error():
     assert isinstance(result.exception, KeyError) and "--sped" in str(result.exception)
 
 
-def test_descriptions_of_all_groups_begin_in_one_column():
-    lines = CliRunner().invoke(grouped(A=["--speed"], B=["--quantity"]), ["--help"]).output.splitlines()
-    columns = {line.index(text) for line in lines for text in ("How fast.", "How many.") if text in line}
-    assert len(columns) == 1
-
-
 @pytest.fixture
 def run_help(command):
     return headings(command("run", "--help").out)
@@ -70,8 +64,3 @@ def test_every_option_of_run_is_in_one_group(run_help):
 def test_run_shows_the_six_options_that_everyone_needs_first(run_help):
     title, first = next(iter(run_help.items()))
     assert (title, first) == ("Most used", ["--set", "--formats", "--dtype", "--mode", "--device", "--run"])
-
-
-def test_run_names_the_device_that_checks(command):
-    said = " ".join(command("run", "--help").out.split())
-    assert "or emulated-check, which also finds data races" in said

@@ -178,11 +178,6 @@ def test_published_figures_stand_beside_the_run(command, results):
     assert "Tesla K40M, published" in data and "Tesla M2070, published" in data
 
 
-def test_figures_of_a_paper_of_whose_matrices_none_is_there_are_one_line(command, results):
-    said = command("report", "new", "--results", results, "--figures", "survey").out
-    assert "the run holds none of the survey's matrices" in said and said.count("survey-gflops") == 1
-
-
 @pytest.mark.slow
 def test_descriptions_of_matrices_reach_the_figures(command, results):
     missing = command("report", "old", "--results", results, "--figures", "survey-row-lengths,survey-patterns")

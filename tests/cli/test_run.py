@@ -11,8 +11,6 @@ from spmvbench.matrices import download, suitesparse
 from spmvbench.matrices.conditions import Conditions
 from spmvbench.matrices.selection import Selection
 from spmvbench.rows import store
-from spmvbench.runner import plan
-from spmvbench.runner.request import demonstration_formats
 
 
 @pytest.fixture
@@ -333,15 +331,6 @@ def test_many_matrices_that_are_not_to_be_had_are_one_line_with_their_number(run
     assert ["Cannot renew" in record.getMessage() for record in caplog.records] == [True]
 
 
-def test_filters_hold_for_what_is_generated(run):
-    assert "1 matrix x" in run("pde:3", "synthetic/pde:9", "--max-nnz", "500", "--dry-run").out
-    nothing = run("pde:9", "--max-nnz", "500", "--dry-run")
-    assert (nothing.code, nothing.err) == (
-        1,
-        "Error: no matrix meets the conditions: relax --max-nnz\n",
-    )
-
-
 @pytest.mark.slow
 def test_an_estimate_goes_by_the_rows_that_there_are_and_a_sample_is_of_all_sizes(run):
     few = [f"tridiag:{n}" for n in (9, 10, 11, 50, 51, 52, 500, 501, 502)]
@@ -492,9 +481,3 @@ def test_without_a_gpu_the_default_is_one_format_per_storage_idea_and_says_how_t
     assert int(re.search(r"(\d+) formats", everything.out)[1]) > 100
     searches = run("tridiag:9", "--dry-run", "--op", "bfs")  # operations that were asked for have formats of their own
     assert "one format per storage idea" not in searches.out and searches.code == 0
-
-
-def test_the_demonstration_s_formats_are_formats_of_the_emulated_device():
-    chosen = plan.choose_formats(demonstration_formats(), "emulated")
-    assert len({cls.key for cls, _ in chosen}) == 17
-    assert all("emulated" in cls.devices and cls.op == "spmv" for cls, _ in chosen)

@@ -12,48 +12,19 @@ import pytest
 
 from spmvbench import formats, paths
 from spmvbench.devices.emulation import build
-from spmvbench.formats.kernels import code, constant, constants, headers, kernel_path, read
+from spmvbench.formats.kernels import code, constant, constants, declaration, headers, kernel_path, read
 
-FILES = sorted(path for path in paths.kernels().rglob("*.cu*"))
+FILES = sorted(paths.kernels().rglob("*.cu*"))
 MODULES = sorted(module.name for module in pkgutil.walk_packages(formats.__path__, "spmvbench.formats."))
 MOST_ARGUMENTS = 16
 
 
-def between(text: str, start: int) -> str:
-    """What is between the parenthesis after `start` and the one that closes it."""
-    begin = text.index("(", start) + 1
-    depth, end = 1, begin
-    while depth:
-        depth += {"(": 1, ")": -1}.get(text[end], 0)
-        end += 1
-    return text[begin : end - 1]
-
-
-def arguments(text: str) -> dict[str, int]:
-    """The number of arguments of each kernel that a C++ text defines, by its name."""
-    found = {}
-    bare = code(text)
-    for match in re.finditer(r"\b__global__ void ?", bare):
-        at = match.end()
-        if bare.startswith("__launch_bounds__", at):
-            at += len("__launch_bounds__") + len(between(bare, at)) + 2
-        name = re.compile(r"\s*(\w+)").match(bare, at)
-        listed = between(bare, at)
-        while listed != (listed := re.sub(r"<[^<>]*>", "", listed)):
-            pass
-        found[name[1]] = listed.count(",") + bool(listed)
-    return found
-
-
-def test_arguments_are_counted():
-    text = """template <typename V, int N>  // (a comment,
-    __global__ void __launch_bounds__(32 * (N ? 1 : 2), 4) two(const Pair<V, int> a, V* y) { f(a, y, 1); }
-    __global__ void none() {}"""
-    assert arguments(text) == {"two": 2, "none": 0}
-
-
 def test_no_kernel_takes_many_arguments():
-    counts = {f"{path.name} {name}": n for path in FILES for name, n in arguments(read(path)).items()}
+    kernels = re.compile(r"__global__ void (?:__launch_bounds__ ?\(.*?\)\s*)?(\w+)\s?\((?! )")
+    counts = {}
+    for path in FILES:
+        for name in kernels.findall(code(read(path))):
+            counts[f"{path.name} {name}"] = len(declaration(str(path), name).parameters)
     assert len(counts) > 100
     assert {name: n for name, n in counts.items() if n > MOST_ARGUMENTS} == {}
 
@@ -111,10 +82,3 @@ def test_a_constant_of_a_kernel_is_not_written_again(name):
         if getattr(module, number) in constants(read(path)).get(number.lstrip("_"), ())
     }
     assert mirrors == set()
-
-
-@pytest.mark.parametrize(
-    "path", [*FILES, *(paths.Path(formats.__file__).parent).rglob("*.py")], ids=lambda path: path.name
-)
-def test_no_comment_says_that_a_number_is_written_elsewhere(path):
-    assert re.findall(r"as in [\w/]*\.(?:py|cuh?|hpp)\b", read(path)) == []

@@ -219,14 +219,6 @@ def test_all_with_the_papers_kernel_reaches_every_key_that_this_project_tuned():
         assert not cls.runs_project_kernel(cls.resolve({"kernel": "paper"}))
 
 
-def test_the_count_of_names_is_split_by_what_was_read():
-    split = survey.by_confidence()
-    assert list(split) == list(survey.CONFIDENCE)
-    assert sum(split.values()) == survey.count()[0]
-    assert survey.shares() == ", ".join(f"{split[words]} after the {words}" for words in split if split[words])
-    assert split["paper"] == 0 or "after the paper" in survey.shares()
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

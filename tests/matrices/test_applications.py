@@ -111,29 +111,7 @@ def test_hubbard_is_the_hubbard_model(L):
     np.testing.assert_allclose(generate(f"hubbard:{L}", seed=2).toarray(), expected, atol=1e-13)
 
 
-def test_sizes_of_quantum_chains():
-    assert generate("xxz:16").shape == 2 * (comb(16, 8),)
-    assert generate("hubbard:8").shape == 2 * (comb(8, 4) ** 2,)
-
-
 # --- tomography
-
-
-@pytest.mark.parametrize(("n", "angles"), [(1, 1), (5, 3), (16, 9), (33, 4)])
-def test_rays_are_as_long_as_the_image_where_they_cross_it(n, angles):
-    a = generate(f"ct:{n}:{angles}")
-    assert a.shape == (n * angles, n * n)
-    lengths = (a @ np.ones(n * n)).reshape(angles, n)
-    turn = np.pi * (np.arange(angles)[:, None] + (5**0.5 - 1) / 2) / angles
-    offset = np.arange(n) - (n - 1) / 2
-    cos, sin = np.cos(turn), np.sin(turn)
-    # Where the line (-sin, cos) offset + s (cos, sin) is within half the image's width of its middle, in x and in y.
-    x = np.sort(np.stack([(side + sin * offset) / cos for side in (-n / 2, n / 2)]), axis=0)
-    y = np.sort(np.stack([(side - cos * offset) / sin for side in (-n / 2, n / 2)]), axis=0)
-    expected = np.maximum(np.minimum(x[1], y[1]) - np.maximum(x[0], y[0]), 0)
-    np.testing.assert_allclose(lengths, expected, atol=n * 2**-19)
-    assert a.data.max() <= 2**0.5
-    assert lengths.min() > 0
 
 
 def test_rays_by_small_steps():

@@ -113,12 +113,6 @@ def test_row_statistics():
     assert found["row_len_gini"] == pytest.approx(differences / (2 * 4**2 * 2))
 
 
-def test_gini_ends():
-    assert f.gini(np.full(10, 3)) == 0
-    assert f.gini(np.zeros(10, dtype=int)) == 0
-    assert f.gini(np.array([0] * 99 + [7])) == pytest.approx(0.99)
-
-
 def test_stored_zeros_are_counted():
     a = csr([[1, 2], [0, 3]])
     a.values[1] = 0
@@ -152,14 +146,6 @@ def test_a_part_holds_what_a_slice_holds():
         assert found.shape == expected.shape
         for array in ("row_ptr", "col_idx", "values"):
             np.testing.assert_array_equal(getattr(found, array), getattr(expected, array))
-
-
-@pytest.mark.parametrize(
-    ("shape", "most", "cells"),
-    [((4, 4), 128, (4, 4)), ((1000, 500), 128, (128, 64)), ((3, 9000), 128, (1, 128)), ((7, 0), 5, (5, 1))],
-)
-def test_cells_of_a_picture_are_square_where_they_can_be(shape, most, cells):
-    assert f.grid(shape, most) == cells
 
 
 def test_a_small_matrix_is_described_place_by_place():

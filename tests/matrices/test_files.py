@@ -175,11 +175,6 @@ def test_matlab_variables(tmp_path):
         files.read(tmp_path / "two.mat")
 
 
-def test_truth_values_are_a_pattern(tmp_path):
-    sp.save_npz(tmp_path / "a.npz", sp.csr_array(np.eye(3, dtype=bool)))
-    assert (np.abs(files.read(tmp_path / "a.npz").data) >= 0.5).all()
-
-
 # --- bad input
 
 

@@ -169,21 +169,6 @@ def test_globs_groups_and_conditions(collection):
     assert ids(resolve(["west0479"])[0]) == ["HB/west0479"]
 
 
-def test_mistyped_names_of_the_collection(collection):
-    with pytest.raises(UsageError, match="did you mean HB/1138_bus"):
-        resolve(["HB/1138_bsu"])
-    with pytest.raises(UsageError, match="no group HP"):
-        resolve(groups=["HP"])
-    with pytest.raises(UsageError, match="no matrix of the collection matches"):
-        resolve(["HB/zzz*"])
-
-
-def test_a_set_is_the_same_whatever_was_fetched(collection):
-    found, missing = resolve(sets=["demo"])
-    assert len(found) == 14 and {matrix.source for matrix in found} == {"synthetic"}
-    assert not missing
-
-
 def test_load_fetches_what_is_not_here(collection):
     assert suitesparse.cached("HB", "nos4") is None
     assert load("HB/nos4").shape == (100, 100)

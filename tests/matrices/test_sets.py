@@ -33,10 +33,6 @@ def test_sets_of_papers_are_complete(name, count):
     assert len(sets.members(name)) == count
 
 
-def test_survey_takes_the_pde_matrices_from_the_generator():
-    assert {"pde:60", "pde:80", "pde:100"} <= set(sets.members("survey34"))
-
-
 def test_demo_is_small_and_needs_no_network():
     demo = sets.get("demo")
     kinds = {synthetic.parse(spec)[0] for spec in demo.matrices}

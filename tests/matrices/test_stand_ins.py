@@ -56,11 +56,6 @@ def test_grids_are_found_from_their_numbers(spec, shape):
     assert stand_ins.regular_grid(facts(rows=a.shape[0], entries=a.nnz, pattern_symmetry=0.9)) is None
 
 
-def test_atmosmodd_is_the_stencil_of_its_model():
-    shape, steps, degrees = stand_ins.regular_grid(stand_ins.facts("Bourchtein/atmosmodd"))
-    assert (shape, len(steps), degrees) == ((58, 148, 148), 7, 1)
-
-
 def test_dense_blocks_follow_from_divisibility():
     assert stand_ins.dense_block(facts(rows=300, entries=300 * 45)) == 6
     assert stand_ins.dense_block(facts(rows=300, entries=300 * 6)) == 1  # a point would have one block

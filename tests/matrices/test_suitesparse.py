@@ -1,8 +1,6 @@
 import contextlib
 import gc
-import gzip
 import hashlib
-import io
 import os
 import re
 import socket
@@ -431,15 +429,6 @@ def link(kind, name, target):
     return info
 
 
-def bomb():
-    file = io.BytesIO()
-    with gzip.GzipFile(fileobj=file, mode="wb") as packed:
-        packed.write(gzip.decompress(pack("ant")))
-        for _ in range(20):
-            packed.write(bytes(1 << 20))
-    return file.getvalue()
-
-
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
@@ -477,13 +466,6 @@ def test_whatever_one_archive_raises_the_others_are_fetched(server, home, monkey
     outcome = fetch(entries, mirror=server.url, limits=QUICK, progress=False)
     assert (outcome.fetched, outcome.failed) == (entries[1:], [(ANT, "RuntimeError")])
     assert litter(home) == []
-
-
-def test_a_bomb_is_refused(server, home, monkeypatch):
-    monkeypatch.setattr(suitesparse.archive, "MIN_LIMIT", 1 << 20)
-    server.files[url_path(ANT)] = bomb()
-    assert "refused" in get(server).failed[0][1]
-    assert suitesparse.cached_names() == litter(home) == []
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,10 @@ import spmvbench
 from spmvbench import devices, formats, testing
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr, Skip
-from spmvbench.formats.vectors import SparseVector
 from spmvbench.measure import operations, protocol, reading, verify, worker
 from spmvbench.measure.cases import Settings
 from spmvbench.measure.row import known_columns
 from spmvbench.measure.verify import compare
-from spmvbench.rows.store import load
 from spmvbench.runner import plan
 from tests.measure.recording import Recorder
 
@@ -58,13 +56,6 @@ def test_a_word_stands_for_one_operation_or_for_all_of_a_kind():
     assert operations.get("bfs-directed@2").key == "bfs"
     with pytest.raises(UsageError, match="several operations"):
         operations.get("bfs")
-
-
-def test_rows_without_operations_still_load():
-    rows = load("h200-first", PUBLISHED)
-    assert set(rows["op"]) == {"spmv"}
-    right = rows[rows["status"] == "ok"]
-    assert ((right["gflops"] * right["t_median"] * 1e9 / (2 * right["nnz"]) - 1).abs() < 1e-9).all()
 
 
 def checks(name, a, seed=0, fresh=1):
@@ -285,15 +276,3 @@ def test_the_checks_of_a_new_format_follow_its_operation(tiny, key, device):
         if a.nnz and name != "1xN":
             with pytest.raises(AssertionError, match=r" is .*, expected "):
                 testing.check_product(f"{key}-wrong", testing.hard_graphs()["grid"], device)
-
-
-@pytest.mark.parametrize("name", testing.hard_graphs())
-def test_searches_of_hard_graphs_are_verified(tiny, name):
-    testing.check_product("tiny-search", testing.hard_graphs()[name], devices.open_device("emulated"))
-
-
-def test_a_sparse_vector_has_a_dense_form():
-    x = SparseVector(np.array([1, 3], np.int32), np.array([2.0, -1.0], np.float32), 5)
-    assert len(x) == 2
-    np.testing.assert_array_equal(x.dense(), np.array([0, 2, 0, -1, 0], np.float32))
-    assert x.dense().dtype == np.float32

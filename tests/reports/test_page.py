@@ -265,17 +265,6 @@ def test_emulated_times_on_demand_carry_the_word(emulated_rows, tmp_path, monkey
     assert "EMULATED." in seen(report.page.read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow
-def test_asking_for_emulated_times_changes_nothing_where_there_are_none(rows, environment, tmp_path):
-    plain, asked = (
-        page.write(
-            rows, environment, tmp_path / str(flag), names=["speedup-mean"], images=[], with_emulated=flag
-        ).page.read_bytes()
-        for flag in (False, True)
-    )
-    assert plain == asked
-
-
 def test_the_word_is_across_the_figure():
     figure, _ = page.style.grid(8, 2)
     page.style.emulated_across(figure)

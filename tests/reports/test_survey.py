@@ -14,10 +14,6 @@ from tests.reports import conftest
 from tests.reports.conftest import ENVIRONMENT, figure_of
 
 K40M = published.get("survey-k40m")
-NAMES = (
-    "matrices", "lessons", "gflops", "bytes", "conversion", "row-lengths", "patterns", "profile", "roofline",
-    "published",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -45,18 +41,6 @@ def grid(table):
     """A table of the page as texts by row and heading."""
     heads = [column.heading for column in table.columns]
     return {row[0].text: dict(zip(heads, row, strict=True)) for row in table.rows}
-
-
-@pytest.mark.slow
-def test_family_is_drawn_whole(unrendered, survey_rows, matrices, environment, tmp_path):
-    given = {"matrices": matrices, "published": [K40M]}
-    report = page.write(survey_rows, environment, tmp_path, names=["survey"], images=[], **given)
-    assert [drawn.name for drawn in report.drawn] == [f"survey-{name}" for name in NAMES]
-    assert report.left_out == {}
-    text = report.page.read_text(encoding="utf-8")
-    assert text.count('class="scroll drawn"') == 5 and text.count("data-view=") == 2
-    assert '<td class="num best"' in text and "</sup> skipped: " in text
-    assert {path.name for path in (tmp_path / "figures").iterdir()} >= {f"survey-{name}.csv" for name in NAMES}
 
 
 def grid_rows(table):

@@ -58,14 +58,6 @@ def test_three_percent_are_detected(slower, expected):
     assert (analysis.verdicts(table)["verdict"] == expected).mean() > (0.95 if slower != 1 else 0.5)
 
 
-def test_a_linear_drift_cancels():
-    """In the order old, new, new, old a constant increase from burst to burst cancels."""
-    times = 1e-5 * 1.01 ** np.arange(4)
-    order = np.array([0, 1, 1, 0])
-    old, new = (np.exp(np.log(times[order == side]).mean()) for side in (0, 1))
-    assert old == pytest.approx(new)
-
-
 @pytest.fixture
 def other(tmp_path):
     """The folder of a build in which csc-atomic has another name, and csr-vector a kernel that doubles y."""

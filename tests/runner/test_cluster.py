@@ -1,7 +1,6 @@
 """Runs on several emulated workers, with killed processes, and the scripts of docs/cluster.md."""
 
 import asyncio
-import importlib.util
 import os
 import re
 import shutil
@@ -560,17 +559,6 @@ def test_random_kills_lose_double_and_mismark_no_case(start, tmp_path):
     out, err = run.communicate()
     assert run.returncode == 0, out + err
     assert "lost 0, doubled 0, without a row 0" in out
-
-
-def test_chaos_counts_doubled_rows(tmp_path):
-    spec = importlib.util.spec_from_file_location("chaos", CHAOS)
-    chaos = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(chaos)
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.table({"case_id": ["a", "b", "a", "c"]}), tmp_path / store.ROWS)
-    assert chaos.doubled(tmp_path) == 1
 
 
 def test_requests_that_end_after_the_run_are_not_reported(caplog):

@@ -824,30 +824,6 @@ def test_a_case_skipped_for_its_size_is_measured_with_a_larger_limit(run_own, tm
     assert "2 measured already, 1 to measure" in run_own(*args, "1000TB", "--dry-run").out
 
 
-@pytest.mark.slow
-def test_a_file_is_measured_again_once_it_was_edited(run_here, tmp_path):
-    file, args = tmp_path / "own.mtx", ["own.mtx", "--formats", "csr-scalar", "--run", "r"]
-    for number, entries in enumerate(["1 1 1.0", "2 1 3.0", "1 1 1.0"]):
-        file.write_text(f"%%MatrixMarket matrix coordinate real general\n2 2 1\n{entries}\n")
-        os.utime(file, (10**9, 10**9))  # neither size nor time changes
-        assert ("1 measured already" if number == 2 else "1 to measure") in run_here(*args).out
-    rows = store.load(tmp_path / "results" / "r")
-    assert rows["matrix_sha256"].nunique() == rows["file_sha256"].nunique() == len(rows) == 2
-
-
-@pytest.mark.slow
-def test_files_of_one_name_are_distinguished(run_own, tmp_path):
-    for folder, size in (("x", 2), ("y", 3)):
-        (tmp_path / folder).mkdir()
-        file = tmp_path / folder / "m.mtx"
-        file.write_text(f"%%MatrixMarket matrix coordinate real general\n{size} 2 1\n1 1 1.0\n")
-    done = run_own("x/m.mtx", "y/m.mtx", "--formats", "csr-scalar,bad-raise", "--run", "r")
-    assert "2 matrices x 2 formats" in done.out, done.err
-    rows = store.load(tmp_path / "results" / "r")
-    assert rows.groupby("name")["rows"].agg(set).to_dict() == {"x/m.mtx": {2}, "y/m.mtx": {3}}
-    assert "error: file/x/m.mtx bad-raise" in done.out
-
-
 KILL_AT_THE_END = """
 import os, signal, sys
 from spmvbench import cli

@@ -13,7 +13,7 @@ from spmvbench import testing
 from spmvbench.devices import multiply, open_device
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.cache_blocking import partition as partitions
-from spmvbench.formats.cache_blocking.ehyb import Ehyb, EhybRcm, ExtraRows, Slices, cut_by_rule
+from spmvbench.formats.cache_blocking.ehyb import Ehyb, EhybRcm, ExtraRows, cut_by_rule
 from spmvbench.formats.conversion import EMULATED, Limits, converting_for
 
 
@@ -150,15 +150,6 @@ def test_rows_of_a_partition_are_sorted_by_their_entries_inside():
         assert widths[fmt.slice_begin[p] : fmt.slice_begin[p + 1]].tolist() == heads.tolist()
 
 
-def test_slices_of_groups():
-    found = Slices.of(np.array([3, 2, 2, 5]), np.array([0, 0, 2, 2]), 3)
-    assert found.begin.tolist() == [0, 1, 1, 2]
-    assert found.ptr.tolist() == [0, 3, 8]
-    assert found.place.tolist() == [0, 1, 32, 33]
-    assert found.first.tolist() == [0, 1, 96, 97]
-    assert found.slots == 8 * 32
-
-
 def test_long_rows_make_several_extra_rows():
     found = ExtraRows.of(np.array([0, 35, 16, 1]), np.array([0, 0, 0, 0]), np.array([0.0]), 1000)
     assert found.owner.tolist() == [1, 1, 2, 1, 3]  # 16, 16, 16, 3 and 1 entries
@@ -270,12 +261,6 @@ def test_without_pymetis_the_reason_names_the_extra(monkeypatch, tmp_path):
     with pytest.raises(Skip, match=r"pip install 'spmvbench\[partition\]'"):
         Ehyb.from_csr(a, sms=2, share=1)
     assert EhybRcm.from_csr(a, sms=2, share=1).detail["inside_share"] == 1
-
-
-def test_a_matrix_that_is_not_square_is_refused():
-    for refuse in (Ehyb.from_csr, lambda a: Ehyb.refuse_beyond(10**9, Csr.of(a))):
-        with pytest.raises(Skip, match="square matrices only, this one is 3 x 4"):
-            refuse(sparse.csr_array((3, 4)))
 
 
 def test_the_graph_has_both_directions_and_no_diagonal():

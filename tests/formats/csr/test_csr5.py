@@ -9,8 +9,9 @@ from scipy import sparse
 from spmvbench import testing
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr, Skip
-from spmvbench.formats.csr.csr5 import Csr5, by_kernels, packets, sigma_by_rule, y_offset_bits
-from tests.formats.rows import names, runs_on, with_lengths
+from spmvbench.formats.csr.csr5 import Csr5, packets, sigma_by_rule, y_offset_bits
+from tests.formats.rows import names, with_lengths
+from tests.formats.test_conversion import assert_kernels_convert_alike
 
 DIRTY = 1 << 31
 
@@ -93,47 +94,10 @@ def test_descriptors_are_the_paper_s(lengths, sigma):
             assert slots == list(range(tile_ptr[t] + 1, tile_ptr[t] + 1 + len(slots)))
 
 
-def assert_kernels_convert_alike(a, sigma, device):
-    a = Csr.of(a)
-    found = by_kernels(a, sigma, runs_on(device))
-    expected = Csr5.from_csr(a, sigma=sigma)
-    assert found.pop("tail_row") == expected.tail_row
-    assert found.pop("empty_rows") == expected.empty_rows
-    arrays = expected.arrays()
-    assert found.keys() == arrays.keys()
-    for name, array in arrays.items():
-        assert found[name].dtype == array.dtype, name
-        np.testing.assert_array_equal(found[name], array, err_msg=name)
-
-
 @pytest.mark.parametrize("sigma", [4, 17, 18, 32])
-@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
-def test_kernels_convert_as_arrays_do(lengths, sigma, emulated):
-    assert_kernels_convert_alike(with_lengths(lengths, 9000, drawn=0), sigma, emulated)
-
-
-@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
-def test_conversion_kernels_stay_in_bounds(lengths, checking):
-    assert_kernels_convert_alike(with_lengths(lengths, 9000, drawn=0), 4, checking)
-
-
-def test_a_small_example_by_hand():
-    # sigma 4, tiles of 128: rows of 6, 122 | 130, ... so the second tile begins with row 2.
-    fmt = testing.convert("csr5[sigma=4]", with_lengths([6, 122, 130, 2, 0, 10, 200], 9000, drawn=0))
-    assert fmt.tile_desc.shape == (3, 1, 32)
-    assert fmt.tile_ptr.tolist() == [0, 2, 2 | DIRTY, 6, 7]
-    # 7 bits y_offset, 5 bits seg_offset, 4 flags, then nothing.
-    word = fmt.tile_desc[:, 0]
-    assert word[0, 0] == 0b0000000_00000_1000 << 16  # entry 0; lane 1 is flagged
-    assert word[0, 1] == 0b0000000_11110_0010 << 16  # entry 6 is step 2 of lane 1; 30 lanes follow without a row
-    assert (word[0, 2:] == 0b0000001_00000_0000 << 16).all()
-    assert word[1, 0] == 0b0000000_11111_1000 << 16  # row 2 begins with the tile and fills it
-    # Tile 2 starts at entry 256, inside row 2: rows begin at 258 (row 3), 260 (row 5) and 270 (row 6).
-    assert word[2, 0] == 0b0000000_00000_0010 << 16  # a forced flag that is not stored, and row 3 at step 2
-    assert word[2, 1] == 0b0000001_00001_1000 << 16  # row 5 at entry 260; lane 2 has none
-    assert word[2, 3] == 0b0000010_11100_0010 << 16  # row 6 at entry 270 = lane 3, step 2; 28 lanes follow
-    assert fmt.empty_ptr.tolist() == [0, 0, 0, 4]
-    assert fmt.empty_offset.tolist() == [0, 2, 3, 0]  # rows 3, 5 and 6, counted from row 3
+def test_kernels_convert_as_arrays_do(sigma, emulated, same_arrays):
+    matrices = {name: with_lengths(lengths, 9000, drawn=0) for name, lengths in LENGTHS.items()}
+    assert_kernels_convert_alike(f"csr5[sigma={sigma}]", matrices, emulated, same_arrays)
 
 
 def test_tiles_are_stored_step_by_step_and_the_tail_in_order():
@@ -206,16 +170,6 @@ def test_sums_of_small_rows_next_to_large_ones_keep_their_digits(emulated):
     a = with_lengths([40] * 30, 9000, drawn=0)
     a.data[:] = np.where(np.repeat(np.arange(30), 40) % 2, 1e-12, 1e12) * np.sign(a.data)
     testing.check_product("csr5[sigma=4]", a, emulated)
-
-
-def test_infinity_stays_in_its_row(emulated):
-    a = with_lengths([40] * 30, 9000, drawn=0)
-    a.data[45] = np.inf
-    x, y = np.ones(a.shape[1]), np.full(30, np.nan)
-    fmt = testing.convert("csr5[sigma=4]", a)
-    emulated.compile(fmt.launches(x, y)).run()
-    assert np.isinf(y[1])
-    assert np.isfinite(np.delete(y, 1)).all()
 
 
 def test_footprint_is_the_sum_of_its_parts():

@@ -13,7 +13,6 @@ from spmvbench.formats import Csr
 from spmvbench.formats.arrays import offsets
 from spmvbench.formats.dense_blocks import blocks
 from spmvbench.formats.dense_blocks.block_sell import threads_by_slices
-from spmvbench.formats.dense_blocks.tiled import values_together
 from tests.formats.rows import runs_on, with_long_pointers
 
 HARD = testing.hard_matrices()
@@ -84,14 +83,6 @@ def test_the_chosen_shape_takes_the_fewest_bytes(key, given):
         assert fmt.nbytes == min(sizes.values())
 
 
-@pytest.mark.parametrize("blocks_of", [(3, 3), (2, 4), (1, 6)])
-def test_dense_blocks_are_found(blocks_of):
-    for key in ("bellpack", "block-sell"):
-        fmt = testing.convert(key, of_blocks(*blocks_of))
-        assert fmt.tile == blocks_of
-        assert fmt.detail == {"r": blocks_of[0], "c": blocks_of[1], "fill": 1}
-
-
 def test_bsellpack_has_the_tiles_of_its_paper_s_program():
     a = of_blocks(3, 3)
     eight = [(r, c) for r in (1, 2, 4, 8) for c in (4, 8)]
@@ -136,17 +127,6 @@ def test_a_small_matrix_by_hand():
     step = fmt.values.reshape(3, 4, 8)  # one value at a time
     assert step[0, :, :3].T.tolist() == [[5, 0, 0, 0], [1, 0, 0, 0], [0, 3, 4, 0]]
     assert step[1, :, :3].T.tolist() == [[0, 6, 0, 0], [0, 0, 2, 0], [0, 0, 0, 0]]
-
-
-def test_values_that_are_adjacent():
-    assert blocks.value_places(1, 3, 2, 2).tolist() == [[0, 2], [1, 3], [4, 5]]
-    assert blocks.value_places(1, 3, 2, 1).tolist() == [[0, 1], [2, 3], [4, 5]]
-    for load in (1, 2, 4):
-        assert sorted(blocks.value_places(3, 5, 8, load).reshape(-1)) == list(range(120))
-    double, single = np.dtype(np.float64), np.dtype(np.float32)
-    assert [values_together(16, double, 1, n) for n in (1, 2, 9)] == [1, 2, 2]
-    assert [values_together(16, single, 1, n) for n in (1, 3, 4, 9)] == [1, 2, 4, 4]
-    assert [values_together(4, t, 3, 3) for t in (double, single)] == [1, 1]
 
 
 def test_threads_by_slices():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench import formats, testing
+from spmvbench import testing
 from spmvbench.formats import Csr
 from spmvbench.formats.csr.rows import CsrPieces, CsrRows
 from spmvbench.formats.ellpack import sell
@@ -134,11 +134,6 @@ def test_formats_that_cannot_add_say_so():
     fmt = testing.convert("sell-local", HARD["diagonal"])
     with pytest.raises(NotImplementedError, match="SellLocal does not add to y"):
         fmt.accumulate(np.ones(65), np.ones(65))
-
-
-def test_sources_of_a_hybrid_are_those_of_its_parts():
-    sources = set(formats.sources(formats.get("hec")))
-    assert sources >= {"ellpack/sell.cu", "csr/rows.cu", "vector.cu", "csr/rows_convert.cu"}
 
 
 def test_hdc_keeps_the_diagonals_whose_dense_arrays_save_bytes():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench import formats, paths, testing
+from spmvbench import paths, testing
 from spmvbench.devices import nvrtc, open_device
 from spmvbench.formats import Csr
 from spmvbench.formats.tile.convert import (
@@ -25,7 +25,7 @@ from spmvbench.formats.tile.convert import (
     stable_order,
 )
 from spmvbench.formats.tile.tile import chunks_of
-from tests.formats.rows import runs_on
+from tests.formats.test_conversion import assert_kernels_convert_alike
 
 PAPER = Rules(coo=12, dns=128, te=0.2, th=1.0, hyb_min_width=1)
 
@@ -97,14 +97,6 @@ def test_paper_rules_on_each_side_of_every_threshold(name):
     assert chosen(tile)[0] == expected
 
 
-def test_variations_at_the_threshold_are_what_they_claim():
-    for tile, variation in ((AT_TE, 0.2), (TILES["variation 1"][0], 1.0)):
-        lengths = (tile != 0).sum(axis=1)
-        assert lengths.std() / lengths.mean() == pytest.approx(variation, rel=1e-12)
-    lengths = (ABOVE_TE != 0).sum(axis=1)
-    assert 0.2 < lengths.std() / lengths.mean() < 0.21
-
-
 def test_thresholds_are_parameters():
     assert chosen(TILES["1 entry"][0], PAPER._replace(coo=1))[0] == HYB
     assert chosen(TILES["12 entries"][0], PAPER._replace(coo=13))[0] == COO
@@ -158,13 +150,6 @@ def test_hyb_width_has_the_fewest_bytes(dtype, value_bytes, least):
             assert width == best
             widths.add(width)
     assert len(widths) > 4
-
-
-def test_widths_of_the_other_formats():
-    assert chosen(AT_TE) == (ELL, 8)
-    assert chosen(full(rows=range(3, 10))) == (DNS_ROW, 7)
-    assert chosen(full(cols=[5])) == (DNS_COL, 1)
-    assert chosen(TILES["12 entries"][0]) == (CSR, 0)
 
 
 def test_csr_packing():
@@ -250,7 +235,6 @@ def mosaic(rows=16 * 9 - 5, cols=16 * 11 - 3, seed=0):
 
 
 MOSAIC = mosaic()
-MATRICES = testing.hard_matrices()
 
 
 def test_detail_gives_the_shares_of_tiles_and_nonzeros():
@@ -375,20 +359,6 @@ def test_64_bit_offsets(spec, checking):
     nvrtc.compile(paths.kernels() / "tile/tile.cu", kernels, "sm_90")
 
 
-def assert_kernels_convert_alike(spec, a, device):
-    ((cls, params),) = formats.parse(spec)
-    a, params = Csr.of(a), cls.resolve(params)
-    fields = cls.by_kernels(a, params, runs_on(device))
-    found, expected = cls(shape=a.shape, params=params, **fields), cls.from_csr(a, **params)
-    arrays = found.arrays()
-    assert arrays.keys() == expected.arrays().keys()
-    for name, array in expected.arrays().items():
-        assert arrays[name].dtype == array.dtype, name
-        np.testing.assert_array_equal(arrays[name], array, err_msg=name)
-    assert found.detail == expected.detail
-    assert found.split_rows == expected.split_rows
-
-
 CONVERSIONS = ("tile-csr", "tile", "tile-deferred-coo[defer=0]")
 ODD_RULES = (
     "tile[coo=257]",
@@ -401,24 +371,9 @@ ODD_RULES = (
 
 
 @pytest.mark.parametrize("spec", [*CONVERSIONS, *ODD_RULES])
-def test_kernels_follow_every_rule(spec, emulated):
-    assert_kernels_convert_alike(spec, MOSAIC, emulated)
-
-
-def test_kernels_pack_hyb_tiles_of_single_precision(emulated):
-    assert_kernels_convert_alike("tile[coo=0,te=0,th=0]", mosaic(16 * 9, 16 * 11, seed=1).astype(np.float32), emulated)
-
-
-@pytest.mark.slow
-def test_conversion_kernels_stay_in_bounds(checking):
-    for a in (MOSAIC, MATRICES["power law"]):
-        assert_kernels_convert_alike("tile-deferred-coo[defer=0]", a, checking)
-
-
-def test_kernels_number_tiles_by_group(emulated):
-    a = sparse.csr_array(sparse.kron(sparse.eye_array(300), np.eye(1, 24)))  # more than one group of 256
-    for spec in CONVERSIONS:
-        assert_kernels_convert_alike(spec, sparse.vstack([a, a], format="csr"), emulated)
+def test_kernels_follow_every_rule(spec, emulated, same_arrays):
+    many = sparse.kron(sparse.eye_array(600), np.eye(1, 24))  # more tiles than a group of 256
+    assert assert_kernels_convert_alike(spec, {"mosaic": MOSAIC, "many": many.tocsr()}, emulated, same_arrays)
 
 
 def test_chunks_are_even_and_mark_rows_of_several():
