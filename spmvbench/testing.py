@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -203,22 +203,30 @@ def check_conversion(spec: str, a: Any, xp: Any = np) -> None:
     assert estimate == fmt.nbytes, f"{spec}: the estimate is not the footprint"
 
 
-def check_product(spec: str, a: Any, device: Device, seed: int = 0, *, guarded: bool = True, dtype: str = "") -> float:
+def check_product(
+    spec: str,
+    a: Any,
+    device: Device,
+    seed: int = 0,
+    *,
+    guarded: bool = True,
+    dtype: str = "",
+    ops: Sequence[str] = (),
+) -> float:
     """The largest error of y on a device as a fraction of its bound, over x of all kinds of the format's operation.
 
     An operation with a parameter is checked with those in CHECKED; 0 if it is not defined for the matrix. Runs start
     from a y of NaN, of garbage and of the previous result. Raises AssertionError if an error exceeds its bound, or if
     the matrix, or memory outside of x, y and the format's arrays, is written to. Without `guarded` the arrays are not
     put between guards, for tools that detect out-of-bounds accesses themselves. dtype: types of values and vectors as
-    rows have them, ``f32/f64``; by default the matrix's own. Such a matrix is also decoded. Raises Skip if the format
-    refuses the matrix or the types.
+    rows have them, ``f32/f64``; by default the matrix's own. Such a matrix is also decoded. ops: in place of those in
+    CHECKED, ``spmm@8``. Raises Skip if the format refuses the matrix, the types or an operation.
     """
     ((cls, _),) = formats.parse(spec)
     a = suited(cls, a)
     precision = PRECISIONS[dtype or f"f{8 * a.dtype.itemsize}"]
-    return max(
-        _checked(spec, op, precision.rounded(a), device, seed, precision, guarded=guarded) for op in CHECKED[cls.op]
-    )
+    checked = ops or CHECKED[cls.op]
+    return max(_checked(spec, op, precision.rounded(a), device, seed, precision, guarded=guarded) for op in checked)
 
 
 @contextmanager
@@ -305,7 +313,7 @@ def _checked(
             x, y, fmt = guards.hold_vector("x", x), guards.hold_vector("y", y), guards.hold_format(fmt)
         guards.watch()
         assert not isinstance(y, SparseVector)
-        program = device.compile(precision.launches(fmt.launches(x, y)))
+        program = device.compile(precision.launches(operation.launches(fmt, x, y, found, device)))
         verdict = run_and_verify(fmt, program, device, x, y, references)
         assert verdict.passed, f"{spec}: {verdict} ({op})"
         assert guards.overwritten() == [], f"{spec} writes outside of its arrays"
@@ -326,8 +334,9 @@ def _checked(
 @click.option(
     "--device", "device_name", default="emulated", help="emulated, emulated-check, cuda:0.", show_default=True
 )
+@click.option("--op", "ops", multiple=True, help="An operation in place of the formats' own: spmm@8. Repeatable.")
 @click.option("--largest", default=20_000, help="Leave out matrices with more entries or rows.", show_default=True)
-def main(specs: str, device_name: str, largest: int) -> None:
+def main(specs: str, device_name: str, ops: tuple[str, ...], largest: int) -> None:
     """Check formats (a list as `run --formats` takes it) over the hard matrices, in double and single precision."""
     device = open_device(device_name)
     if device.kind == "cuda":
@@ -343,7 +352,9 @@ def main(specs: str, device_name: str, largest: int) -> None:
             for dtype in (np.float64, np.float32):
                 try:
                     check_conversion(spec, a.astype(dtype))
-                    worst = max(worst, check_product(spec, a.astype(dtype), device, guarded=device.kind != "cuda"))
+                    worst = max(
+                        worst, check_product(spec, a.astype(dtype), device, guarded=device.kind != "cuda", ops=ops)
+                    )
                 except AssertionError as error:
                     failures += 1
                     click.echo(f"{spec}: {name}, {np.dtype(dtype)}: {error}")

@@ -139,3 +139,5 @@ __device__ __forceinline__ V warp_segmented_scan(int key, V sum) {
   }
   return sum;
 }
+
+#include "multivector.cuh"

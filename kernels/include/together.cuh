@@ -61,3 +61,8 @@ __device__ __forceinline__ void load_all(const V* p, V* into) {
 #pragma unroll
   for (int e = 0; e < COUNT; e += LOAD) load_values<LOAD>(p + e, into + e);
 }
+template <int COUNT, typename V, int T>
+__device__ __forceinline__ void load_all(const Multi<V, T>* p, Multi<V, T>* into) {
+#pragma unroll
+  for (int e = 0; e < COUNT; ++e) into[e] = load_stream(p + e);
+}

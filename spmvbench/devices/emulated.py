@@ -192,7 +192,7 @@ def _content(parameter: build.Parameter, arg: Any) -> bytes:
     if not parameter.constant and not arg.flags.writeable:
         raise TypeError("is read-only, the kernel takes a pointer that it may write through")
     address = arg.ctypes.data
-    if address % min(parameter.bytes, 16):
+    if address % min(parameter.bytes & -parameter.bytes, 16):  # a struct's size is a multiple of its alignment
         raise TypeError(f"is not aligned to the {parameter.bytes} bytes of its elements")
     return address.to_bytes(8, "little")
 

@@ -30,7 +30,7 @@ from spmvbench.formats.arrays import (
 )
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant, headers, kernel_options, kernel_path
-from spmvbench.formats.launches import Launch, Struct, ctype
+from spmvbench.formats.launches import MOST_SHARED_BYTES, Launch, Struct, ctype
 
 Run = Callable[[Launch], None]
 Found = TypeVar("Found")
@@ -44,7 +44,7 @@ class Limits(NamedTuple):
     name: str = ""  # of a GPU, as its vendor has it
 
 
-EMULATED = Limits(multiprocessors=16, shared_bytes=227 * 1024)  # as many as it may run blocks at once; CUDA's largest
+EMULATED = Limits(multiprocessors=16, shared_bytes=MOST_SHARED_BYTES)  # as many as it may run blocks at once
 _LIMITS: ContextVar[Limits | None] = ContextVar("limits", default=None)
 _UNTIMED: ContextVar[list[float] | None] = ContextVar("untimed", default=None)
 _CHECK: ContextVar[Callable[[list[Launch]], None] | None] = ContextVar("check", default=None)

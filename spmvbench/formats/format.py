@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self, cast, dataclass_transform
 
 import numpy as np
 
+from spmvbench.formats import multivector
 from spmvbench.formats.admission import FREE_SHARE, Skip, refuse_shape, refuse_size
 from spmvbench.formats.arrays import Array, ArrayModule, Csr, array_module
 from spmvbench.formats.launches import Launch, Step, zero_fill
@@ -65,8 +66,8 @@ class Format(Parametrised):
       in x then spoils rows that have no entry there.
     - `square_only`: True if rows and columns must be the same things. `wide_offsets`: True if the format holds 2^31
       entries and more, its offsets then take 64 bits, in kernels too. Other matrices are refused with Skip.
-    - `accumulate`: y += A x, for a part of another format. `transposed` or `add_transposed`: A^T x. `traced`: the
-      levels of a search.
+    - `accumulate`: y += A x, for a part of another format. `transposed` or `add_transposed`: A^T x. `multiplied`: A X
+      of several vectors, if not by the launches for one. `traced`: the levels of a search.
     - `x_order`, `y_order`: the orders of vectors that the launches take and give.
     - `prepare`, `setup_seconds`: work on the host that is kept. `in_use`: what it finds by timing. `bytes_read`: if
       kernels pass over padding. `detail`: what a row should keep besides.
@@ -152,6 +153,16 @@ class Format(Parametrised):
         Raises Skip if no kernel does that.
         """
         return [zero_fill(y), *self.add_transposed(x, y)]
+
+    def multiplied(self, x: Array, y: Array, k: int, layout: str) -> Sequence[Step]:
+        """Everything that one Y = A X of k vectors needs, by the launches for one with several values for each.
+
+        x: (cols * k,), y: (rows * k,): X and Y by rows, or by columns if `layout` is ``column``. Raises Skip if a
+        kernel multiplies one vector alone.
+        """
+        if self.x_order is not None or self.y_order is not None:
+            raise Skip("x or y in an order of the format's own are multiplied one at a time")
+        return multivector.launches(self.launches, self.arrays().values(), self.shape[0], x, y, k, layout)
 
     @classmethod
     def transposes(cls) -> bool:

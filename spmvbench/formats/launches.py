@@ -24,6 +24,7 @@ C_TYPES = {
     "uint16": "unsigned short",
     "uint8": "unsigned char",
 }
+MOST_SHARED_BYTES = 227 * 1024  # that any CUDA device gives a block
 _BY_DTYPE = {np.dtype(name): text for name, text in C_TYPES.items()}  # a dtype's name takes as long as an allocation
 
 

@@ -110,7 +110,8 @@ class Precision:
         deduced, found, stated = self._deduced(launch, known), dict[str, str](), split(given.removesuffix(">"))
         for i, (parameter, default) in enumerate(known.template):
             stands = stated[i] if i < len(stated) else found.get(default, default)
-            found[parameter] = deduced.get(parameter, stands)
+            several = stands.startswith("Multi<")  # vectors: see `multivector`
+            found[parameter] = stands if several else deduced.get(parameter, stands)
         return f"{name}<{', '.join(found.values())}>" if found else launch.kernel
 
     def _deduced(self, launch: Launch, known: Declaration) -> dict[str, str]:

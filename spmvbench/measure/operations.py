@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from spmvbench.devices import Device
 from spmvbench.errors import UsageError, did_you_mean
-from spmvbench.formats import Csr, Format, Skip
+from spmvbench.formats import Csr, Format, Skip, multivector
 from spmvbench.formats.arrays import Array, on_host
 from spmvbench.formats.dependencies import hash_of_files
 from spmvbench.formats.kernels import headers, kernel_path
@@ -31,6 +31,8 @@ from spmvbench.measure import solver_references, verify
 from spmvbench.measure.verify import Checks, Reference, Verdict
 from spmvbench.solvers import conjugate_gradients, fixed, iteration, power_method
 
+VECTORS = (2, 4, 8, 16, 32)  # of a product of several, by default
+DRAWN = 4  # vectors of X that are drawn; the others are multiples of them
 DENSITIES = (0.1, 0.01, 0.001, 0.0001)  # of x, those of Ji et al. (ICPP 2022)
 SOURCES = 8
 INTEGER_CHECKS = 16  # maximum number of integer x in the checks of a sparse product
@@ -65,6 +67,11 @@ class Operation:
     def parameter(self) -> str:
         """The part of the name after the ``@``; empty without a parameter."""
         return self.name.partition("@")[2]
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Columns of rows that follow from the name."""
+        return {}
 
     @property
     def iterations(self) -> int:
@@ -180,6 +187,97 @@ def transpose(a: Csr) -> Csr:
     flipped.sort_indices()
     cols, rows = a.shape[1], a.shape[0]
     return Csr((cols, rows), flipped.indptr.astype(a.row_ptr.dtype), flipped.indices.astype(np.int32), flipped.data)
+
+
+@dataclass(frozen=True)
+class Spmm(Spmv):
+    """Y = A X with k dense vectors; two flops per entry and vector. ``spmm@8``: X and Y lie in memory by rows,
+    ``spmm-column@8``: by columns.
+
+    x and y are X and Y as they lie there, (cols * k,) and (rows * k,). Of X the first DRAWN vectors are drawn. The
+    others are these times a power of two, another one in each round of them, so that no two vectors of Y are equal and
+    all have exact references.
+    """
+
+    gathers = False
+    kernels = (multivector.KERNEL,)
+    modules = (multivector,)
+
+    @property
+    def k(self) -> int:
+        """How many vectors."""
+        return int(self.parameter)
+
+    @property
+    def layout(self) -> str:
+        """``row`` or ``column``."""
+        return "column" if kind(self.name) == "spmm-column" else "row"
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """K and the layout."""
+        return {"k": self.k, "layout": self.layout}
+
+    def flops(self, rows: int, nnz: int) -> int:
+        """Flops of all vectors."""
+        return 2 * nnz * self.k
+
+    def vector_elements(self, rows: int, cols: int) -> int:
+        """Elements of X and Y."""
+        return (rows + cols) * self.k
+
+    def vectors(self, a: Csr) -> tuple[Array, Array]:
+        """Both dense, as they lie in memory."""
+        x, y = super().vectors(a)
+        return np.zeros(len(x) * self.k, x.dtype), np.zeros(len(y) * self.k, y.dtype)
+
+    def launches(self, fmt: Format, x: Any, y: Array, checks: Checks, device: Device) -> list[Step]:
+        """The format's Y = A X. Raises Skip if it multiplies one vector alone."""
+        return list(fmt.multiplied(x, y, self.k, self.layout))
+
+    def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
+        """Those of one vector for each that is drawn; the sparse ones for one vector after the other."""
+        first = super().checks(a, device_a, device, seed, fresh)
+        drawn, integer = [first.dense], [first.integer]
+        for index in range(1, min(self.k, DRAWN)):
+            sources = seed + (index << 32), fresh + (index << 32)
+            drawn.append([reference.moved(device) for reference in verify.references(a, *sources)])
+            integer.append(verify.integer_references(device_a, np.random.default_rng((fresh, 2, index))))
+        return Checks(
+            [self._side_by_side(same, device_a) for same in zip(*drawn, strict=True)],
+            [self._side_by_side(same, device_a) for same in zip(*integer, strict=True)],
+            [self._alone(reference, i % self.k, device_a) for i, reference in enumerate(first.sparse)],
+            *self.work_and_details(a, seed),
+        )
+
+    def _side_by_side(self, drawn: Sequence[Reference], a: Csr) -> Reference:
+        """The reference for all vectors, from those that are drawn."""
+        xp = a.xp
+        scale = [2.0 ** -(j // len(drawn)) for j in range(self.k)]
+        each = [drawn[j % len(drawn)] for j in range(self.k)]
+        # What a bound allows for numbers below the smallest normal one does not shrink with the vector.
+        below = 2.0 * a.row_lengths * float(np.finfo(a.dtype).smallest_normal)
+        bounds = [r.bound * s + below * (1 - s) for r, s in zip(each, scale, strict=True)]
+
+        def laid(vectors: Iterable[Array]) -> Array:
+            stacked = xp.stack(list(vectors), axis=int(self.layout == "row"))
+            return cast(Array, xp.ascontiguousarray(stacked).ravel())
+
+        dense = [cast(Array, r.x) for r in each]
+        x = laid(x * x.dtype.type(s) for x, s in zip(dense, scale, strict=True))
+        y = laid(r.y * s for r, s in zip(each, scale, strict=True))
+        return Reference(x, y, drawn[0].bound if len(drawn[0].bound) != a.rows else laid(bounds))
+
+    def _alone(self, reference: Reference, j: int, a: Csr) -> Reference:
+        """The sparse reference of a vector for the j-th of several, all others being zero."""
+
+        def laid(places: Array, n: int) -> Array:
+            places = places.astype(np.int64)
+            return places * self.k + j if self.layout == "row" else places + j * n
+
+        assert reference.columns is not None
+        assert reference.rows is not None
+        return replace(reference, columns=laid(reference.columns, a.cols), rows=laid(reference.rows, a.rows))
 
 
 @dataclass(frozen=True)
@@ -503,6 +601,8 @@ def levels(a: Csr, source: int) -> np.ndarray:
 OPERATIONS: dict[str, type[Operation]] = {
     "spmv": Spmv,
     "spmv-t": SpmvTransposed,
+    "spmm": Spmm,
+    "spmm-column": Spmm,
     "spmspv": Spmspv,
     "bfs": Bfs,
     "bfs-directed": Bfs,
@@ -512,6 +612,8 @@ OPERATIONS: dict[str, type[Operation]] = {
 _PARAMETERS = {
     "spmv": ("",),
     "spmv-t": ("@1", "@2"),
+    "spmm": tuple(f"@{k}" for k in VECTORS),
+    "spmm-column": tuple(f"@{k}" for k in VECTORS),
     "spmspv": tuple(f"@{density:g}" for density in DENSITIES),
     "bfs": tuple(f"@{source}" for source in range(SOURCES)),
     "bfs-directed": tuple(f"@{source}" for source in range(SOURCES)),
@@ -528,9 +630,10 @@ def kind(name: str) -> str:
 
 def group_of(name: str) -> str:
     """What the operations of a group share: their kind. A solver has a group for each number of iterations, because it
-    refuses a matrix for the last of them; ``spmv-t`` for each number of copies, because they convert two matrices.
+    refuses a matrix for the last of them; ``spmv-t`` for each number of copies, because they convert two matrices;
+    a product of several vectors for each number of them, because their y have other sizes.
     """
-    return name if issubclass(OPERATIONS[kind(name)], _Solver | SpmvTransposed) else kind(name)
+    return name if issubclass(OPERATIONS[kind(name)], _Solver | SpmvTransposed | Spmm) else kind(name)
 
 
 def instances(word: str) -> list[str]:
@@ -550,6 +653,10 @@ def instances(word: str) -> list[str]:
         if parameter not in ("1", "2"):
             raise UsageError(f"{word!r} names no number of copies: write spmv-t@1 or spmv-t@2")
         return [word]
+    if issubclass(OPERATIONS[base], Spmm):
+        if not re.fullmatch(r"\d{1,9}", parameter, re.ASCII) or not 1 <= int(parameter) <= multivector.MOST:
+            raise UsageError(f"{word!r} names no number of vectors: write {base}@8, from 1 to {multivector.MOST}")
+        return [f"{base}@{int(parameter)}"]
     if base == "spmspv":
         return [f"{base}@{_density(word):g}"]
     if issubclass(OPERATIONS[base], _Solver):

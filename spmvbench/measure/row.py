@@ -15,7 +15,7 @@ from spmvbench import formats
 from spmvbench.formats import Csr, footprint
 from spmvbench.formats.precision import rounding_error
 from spmvbench.formats.vectors import parts
-from spmvbench.measure import bounds, timing
+from spmvbench.measure import bounds, operations, timing
 from spmvbench.measure.cases import Case
 from spmvbench.measure.context import Context
 from spmvbench.measure.failures import Failure
@@ -46,6 +46,7 @@ def known_columns(case: Case) -> dict[str, Any]:
         "source_hash": case.source_hash,
         "dtype": case.dtype,
         "op": case.op,
+        **operations.get(case.op).columns,
         "mode": case.mode,
         "timing_rule": case.timing_rule,
     }

@@ -95,12 +95,12 @@ class Reference:
         known = (*parts(self.x), self.y, self.bound, self.columns, self.rows)
         return tuple(array for array in known if array is not None)
 
-    def whole_x(self, cols: int) -> Array | SparseVector:
-        """The complete x, (cols,)."""
+    def whole_x(self, size: int) -> Array | SparseVector:
+        """The complete x, (size,)."""
         if self.columns is None:
             return self.x
         assert not isinstance(self.x, SparseVector)
-        x = array_module(self.x).zeros(cols, self.x.dtype)
+        x = array_module(self.x).zeros(size, self.x.dtype)
         x[self.columns] = self.x
         return x
 
@@ -490,7 +490,7 @@ def set_x(fmt: Format, reference: Reference, x: Array | SparseVector) -> Array |
     """Copy the reference's x into x, in the order that the format takes; returns what x then holds, as a separate
     array.
     """
-    whole = reference.whole_x(fmt.shape[1])
+    whole = reference.whole_x(len(parts(x)[-1]))
     placed = whole if isinstance(whole, SparseVector) else in_order(whole, orders(fmt)[0])
     for held, given in zip(parts(x), parts(placed), strict=True):
         held[...] = given

@@ -27,7 +27,10 @@ _WORDS = {
     "status": re.compile("|".join(STATUSES)),
     "mode": re.compile("hot|cold"),
     "dtype": re.compile("f64|f32|(f32|f16|bf16)/f64|(f16|bf16)/f32|pattern"),
-    "op": re.compile(r"spmv|spmv-t@[12]|spmspv@[\d.e+-]{1,32}|bfs(-directed)?@\d{1,9}|(cg|pagerank)@\d{1,9}"),
+    "op": re.compile(
+        r"spmv|spmv-t@[12]|spmm(-column)?@\d{1,2}|spmspv@[\d.e+-]{1,32}|bfs(-directed)?@\d{1,9}|(cg|pagerank)@\d{1,9}"
+    ),
+    "layout": re.compile("(row|column)?"),
     "order": re.compile(r"(?:[A-Za-z][\w-]{0,63})?"),
     "same_bits": re.compile("yes|no"),
     "float_atomics": re.compile("yes|no"),

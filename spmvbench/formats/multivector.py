@@ -1,0 +1,139 @@
+"""Y = A X of k vectors by the kernels that multiply one: those of a format's y = A x, with several values for V.
+
+A format writes nothing for it. Its launches for one x are taken, and of each the template
+parameter that is the type of x and y becomes ``Multi<V, T>``: a row of T values (include/multivector.cuh). Arrays
+that launches make for themselves, carries for example, get T times their size. As with narrower values
+(`precision`), a kernel must take stored values as a type of its own: ``template <typename V, ..., typename S = V>``.
+
+X and Y are given as a user has them: by rows, the k values of a row one after the other, or by columns. A kernel whose
+launch says how many threads share a row (`Launch.row_lanes`) reads rows of any k: threads beside each other take values
+beside each other, so that a warp's loads of X are whole sectors. All others multiply up to TOGETHER vectors, and
+more in turns; X and Y are then packed into rows of so many, as they are if given by columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from spmvbench.formats.admission import Skip
+from spmvbench.formats.arrays import Array, address, array_module
+from spmvbench.formats.kernels import declaration, headers, kernel_path, split
+from spmvbench.formats.launches import MOST_SHARED_BYTES, Launch, Step, Struct, ctype, per_thread
+
+KERNEL = "multivector.cu"
+MOST = 64  # vectors
+TOGETHER = 8  # vectors that a thread holds
+ASYNCHRONOUS = "async_copy.cuh"  # the copies that it starts are counted in bytes of one vector
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A vector of T values in place of each: the one that launches are bound to, and the whole."""
+
+    one: Array
+    whole: Array
+    values: int
+
+    def of(self, arg: Array) -> Array | None:
+        """The part of the whole that stands for an argument of a launch; None if it is no part of `one`."""
+        size = self.one.itemsize
+        offset, n = divmod(address(arg) - address(self.one), size)
+        if not self.one.size or n or not 0 <= offset < max(len(self.one), 1):
+            return None
+        return self.whole[offset * self.values : (offset + arg.size) * self.values]
+
+
+Product = Callable[[Array, Array], Sequence[Step]]
+
+
+def launches(
+    product: Product, stored: Iterable[Array], rows: int, x: Array, y: Array, k: int, layout: str
+) -> list[Step]:
+    """The launches of Y = A X for A of `rows` rows. x: (cols * k,), y: (rows * k,), by rows or by columns.
+
+    product: the launches of y = A x for an x and a y. stored: the arrays of the format. Raises Skip if a kernel cannot.
+    """
+    stored = list(stored)
+    if not any(array.dtype.kind == "f" for array in stored):
+        raise Skip("values are packed with other data: kernels multiply one vector")
+    known = {address(array) for array in stored if array.size}
+    cols, together = len(x) // k, min(k, TOGETHER)
+    if layout == "row" and k == together:
+        return _typed(product, known, x, y, k)
+    xp, found = array_module(x), list[Step]()
+    packed_x, packed_y = xp.zeros(cols * together, x.dtype), xp.zeros(rows * together, y.dtype)
+    for first in range(0, k, together):
+        n = min(together, k - first)
+        part_x, part_y = packed_x[: cols * n], packed_y[: rows * n]
+        found += [_packed(x, part_x, cols, k, n, first, layout, "pack")]
+        found += _typed(product, known, part_x, part_y, n)
+        found += [_packed(y, part_y, rows, k, n, first, layout, "unpack")]
+    return found
+
+
+def _packed(whole: Array, part: Array, rows: int, k: int, n: int, first: int, layout: str, kernel: str) -> Launch:
+    """The launch that copies n vectors from `first` on into rows of n, or back."""
+    by_row, by_column = (k, 1) if layout == "row" else (1, rows)
+    whole = whole[first * by_column :]
+    strides = np.int64(by_row), np.int64(by_column)
+    grid, block = per_thread(rows * n)
+    args = (whole, part, np.int64(rows), *strides)
+    return Launch(KERNEL, f"{kernel}<{ctype(whole)}, {n}, {str(layout == 'row').lower()}>", grid, block, args)
+
+
+def _typed(product: Product, stored: set[int], x: Array, y: Array, k: int) -> list[Step]:
+    """The launches for rows of k values, each in the types of `Multi`."""
+    vectors = [Rows(whole[: len(whole) // k], whole, k) for whole in (x, y)]
+    scratch: dict[tuple[int, int], Array] = {}
+    steps = product(*(rows.one for rows in vectors))
+    return [_multi(step, vectors, stored, scratch, k) for step in steps]
+
+
+def _multi(
+    step: Step, vectors: Sequence[Rows], stored: set[int], scratch: dict[tuple[int, int], Array], k: int
+) -> Launch:
+    if not isinstance(step, Launch):
+        raise Skip(f"{getattr(step, 'name', 'a loop')} multiplies one vector")
+    name, _, given = step.kernel.partition("<")
+    known = declaration(step.source, name)
+    if len(known.types) != len(step.args):
+        raise Skip(f"the types that {name} takes are not known: it multiplies one vector")
+    if any(file.name == ASYNCHRONOUS for file in headers(kernel_path(step.source))):
+        raise Skip(f"{name} copies x by blocks of so many bytes: it multiplies one vector")
+    dtype = vectors[0].one.dtype
+    multi = f"Multi<{ctype(dtype)}, {k}>"
+    deduced, unsure, args = dict[str, str](), dict[str, str](), list[Any]()  # unsure: from arrays of nothing
+    for kind, arg in zip(known.types, step.args, strict=True):
+        if isinstance(arg, Struct) and any(getattr(part, "dtype", None) == dtype for part in arg):
+            raise Skip(f"{name} takes values in a struct: it multiplies one vector")
+        if isinstance(arg, np.generic | Struct) or arg.dtype.kind != "f":
+            args.append(arg)
+            continue
+        if not arg.size:
+            args.append(arg)
+            unsure.setdefault(kind, ctype(arg))
+            continue
+        whole = next((part for rows in vectors if (part := rows.of(arg)) is not None), None)
+        if whole is None and address(arg) not in stored:  # an array of the launches' own
+            place = address(arg), arg.size
+            if place not in scratch:
+                scratch[place] = array_module(arg).zeros(arg.size * k, arg.dtype)
+            whole = scratch[place]
+        args.append(arg if whole is None else whole)
+        wanted = ctype(arg) if whole is None else multi
+        if deduced.setdefault(kind, wanted) != wanted or not kind:
+            raise Skip(f"{name} takes values and vectors of one type")
+    deduced = unsure | deduced
+    found, said = dict[str, str](), split(given.removesuffix(">"))
+    for i, (parameter, default) in enumerate(known.template):
+        found[parameter] = deduced.get(parameter, said[i] if i < len(said) else found.get(default, default))
+    if missing := set(deduced) - set(found):
+        raise Skip(f"{name} takes {', '.join(missing)} for vectors")
+    if step.shared_bytes * k > MOST_SHARED_BYTES:
+        raise Skip(f"{name} would take {step.shared_bytes * k:,} bytes of shared memory")
+    kernel = f"{name}<{', '.join(found.values())}>"
+    return replace(step, kernel=kernel, args=tuple(args), shared_bytes=step.shared_bytes * k)

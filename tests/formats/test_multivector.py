@@ -1,0 +1,104 @@
+"""Y = A X of several vectors by the kernels for one: over hard matrices, and faults that the checks must find."""
+
+import re
+
+import numpy as np
+import pytest
+
+from spmvbench import devices, formats, testing
+from spmvbench.errors import UsageError
+from spmvbench.formats import Call, Skip
+from spmvbench.formats.arrays import Csr
+from spmvbench.formats.csr.csr import CsrArrays
+from spmvbench.measure import operations, verify
+
+HARD = testing.hard_matrices()
+NAMES = ("no entries", "1xN", "empty rows at both ends", "one full row", "power law", "3x3 blocks", "stored zeros")
+PLAIN = [cls.key for cls in map(formats.get, formats.keys()) if cls.op == "spmv" and "emulated" in cls.devices]
+# Rows added up by a thread, lanes, shuffles, carries, in shared memory, by atomics, in several parts.
+FEW = ("csr-vector", "coo-flat", "csr5", "merge-csr", "ell", "sell", "dia", "bsr", "hyb", "jad")
+
+
+@pytest.fixture(scope="module")
+def device():
+    return devices.open_device("emulated")
+
+
+@pytest.mark.parametrize(
+    ("key", "op", "dtypes"),
+    [(key, "spmm@8", "df") for key in FEW]
+    + [("csr-vector", op, dtype) for op, dtype in (("spmm@2", "f"), ("spmm-column@3", "d"), ("spmm@19", "f"))],
+)
+def test_products_of_several_vectors_are_right(key, op, dtypes, device):
+    for name in NAMES:
+        for dtype in dtypes:
+            assert testing.check_product(key, HARD[name].astype(dtype), device, ops=[op]) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", PLAIN)
+def test_every_format_multiplies_several_vectors_or_says_why_not(key, device):
+    with testing.skipping():
+        testing.over(
+            {name: HARD[name] for name in NAMES}, lambda a: testing.check_product(key, a, device, ops=["spmm@8"])
+        )
+
+
+def test_narrower_values_multiply_several_vectors_too(device):
+    for dtype in ("f32/f64", "bf16/f32"):
+        assert testing.check_product("csr-vector", HARD["power law"], device, dtype=dtype, ops=["spmm@4"]) <= 1
+
+
+FAULTS = {
+    "lost": lambda y: y[:, -1].fill(0),
+    "swapped": lambda y: y.__setitem__((slice(None), [0, 1]), y[:, [1, 0]]),
+    "repeated": lambda y: y.__setitem__((slice(None), 5), y[:, 4]),  # what comes of one tile of vectors twice
+}
+
+
+@pytest.mark.parametrize("layout", ["row", "column"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_of_single_vectors_are_found(fault, layout, device, monkeypatch):
+    whole = CsrArrays.multiplied
+
+    def multiplied(self, x, y, k, layout):
+        of_rows = y.reshape(-1, k) if layout == "row" else y.reshape(k, -1).T
+        return [*whole(self, x, y, k, layout), Call("fault", lambda stream: FAULTS[fault](of_rows), (y,))]
+
+    op = "spmm@7" if layout == "row" else "spmm-column@7"
+    testing.check_product("csr-scalar", HARD["uniform 8"], device, ops=[op])
+    monkeypatch.setattr(CsrArrays, "multiplied", multiplied)
+    with pytest.raises(AssertionError, match=r"y\[\d+\] is"):
+        testing.check_product("csr-scalar", HARD["uniform 8"], device, ops=[op])
+
+
+@pytest.mark.parametrize("op", ["spmm@6", "spmm-column@6"])
+def test_references_are_those_of_one_vector_each(op, device):
+    """Also for a matrix whose small entries only the sparse references detect."""
+    a = HARD["power law"].copy()
+    a.data[::5] *= 1e-15
+    csr = Csr.of(a)
+    operation = operations.get(op)
+    found = operation.checks(csr, csr, device, 0, 1)
+    shape = (lambda v: v.reshape(-1, 6)) if operation.layout == "row" else (lambda v: v.reshape(6, -1).T)
+    for reference in found.dense:
+        y = shape(reference.y)
+        np.testing.assert_allclose(y, a @ shape(reference.x), rtol=1e-12, atol=1e-14)
+        assert len({tuple(column) for column in y.T}) == 6
+    one = verify.references(csr, 0, 1)[0]
+    assert np.array_equal(shape(found.dense[0].x)[:, 0], one.x)
+    assert np.array_equal(shape(found.dense[0].bound)[:, 0], one.bound)
+    assert found.sparse and found.work == 12 * csr.nnz
+    whole = [shape(r.whole_x(6 * csr.cols)) for r in found.sparse[:7]]
+    assert [int(np.flatnonzero(x.any(axis=0))[0]) for x in whole] == [0, 1, 2, 3, 4, 5, 0][: len(whole)]
+
+
+def test_formats_that_cannot_say_why(device):
+    with pytest.raises(Skip, match="takes values and vectors of one type"):
+        testing.check_product("mbsr", HARD["uniform 8"], device, ops=["spmm@8"])
+
+
+@pytest.mark.parametrize("word", ["spmm@", "spmm@0", "spmm@65", "spmm-column@x"])
+def test_wrong_numbers_of_vectors_are_refused(word):
+    with pytest.raises(UsageError, match=f"names no number of vectors: write {re.escape(word.partition('@')[0])}@8"):
+        operations.instances(word)
