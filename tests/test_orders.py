@@ -116,22 +116,6 @@ def test_what_is_no_order_is_refused(planted, find, message):
         orders.ordered(Csr.of(sparse.eye_array(40, format="csr")), "planted")
 
 
-def test_a_wrong_permutation_is_found(planted, monkeypatch):
-    planted(lambda a: (np.arange(a.rows)[::-1],) * 2)
-    a = Csr.of(HARD["power law"])
-    orders.ordered(a, "planted")
-    right = orders.permuted
-
-    def wrong(a, rows, cols):
-        found = right(a, rows, cols)
-        found.values[[3, 4]] = found.values[[4, 3]]
-        return found
-
-    monkeypatch.setattr(orders, "permuted", wrong)
-    with pytest.raises(SpmvbenchError, match="the matrix in order planted is not the original one"):
-        orders.ordered(a, "planted")
-
-
 def test_names_are_checked():
     with pytest.raises(UsageError, match="there is no order 'rmc'; did you mean rcm"):
         orders.check(["none", "rmc"])

@@ -151,18 +151,17 @@ def _grown(
     x: np.ndarray,
     y: np.ndarray,
     weights: np.ndarray | None = None,
-    trees: int = 0,
+    trees: int = TREES,
     leaf: int = 2,
     share: float = 0.5,
-    seed: int = 0,
 ) -> Forest:
     """Extremely randomized trees of (cases, outputs) targets.
 
-    trees: how many, 0 for TREES. leaf: cases in a leaf at least. share: of the features, tried at each node.
+    leaf: cases in a leaf at least. share: of the features, tried at each node.
     """
     from sklearn.ensemble import ExtraTreesRegressor
 
-    forest = ExtraTreesRegressor(trees or TREES, min_samples_leaf=leaf, max_features=share, random_state=seed)
+    forest = ExtraTreesRegressor(trees, min_samples_leaf=leaf, max_features=share, random_state=0)
     forest.fit(x, y if y.shape[1] > 1 else y[:, 0], sample_weight=weights)
     grown = [tree.tree_ for tree in forest.estimators_]
     roots = np.cumsum([0, *(tree.node_count for tree in grown[:-1])])
@@ -273,7 +272,6 @@ class Evaluation:
 
 def evaluated(
     known: Table,
-    size: int = PORTFOLIO,
     progress: Callable[[str], None] = lambda _: None,
     share: float = 1.0,
     groups: pd.Series | None = None,
@@ -302,7 +300,7 @@ def evaluated(
             if not evaluate.any() or train.sum() < FEWEST:
                 continue
         out, rest = known.of(family_of.index[evaluate]), known.of(family_of.index[train])
-        labels = portfolio(rest, size)
+        labels = portfolio(rest)
         model = fitted(rest, labels)
         if single is not None and (single.family == family).any():
             lines += _regrets(rest, model, single.of(single.family.index[single.family == family]))

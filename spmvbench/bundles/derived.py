@@ -32,7 +32,6 @@ MAX_PADDING_RATIO = 1.25
 # An invocation with several workers stores the bounds that the first one measured; those of the others differ by 3 %.
 WORKER_TOLERANCE = 0.05
 TOLERANCE = 1e-6
-SAMPLE_TOLERANCE = 1e-5  # samples are kept in single precision
 
 
 def same(found: float, expected: float, tolerance: float = TOLERANCE) -> bool:

@@ -4,8 +4,7 @@ A row names its program by a hash (`measure.program`). The matrix is converted o
 installation, the kernels are compiled for the row's GPU by the NVRTC of its run, and both give the hash anew. If it is
 that of the row, the row is of this program; only the times have to be believed.
 
-Hashes of machine code of the first version covered the folders and times of source files on the machine that compiled
-(`cuda.binary_hash`), and cannot be made again elsewhere. Of their rows the launches and arrays are made again.
+Of rows whose hash of machine code is of the first version (`CODE_HASH`) the launches and arrays are made again.
 """
 
 from __future__ import annotations
@@ -14,11 +13,10 @@ import multiprocessing
 import os
 import re
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -74,34 +72,23 @@ class Target(NamedTuple):
         return int(self.nvrtc.partition(".")[0])
 
 
-@dataclass
-class Tally:
-    """Rows by what was found.
+class Judged(NamedTuple):
+    """What was found of rows that are alike, by their numbers.
 
-    agreeing: those made again, with their machine code (True) and without it. revised: how many of each were measured
-    with other revisions. known_code: targets of which machine code agreed. other_code, other: rows of this
-    installation's sources with other machine code, and with other launches or arrays. left: rows not made again, by
-    reason.
+    verdict: AGREES, OTHER_CODE, OTHER, or why they were not made again. same_code: whether their machine code was made
+    again. with_code: whether it can be. current: whether they are of this installation's sources.
     """
 
-    agreeing: dict[bool, list[int]] = field(default_factory=lambda: {True: [], False: []})
-    revised: Counter[bool] = field(default_factory=Counter)
-    known_code: set[Target] = field(default_factory=set)
-    other_code: dict[Target, list[int]] = field(default_factory=lambda: defaultdict(list))
-    other: list[int] = field(default_factory=list)
-    left: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    numbers: list[int]
+    verdict: str
+    target: Target | None = None
+    same_code: bool = False
+    with_code: bool = False
+    current: bool = True
 
-    def add(self, more: Tally) -> None:
-        """Add what was found of other rows."""
-        for with_code, numbers in more.agreeing.items():
-            self.agreeing[with_code] += numbers
-        self.revised += more.revised
-        self.known_code |= more.known_code
-        self.other += more.other
-        for target, numbers in more.other_code.items():
-            self.other_code[target] += numbers
-        for reason, numbers in more.left.items():
-            self.left[reason] += numbers
+
+AGREES, OTHER_CODE, OTHER = "agrees", "other machine code", "other launches or arrays"
+Late = Callable[[], str]  # why no more programs are made; empty while there is time
 
 
 def processes() -> int:
@@ -131,15 +118,17 @@ def programs(
     if not len(rows):
         return
     rows["target"] = [Target.of(bundle.sessions_of(row)[0]) for row in rows.itertuples()]
-    tally, of_matrices = Tally(), by_matrix(rows)
+    judged, of_matrices = list[Judged](), by_matrix(rows)
     made = partial(_of_rows, seeds=bundle.seeds, limit=(clock() + seconds, seconds), clock=clock)
     for ((_, name, *_), _), found in zip(of_matrices, _each(made, of_matrices, workers), strict=True):
         progress(f"programs of {name} made again")
-        tally.add(found)
-    yield from _findings(rows, tally)
+        judged += found
+    yield from _findings(rows, judged)
 
 
-def _each(made: Callable[[OfMatrix], Tally], of_matrices: Sequence[OfMatrix], workers: int) -> Iterator[Tally]:
+def _each(
+    made: Callable[[OfMatrix], list[Judged]], of_matrices: Sequence[OfMatrix], workers: int
+) -> Iterator[list[Judged]]:
     """What is found of each matrix, in their order."""
     workers = min(workers, len(of_matrices))
     if not workers:
@@ -154,14 +143,13 @@ def _each(made: Callable[[OfMatrix], Tally], of_matrices: Sequence[OfMatrix], wo
                 yield _left(rows, "whose process was killed, as for lack of memory")
 
 
-def _left(rows: pd.DataFrame, reason: str) -> Tally:
-    """None of the rows is made again."""
-    return Tally(left={reason: list(rows.index)})
+def _left(rows: pd.DataFrame, reason: str) -> list[Judged]:
+    return [Judged(list(rows.index), reason)]
 
 
 def _of_rows(
     of_matrix: OfMatrix, seeds: Sequence[int], limit: tuple[float, float], clock: Callable[[], float]
-) -> Tally:
+) -> list[Judged]:
     """What is found of the rows of a matrix. limit: when by the clock, and after how many seconds, the time is over."""
     (group, name, order, digest), rows = of_matrix
     until, seconds = limit
@@ -185,17 +173,13 @@ def _of_rows(
 ALIKE = ["format", "params", "dtype", "op", "source_hash", "code_hash", "program", "target"]
 
 
-def _of_matrix(a: Csr, rows: pd.DataFrame, late: Callable[[], str]) -> Tally:
-    """What is found of the rows of a matrix that is here. late: why no more are made; empty while there is time."""
-    tally, stored = Tally(), dict[tuple[str, str], tuple[Csr, Array, Array]]()
+def _of_matrix(a: Csr, rows: pd.DataFrame, late: Late) -> list[Judged]:
+    judged, stored = list[Judged](), dict[tuple[str, str], tuple[Csr, Array, Array]]()
     for _, alike in rows.groupby(ALIKE, sort=False):
         row, numbers = alike.iloc[0], list(alike.index)
         made = _refusal(row) or late() or _tried(a, row, stored)
-        if isinstance(made, str):
-            tally.left[made] += numbers
-        else:
-            _judge(tally, row, numbers, *made)
-    return tally
+        judged.append(Judged(numbers, made) if isinstance(made, str) else _judged(row, numbers, *made))
+    return judged
 
 
 def _tried(a: Csr, row: pd.Series, stored: dict[tuple[str, str], tuple[Csr, Array, Array]]) -> tuple[str, str] | str:
@@ -210,24 +194,19 @@ def _tried(a: Csr, row: pd.Series, stored: dict[tuple[str, str], tuple[Csr, Arra
         return f"{type(error).__name__}: {error}"[:120]
 
 
-def _judge(tally: Tally, row: pd.Series, numbers: list[int], code: str, program: str) -> None:
-    """Add rows that are alike to the tally. code, program: the hashes that were made again."""
-    known, target = parsed(row["detail"]), row["target"]
-    if code == row["code_hash"]:
-        tally.known_code.add(target)
+def _judged(row: pd.Series, numbers: list[int], code: str, program: str) -> Judged:
+    """What is found of rows that are alike. code, program: the hashes that were made again."""
+    known, with_code, same = parsed(row["detail"]), _has_code(row), code == row["code_hash"]
     current = sources.installed(row["format"]) == sources.of_format(row["source_hash"])
-    with_code = _has_code(row)
-    if program == row["program"] and (code == row["code_hash"] or not with_code):
-        tally.agreeing[with_code] += numbers
-        tally.revised[with_code] += 0 if current else len(numbers)
+    if program == row["program"] and (same or not with_code):
+        verdict = AGREES
     elif "search_seconds" in known or "chosen" in known:
-        tally.left["which were chosen by timing or by a model"] += numbers
+        verdict = "which were chosen by timing or by a model"
     elif not current:
-        tally.left["of other revisions of their formats, with other programs"] += numbers
-    elif program == row["program"]:
-        tally.other_code[target] += numbers
+        verdict = "of other revisions of their formats, with other programs"
     else:
-        tally.other += numbers
+        verdict = OTHER_CODE if program == row["program"] else OTHER
+    return Judged(numbers, verdict, row["target"], same, with_code, current)
 
 
 def _refusal(row: pd.Series) -> str:
@@ -295,12 +274,12 @@ def _made(
             stored[row["dtype"], row["op"]] = (precision.stored(host).read_only(), *op.vectors(host))
         matrix, x, y = stored[row["dtype"], row["op"]]
         fmt = cls.from_csr(matrix, max_bytes=MOST_BYTES, **params)
-        steps = precision.launches(op.launches(fmt, x, y, Checks([], [], [], 0), _Host()))  # type: ignore[arg-type]
+        steps = precision.launches(op.launches(fmt, x, y, Checks([], [], [], 0), None))  # type: ignore[arg-type]
     if any(isinstance(step, Call) for step in single_steps(steps)):
         raise Skip(LIBRARY)
     ran = [(step.source, step.kernel) for step in kernels_run(steps)] if _has_code(row) else []
     code = cuda.code_hash(_binary_hash(source, kernel, target.arch, target.major) for source, kernel in ran)
-    return code, program_hash(fmt, steps, _Host(), x, y, row["code_hash"])
+    return code, program_hash(fmt, steps, _checksums, x, y, row["code_hash"])
 
 
 @cache
@@ -308,36 +287,36 @@ def _binary_hash(source: str, kernel: str, arch: str, major: int) -> bytes:
     return cuda.binary_hash(cuda.compiled(kernel_path(source), kernel, arch, major).binary)
 
 
-class _Host:
-    """The host in place of a GPU: it gives the GPU's checksums."""
-
-    def checksums(self, arrays: Any) -> Callable[[], list[int]]:
-        """As `Device.checksums`."""
-        return lambda: list(map(checksums.checksum, arrays))
+def _checksums(arrays: Sequence[Array]) -> Callable[[], list[int]]:
+    """As `Device.checksums` of a GPU, on the host."""
+    return lambda: list(map(checksums.checksum, arrays))
 
 
-def _findings(rows: pd.DataFrame, tally: Tally) -> Iterator[Finding]:
-    total = len(rows)
-    for target, numbers in tally.other_code.items():
-        if target in tally.known_code:
-            tally.other += numbers
-        else:
-            tally.left["whose machine code differs in all rows: it may be of another build of NVRTC"] += numbers
-    if tally.other:
-        text = f"these sources make another program: {len(tally.other)} of {total} rows: {cases(rows.loc[tally.other])}"
+def _findings(rows: pd.DataFrame, judged: Sequence[Judged]) -> Iterator[Finding]:
+    total, found = len(rows), defaultdict[str, list[int]](list)
+    known_code = {each.target for each in judged if each.same_code}
+    for each in judged:
+        verdict = each.verdict
+        if verdict == OTHER_CODE:
+            unlike = "whose machine code differs in all rows: it may be of another build of NVRTC"
+            verdict = OTHER if each.target in known_code else unlike
+        found[verdict] += each.numbers
+    if wrong := found.pop(OTHER, []):
+        text = f"these sources make another program: {len(wrong)} of {total} rows: {cases(rows.loc[wrong])}"
         yield Finding("programs", FAILED, text)
-    for with_code, numbers in tally.agreeing.items():
-        if numbers:
-            what = "machine code" if with_code else "launches"
-            text = f"{what} and arrays made again from these sources: {len(numbers)} of {total} rows"
-            if revised := tally.revised[with_code]:
+    found.pop(AGREES, None)
+    for with_code, what in ((True, "machine code"), (False, "launches")):
+        agreeing = [each for each in judged if each.verdict == AGREES and each.with_code == with_code]
+        if count := sum(len(each.numbers) for each in agreeing):
+            text = f"{what} and arrays made again from these sources: {count} of {total} rows"
+            if revised := sum(len(each.numbers) for each in agreeing if not each.current):
                 text += f", {revised} of them measured with other revisions of their formats"
             yield Finding("programs", PASSED, text)
-    if numbers := tally.agreeing[False]:
-        reason = "its hash covers folders and times of source files on the machine that compiled it"
-        yield Finding("programs", OPEN, f"machine code of {len(numbers)} of {total} rows not made again: {reason}")
-    if calls := tally.left.pop(LIBRARY, []):
+            if not with_code:
+                reason = "its hash covers folders and times of source files on the machine that compiled it"
+                yield Finding("programs", OPEN, f"machine code of {count} of {total} rows not made again: {reason}")
+    if calls := found.pop(LIBRARY, []):
         yield Finding("programs", NOTE, f"calls of {LIBRARY}, which are not made again: {len(calls)} of {total} rows")
-    for reason, numbers in tally.left.items():
+    for reason, numbers in found.items():
         labels = list(dict.fromkeys(rows.loc[numbers, "label"]))
         yield Finding("programs", OPEN, f"{len(numbers)} of {total} rows not made again, {reason}: {shortened(labels)}")

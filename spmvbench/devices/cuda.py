@@ -148,8 +148,8 @@ class CudaProgram(Program):
 
     def __init__(self, device: Cuda, launches: Sequence[Step]):
         began = perf_counter()
-        steps = [step for step in overlapping(launches, possible=device.overlaps) if _has_work(step)]
-        kernels = [step for step in single_steps(steps) if isinstance(step, Launch) and _has_work(step)]
+        steps = [step for step in overlapping(launches, possible=device.overlaps) if has_work(step)]
+        kernels = [step for step in single_steps(steps) if isinstance(step, Launch) and has_work(step)]
         loops_back = any(isinstance(step, Loop) for step in steps)
         self.calls = [step.name for step in single_steps(steps) if isinstance(step, Call)]
         called = [step.name for step in single_steps(steps) if isinstance(step, Call) and step.y is not None]
@@ -165,7 +165,7 @@ class CudaProgram(Program):
         self._steps: list[Callable[[int], None]] = []
         for step in steps:
             if isinstance(step, Loop):
-                inside = [bind(inner) for inner in overlapping(step.steps, possible=False) if _has_work(inner)]
+                inside = [bind(inner) for inner in overlapping(step.steps, possible=False) if has_work(inner)]
                 self._steps.append(_BoundLoop(device, step, inside))
             else:
                 self._steps.append(bind(step))
@@ -206,9 +206,10 @@ def _enqueuing(program: CudaProgram, repeats: int) -> Callable[[], None]:
     return enqueue
 
 
-def _has_work(step: Step) -> bool:
+def has_work(step: Step) -> bool:
+    """Whether a step runs anything: launches with an empty grid do not."""
     if isinstance(step, Loop):
-        return any(map(_has_work, step.steps))
+        return any(map(has_work, step.steps))
     return isinstance(step, Call) or min(three(step.grid)) > 0
 
 
@@ -222,7 +223,7 @@ def overlapping(steps: Sequence[AnyStep], *, possible: bool) -> list[AnyStep]:
     for step in steps:
         if isinstance(step, Launch) and step.overlaps:
             before = found[-1] if found else None
-            if not (possible and isinstance(before, Launch) and _has_work(before)):
+            if not (possible and isinstance(before, Launch) and has_work(before)):
                 step = replace(step, overlaps=False)
         found.append(step)
     return found

@@ -13,7 +13,8 @@ from typing import Any
 
 from spmvbench import untrusted
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.matrices import files, sets, stand_ins, structures, suitesparse, synthetic
+from spmvbench.matrices import files, stand_ins, structures, suitesparse, synthetic
+from spmvbench.matrices import sets as named_sets
 from spmvbench.matrices.conditions import ANY, Conditions
 from spmvbench.matrices.download import Unreachable
 from spmvbench.matrices.features import is_spd
@@ -104,7 +105,8 @@ def resolve(
     those of globs, groups and conditions follow, in the order of the index. Files with the same name are distinguished
     by their folders. Raises UsageError for unknown names, with the nearest known ones.
     """
-    items, groups = _items(matrices, sets), list(groups)
+    items = [*matrices, *(name for of in sets for name in named_sets.members(of))]
+    groups = list(groups)
     if not items and not groups and not conditions:
         raise UsageError("no matrix is named: give group/name, a generated spec, a file, --group or --set")
     chosen: dict[str | Path, Matrix | Entry] = {}
@@ -194,11 +196,6 @@ def load(name: Any, seed: int = 0, complex_values: files.ComplexValues = "refuse
     if found is None:
         raise TypeError(f"a matrix is loaded by its name or file, not by {type(name).__name__}")
     return obtain(found).read(seed, complex_values)
-
-
-def _items(matrices: Iterable[str], set_names: Iterable[str]) -> list[str]:
-    """The names given and those of the sets."""
-    return [*matrices, *(name for set_name in set_names for name in sets.members(set_name))]
 
 
 def _is_glob(text: str) -> bool:

@@ -6,6 +6,7 @@ import math
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.matrices import suitesparse
@@ -63,12 +64,16 @@ class Selection:
         UNASKED_ENTRIES; otherwise a notice says how to fetch them. seed: of generated matrices. dry_run: fetch nothing
         and count those to be fetched as found. unasked: no limit on the entries. Raises UsageError and SpmvbenchError.
         """
-        found, missing = self._resolved(seed)
+        resolved = partial(
+            resolve, self.matrices, groups=self.groups, sets=self.sets, conditions=self.conditions, limit=self.limit,
+            seed=seed,
+        )  # fmt: skip
+        found, missing = resolved()
         if missing:
             named = [name for name in missing if name in self.matrices or name.partition("/")[2] in self.matrices]
             most = math.inf if unasked else UNASKED_ENTRIES
             expected = _fetched(missing, named, notify, dry_run=dry_run, most=most)
-            found, missing = (found + expected, missing) if dry_run else self._resolved(seed)
+            found, missing = (found + expected, missing) if dry_run else resolved()
             missing = sorted(set(missing) - {matrix.id for matrix in found})
         fetch = shlex.join(["spmvbench", "fetch", *self.words()])
         if missing and found:
@@ -79,16 +84,6 @@ class Selection:
             options = [f"--{option(name)}" for name, _ in self.conditions.given()]
             raise SpmvbenchError(f"no matrix meets the conditions: relax {' or '.join(options)}")
         return found
-
-    def _resolved(self, seed: int) -> tuple[list[Matrix], list[str]]:
-        return resolve(
-            self.matrices,
-            groups=self.groups,
-            sets=self.sets,
-            conditions=self.conditions,
-            limit=self.limit,
-            seed=seed,
-        )
 
 
 def _fetched(missing: list[str], named: list[str], notify: Notify, *, dry_run: bool, most: float) -> list[Matrix]:

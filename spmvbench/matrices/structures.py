@@ -57,11 +57,11 @@ def register(generator: Generator) -> Generator:
 
 
 def needs(text: str, rule: Callable[..., bool]) -> Callable[[Generator], Generator]:
-    """Declare a condition on the numbers of a spec, which is checked before anything is generated."""
+    """Register a generator with a condition on the numbers of its spec, checked before anything is generated."""
 
     def ruled(generator: Generator) -> Generator:
         RULES[generator.__name__] = rule, text
-        return generator
+        return register(generator)
 
     return ruled
 

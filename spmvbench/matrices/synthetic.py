@@ -197,7 +197,6 @@ def _random_rows(shape: tuple[int, int], lengths: np.ndarray, seed: int, half_wi
     return Structure(shape, lengths, columns)
 
 
-@register
 @needs("a grid of at most 2^31 - 1 unknowns: indices must fit in 32 bits", lambda N: _on_grid(N**3))
 def pde(N: int) -> Structure:
     """Convection-diffusion on the unit cube, 7 points, N^3 grid; values nonsymmetric, pattern symmetric.
@@ -215,7 +214,6 @@ def pde(N: int) -> Structure:
     return grid((N, N, N), steps, values=values)
 
 
-@register
 @needs(
     "N of at least 3, 1290 at most, and PERCENT of at most 100",
     lambda N, PERCENT: N not in (1, 2) and _on_grid(N**3) and PERCENT <= 100,
@@ -246,7 +244,6 @@ def stray(N: int, PERCENT: int, *, seed: int) -> Structure:
     return Structure((size, size), lengths, columns)
 
 
-@register
 @needs("a grid of at most 2^31 - 1 unknowns: indices must fit in 32 bits", lambda N: _on_grid(N**2))
 def poisson2d(N: int) -> Structure:
     """The 5-point Laplacian on an N x N grid: 4 on the diagonal, -1 next to it."""
@@ -254,7 +251,6 @@ def poisson2d(N: int) -> Structure:
     return grid((N, N), steps, values=lambda index: np.tile([-1.0, -1.0, 4.0, -1.0, -1.0], (len(index[0]), 1)))
 
 
-@register
 @needs("D of at least 1, and a grid of at most 2^31 - 1 unknowns", lambda N, D: D >= 1 and _on_grid(N**3, D))
 def fem(N: int, D: int) -> Structure:
     """Trilinear finite elements on an N^3 grid: 27 points, dense D x D blocks, symmetric values from the seed."""
@@ -284,35 +280,30 @@ def _positive_definite(pattern: Structure, full: int, seed: int) -> Structure:
     return by_blocks(pattern.shape, pattern.lengths, block, pattern.unit)
 
 
-@register
 @needs("a grid of at most 2^31 - 1 unknowns: indices must fit in 32 bits", lambda N: _on_grid(N**3))
 def spd_pde(N: int, *, seed: int) -> Structure:
     """Diffusion on the unit cube with random coefficients, the pattern of pde:N; symmetric positive definite."""
     return _positive_definite(pde(N), 7, seed)
 
 
-@register
 @needs("D of at least 1, and a grid of at most 2^31 - 1 unknowns", lambda N, D: D >= 1 and _on_grid(N**3, D))
 def spd_fem(N: int, D: int, *, seed: int) -> Structure:
     """The pattern of fem:N:D, 27 points with dense D x D blocks; symmetric positive definite, values from the seed."""
     return _positive_definite(fem(N, D), 27 * D, seed)
 
 
-@register
 @needs("K of at most W + 1 and at most N", lambda N, K, W: min(N, W + 1) >= K)
 def band(N: int, K: int, W: int, *, seed: int) -> Structure:
     """N x N, K random distinct entries per row within W of the diagonal."""
     return _random_rows((N, N), np.full(N, K), seed, half_width=W)
 
 
-@register
 @needs("K of at most N", lambda N, K: N >= K)
 def uniform(N: int, K: int, *, seed: int) -> Structure:
     """N x N, K random distinct entries per row, anywhere."""
     return rect(N, N, K, seed=seed)
 
 
-@register
 @needs("K of at most the number of columns", lambda R, C, K: C >= K)
 def rect(R: int, C: int, K: int, *, seed: int) -> Structure:
     """R x C, K random distinct entries per row, anywhere."""
@@ -338,7 +329,6 @@ def powerlaw_t(N: int, K: int, *, seed: int) -> Structure:
     return Structure((N, N), lengths, lambda first, last: row[row_ptr[first] : row_ptr[last]])
 
 
-@register
 @needs("SCALE of at most 30", lambda SCALE, EF: SCALE <= 30)
 def rmat(SCALE: int, EF: int, *, seed: int) -> Structure:
     """R-MAT graph, 2^SCALE vertices, EF edges per vertex drawn, repeated ones dropped, vertices in natural order.
@@ -383,7 +373,6 @@ def denserow(N: int) -> Structure:
     return Structure((N, N), lengths, columns)
 
 
-@register
 @needs("N a multiple of B", lambda N, B: B >= 1 and N % B == 0)
 def blocks(N: int, B: int, *, seed: int) -> Structure:
     """N x N of dense aligned B x B blocks, four distinct ones at random in each row of blocks; N a multiple of B."""

@@ -6,13 +6,13 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from spmvbench import formats
 from spmvbench.devices import Device
-from spmvbench.devices.cuda import three
+from spmvbench.devices.cuda import has_work, three
 from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip, kernels, single_steps
 from spmvbench.formats.arrays import Array, array_module
 from spmvbench.formats.conversion import converting_for
@@ -22,25 +22,18 @@ from spmvbench.formats.vectors import SparseVector, parts
 from spmvbench.measure import operations
 
 
-class Sums(Protocol):
-    """What gives the checksums of arrays: a device."""
-
-    def checksums(self, arrays: Sequence[Array]) -> Callable[[], list[int]]:
-        """As `Device.checksums`."""
-
-
 def program_hash(
     fmt: Format,
     launches: Sequence[Launch | Call | Loop],
-    device: Sums,
+    checksums: Callable[[Sequence[Array]], Callable[[], list[int]]],
     x: Array | SparseVector,
     y: Array,
     code: str = "",
 ) -> str:
     """SHA-256 (16 hex digits) of what one SpMV runs: two formats with the same hash on a matrix are one program.
 
-    launches: those of `fmt` for this x and y on the device. code: their `Program.code_hash`; if empty, the text of
-    their kernels' files is hashed instead.
+    launches: those of `fmt` for this x and y. checksums: as `Device.checksums`. code: their `Program.code_hash`; if
+    empty, the text of their kernels' files is hashed instead.
 
     Included are: the steps in order, each with its kernel, grid, block and dynamic shared memory, or its number of
     repetitions; scalars with their types; for each array its position among the arguments, type, shape, and whether two
@@ -57,13 +50,13 @@ def program_hash(
     steps = list(_plain_steps(launches, arrays.described, sorted(fmt.params.items())))
     orders = [None if order is None else arrays.content(order) for order in (fmt.x_order, fmt.y_order)]
     codes = code or [_code_hash(launch.source) for launch in kernels_run(launches)]
-    sums = device.checksums(arrays.contents)() if arrays.contents else []
+    sums = checksums(arrays.contents)() if arrays.contents else []
     return hashlib.sha256(repr((codes, steps, orders, sums)).encode()).hexdigest()[:16]
 
 
 def kernels_run(launches: Iterable[Launch | Call | Loop]) -> list[Launch]:
     """The kernel launches that have work, in order: those of `Program.code_hash`."""
-    return [step for step in single_steps(launches) if isinstance(step, Launch) and _has_work(step)]
+    return [step for step in single_steps(launches) if isinstance(step, Launch) and has_work(step)]
 
 
 def float_atomics(launches: Sequence[Launch | Call | Loop], device: Device) -> str:
@@ -90,7 +83,7 @@ def on_matrix(
         try:
             with converting_for(device.limits):
                 fmt = cls.from_csr(a, max_bytes=max_bytes, **params)
-            programs[label] = program_hash(fmt, fmt.launches(x, y), device, x, y)
+            programs[label] = program_hash(fmt, fmt.launches(x, y), device.checksums, x, y)
         except Skip as skip:
             failed[label] = skip.reason
         except Exception as error:  # code of a format may raise anything
@@ -105,7 +98,7 @@ class _Arrays:
         self._vectors = {f"x{i}": span_of(part) for i, part in enumerate(parts(x))} | {"y": span_of(y)}
         self._stored = [span_of(array) for array in fmt.arrays().values()]
         self._written = {
-            span_of(array) for step in filter(_has_work, single_steps(launches)) for array in _outputs(step)
+            span_of(array) for step in filter(has_work, single_steps(launches)) for array in _outputs(step)
         }
         self._numbers: dict[tuple[int, int], int] = {}  # in the order of the steps' arguments
         self.contents: list[Array] = []
@@ -143,7 +136,7 @@ def _plain_steps(
     steps: Sequence[Launch | Call | Loop], described: Callable[[Any], tuple[Any, ...]], params: list[Any]
 ) -> Iterator[tuple[Any, ...]]:
     """Steps as plain values."""
-    for step in filter(_has_work, steps):
+    for step in filter(has_work, steps):
         if isinstance(step, Loop):
             yield "loop", step.limit, list(_plain_steps(step.steps, described, params)), described(step.more)
         elif isinstance(step, Call):
@@ -151,12 +144,6 @@ def _plain_steps(
         else:
             shape = [*three(step.grid), *three(step.block), int(step.shared_bytes)]
             yield "launch", step.kernel, shape, [described(arg) for arg in flat(step.args)]
-
-
-def _has_work(step: Launch | Call | Loop) -> bool:
-    if isinstance(step, Loop):
-        return any(map(_has_work, step.steps))
-    return isinstance(step, Call) or all(three(step.grid))
 
 
 def _outputs(step: Launch | Call) -> list[Array]:

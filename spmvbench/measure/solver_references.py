@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spmvbench.formats import Csr
 
-SHARE = 1 << 20  # entries that are worth a thread
 CONVERGED = 1e-30  # of the norm of b: smaller residuals come near the smallest numbers of single precision
 
 
@@ -33,20 +28,6 @@ def matrix_of(a: Csr, dtype: Any = np.float64) -> Any:
     from scipy.sparse import csr_array
 
     return csr_array((a.values.astype(dtype, copy=False), a.col_idx, a.row_ptr), shape=a.shape)
-
-
-@contextmanager
-def products(matrix: Any) -> Iterator[Callable[[np.ndarray], np.ndarray]]:
-    """Products with a SciPy matrix in CSR, its rows shared by the host's cores; the same numbers as ``matrix @ x``."""
-    threads = min(os.cpu_count() or 1, 16, 1 + matrix.nnz // SHARE)
-    if threads == 1:
-        yield matrix.__matmul__
-        return
-    edges = np.searchsorted(matrix.indptr, np.linspace(0, matrix.nnz, threads + 1)[1:-1])
-    edges = np.concatenate([[0], edges, [matrix.shape[0]]])
-    shares = [matrix[begin:end] for begin, end in pairwise(edges)]
-    with ThreadPoolExecutor(threads) as pool:
-        yield lambda x: np.concatenate(list(pool.map(lambda share: share @ x, shares)))
 
 
 def conjugate_gradients(a: Csr, b: np.ndarray, inverse_diagonal: np.ndarray, iterations: int) -> Solved:
@@ -117,16 +98,15 @@ def page_ranks(
     dangling = inverse == 0
     local = (a.row_lengths + 4) * float(np.finfo(a.dtype).eps)
     of_all = (additions + 3) * float(np.finfo(np.float64).eps)
-    solved = []
-    with products(matrix_of(a)) as times:  # shared by the host's cores once
-        for first in firsts:
-            ranks, errors = first.astype(np.float64), np.zeros(n)
-            for _ in range(iterations):
-                # Sums along an axis of a matrix would be one after the other.
-                held, lost = ranks[dangling].sum(), errors[dangling].sum()
-                found = times(inverse[:, None] * np.stack([ranks, errors], axis=1))
-                everywhere = (damping * held + (1 - damping)) / n
-                ranks = damping * found[:, 0] + everywhere
-                errors = damping * (found[:, 1] + lost / n) + local * ranks + of_all * everywhere
-            solved.append((ranks, 1.01 * errors))  # terms of second order
+    matrix, solved = matrix_of(a), []
+    for first in firsts:
+        ranks, errors = first.astype(np.float64), np.zeros(n)
+        for _ in range(iterations):
+            # Sums along an axis of a matrix would be one after the other.
+            held, lost = ranks[dangling].sum(), errors[dangling].sum()
+            found = matrix @ (inverse[:, None] * np.stack([ranks, errors], axis=1))
+            everywhere = (damping * held + (1 - damping)) / n
+            ranks = damping * found[:, 0] + everywhere
+            errors = damping * (found[:, 1] + lost / n) + local * ranks + of_all * everywhere
+        solved.append((ranks, 1.01 * errors))  # terms of second order
     return solved

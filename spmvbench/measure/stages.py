@@ -279,7 +279,7 @@ def bind(context: Context, task: Task, converted: Converted, op: str, *, warm: b
     if program.host_driven:
         detail |= {"driven_by": program.host_driven}
     found = footprint(fmt, launches, x, y)
-    same = program_hash(fmt, launches, device, x, y, program.code_hash)
+    same = program_hash(fmt, launches, device.checksums, x, y, program.code_hash)
     adds = float_atomics(launches, device)
     setup += fmt.setup_seconds + first
     workspace, read = sum(found.values()) - fmt.nbytes, bytes_read(fmt, found, launches)

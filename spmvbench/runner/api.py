@@ -87,6 +87,7 @@ def run(
     SPMVBENCH_FORMATS names. Raises UsageError for unknown names, TypeError for what is neither a name nor a sparse
     matrix, SpmvbenchError if nothing can be measured.
     """
+    given = {**locals(), "device": chosen(device)}
     for unknown in conditions.keys() - CONDITIONS.keys():
         raise TypeError(f"run() has no argument {unknown!r}{did_you_mean(unknown, [*CONDITIONS, *ARGUMENTS])}")
     groups, sets = (tuple(arguments.words(given)) if given else () for given in (group, set))
@@ -94,27 +95,8 @@ def run(
         names, labels = _written(matrices, Path(kept))
         asked = Selection(names, groups, sets, Conditions(**conditions), limit)
         request = RunRequest.of(
+            **{_FIELDS.get(name, name): value for name, value in given.items() if name not in _OF_THE_SELECTION},
             selection=asked.or_cached(log.warning) if matrices is None else asked,
-            formats=formats,
-            programs=programs,
-            ops=op,
-            orders=order,
-            dtypes=dtype,
-            values=values,
-            vectors=vectors,
-            modes=mode,
-            device=chosen(device),
-            run=run,
-            results=results,
-            budget=budget,
-            energy=energy,
-            timeout=timeout,
-            max_bytes=max_bytes,
-            seed=seed,
-            convert=convert,
-            real_part=real_part,
-            retry=retry,
-            fresh=fresh,
         )
         found = request.find(log.warning)
         cases = request.cases([replace(matrix, name=labels.get(matrix.path, matrix.name)) for matrix in found])
@@ -129,6 +111,9 @@ def run(
 
 
 ARGUMENTS = tuple(inspect.signature(run).parameters)
+# Arguments that are no field of RunRequest, and those that are fields of other names.
+_OF_THE_SELECTION = ("matrices", "group", "set", "limit", "conditions", "progress")
+_FIELDS = {"op": "ops", "order": "orders", "dtype": "dtypes", "mode": "modes"}
 
 
 def _measured(folder: Path, todo: list[Case], settings: Settings, progress: bool) -> None:

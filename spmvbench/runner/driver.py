@@ -300,7 +300,7 @@ class _Measurement:
         self.since += spent
         if self.stage == WAITING:
             self.period += spent
-        HANDLERS[kind](self, *content)
+        getattr(self, f"_{kind}")(*content)  # `validated` knows the kinds
 
     def _begin(self, index: int | None, stage: str, logged: int) -> None:
         if index != self.index:
@@ -355,16 +355,3 @@ class _Measurement:
             for case in in_flight.cases:
                 self.driver.row(case, self.matrix, failure, case_columns(self.began, time.monotonic() - self.period))
         self.cases = {case_id: case for case_id, case in self.cases.items() if case_id not in ids}
-
-
-# By the kind of a message, see `protocol`.
-HANDLERS: dict[str, Callable[..., None]] = {
-    "begin": _Measurement._begin,
-    "matrix": _Measurement._matrix,
-    "description": _Measurement._description,
-    "row": _Measurement._row,
-    "done": _Measurement._done,
-    "again": _Measurement._again,
-    "broken": _Measurement._broken,
-    "refused": _Measurement._refused,
-}

@@ -94,9 +94,9 @@ def test_processes_each_make_the_programs_of_a_matrix():
 
 def test_a_killed_process_leaves_its_rows_open():
     named = [(("synthetic", "tridiag:9", "", ""), pd.DataFrame(index=[number])) for number in (3, 4)]
-    left = [tally.left for tally in programs._each(killed, named, 2)]
-    assert [list(rows) for of in left for rows in of.values()] == [[3], [4]]
-    assert all("as for lack of memory" in reason for of in left for reason in of)
+    left = [judged for found in programs._each(killed, named, 2) for judged in found]
+    assert [judged.numbers for judged in left] == [[3], [4]]
+    assert all("as for lack of memory" in judged.verdict for judged in left)
 
 
 def killed(named):

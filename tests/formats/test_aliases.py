@@ -41,7 +41,7 @@ def program(spec):
             found.append(skip.reason)
             continue
         stored = sorted(digest(array) for array in fmt.arrays().values() if array.size)
-        found.append((program_hash(fmt, fmt.launches(x, y), DEVICE, x, y), stored))
+        found.append((program_hash(fmt, fmt.launches(x, y), DEVICE.checksums, x, y), stored))
     return repr(found)
 
 

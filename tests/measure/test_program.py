@@ -51,7 +51,7 @@ def launch(fmt=None, **changes):
 
 
 def found(fmt, launches, code="a", x=X, y=Y):
-    return program_hash(fmt, launches, DEVICE, x, y, code)
+    return program_hash(fmt, launches, DEVICE.checksums, x, y, code)
 
 
 PLAIN = found(stored(), [launch()])
@@ -199,7 +199,7 @@ def of(spec, a):
     ((cls, _),) = formats.parse(spec)
     x, y = testing.vectors(cls, formats.Csr.of(a))
     fmt = testing.convert(spec, a)
-    return program_hash(fmt, fmt.launches(x, y), DEVICE, x, y)
+    return program_hash(fmt, fmt.launches(x, y), DEVICE.checksums, x, y)
 
 
 def test_formats_with_different_rules_can_be_one_program():

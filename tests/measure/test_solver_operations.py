@@ -117,24 +117,6 @@ def test_ranks_of_many_vertices_are_within_a_fraction_of_their_bound():
     assert (bound < 1e-12 * found).all()
 
 
-def test_products_by_shares_of_rows_are_those_of_the_whole(monkeypatch):
-    monkeypatch.setattr(solver_references, "SHARE", 40)
-    a = sparse.csr_array(np.random.default_rng(3).normal(size=(23, 19)) * (np.arange(23) % 5 > 0)[:, None])
-    x = np.random.default_rng(4).normal(size=(19, 2))
-    with solver_references.products(a) as times:
-        np.testing.assert_array_equal(times(x), a @ x)
-
-
-def test_rows_are_shared_once_for_all_ranks(monkeypatch):
-    a, inverse = Csr.of(abs(GRAPH.read(0, "")).tocsr()), np.full(GRAPH.read(0, "").shape[0], 0.5)
-    firsts, shared = [np.full(a.rows, 1 / a.rows), np.arange(a.rows) / a.rows**2], []
-    alone = [solver_references.page_ranks(a, [first], inverse, 0.85, 3, 43)[0] for first in firsts]
-    products = solver_references.products
-    monkeypatch.setattr(solver_references, "products", lambda matrix: shared.append(matrix) or products(matrix))
-    np.testing.assert_array_equal(solver_references.page_ranks(a, firsts, inverse, 0.85, 3, 43), alone)
-    assert len(shared) == 1 and not np.array_equal(*alone)
-
-
 @settings(max_examples=30)
 @given(n=st.integers(1, 30), entries=st.integers(0, 90), seed=st.integers(0, 99), iterations=st.integers(1, 60))
 def test_ranks_that_are_rounded_in_single_precision_are_within_their_bound(n, entries, seed, iterations):
