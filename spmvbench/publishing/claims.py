@@ -39,7 +39,7 @@ def measured(rows: pd.DataFrame, card: str = "") -> pd.DataFrame:
     if rows.empty:
         return pd.DataFrame()
     try:
-        found = figures.table_of(claims, rows, Options(None, {}))
+        found = figures.table_of(claims.FIGURE, rows, Options(None, {}))
     except LeftOut:
         return pd.DataFrame()
     return found.assign(type=found["setting"].str.split().str[0], day=rows["started_at"].max())

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from spmvbench.analysis.cases import hot, latest_cases, natural_products
 from spmvbench.publishing import in_page
 from spmvbench.reports import export
-from spmvbench.reports.figures import Options, small_matrices
+from spmvbench.reports.figures import Options, choose
 from spmvbench.rows import store
 
 MODULE = "spmvbench.publishing.small"
@@ -21,8 +21,9 @@ def of_run(run: str) -> str:
     """The table of the hot rows of a run, one for each type, in Markdown. Raises LeftOut if it has no small matrix."""
     rows = hot(natural_products(latest_cases(store.load(run))))
     options = Options(baseline=None, marks={}, environment=store.environment(run))
-    shown = small_matrices.show(small_matrices.data(rows, options), options)
-    return export.written(shown, "markdown").strip()
+    (figure,) = choose(["small-matrices"])
+    assert figure.show
+    return export.written(figure.show(figure.data(rows, options), options), "markdown").strip()
 
 
 def main(given: Sequence[str] | None = None) -> None:

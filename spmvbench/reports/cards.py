@@ -15,7 +15,7 @@ from spmvbench.analysis.cases import emulated, latest_cases
 from spmvbench.errors import UsageError
 from spmvbench.paths import written_whole
 from spmvbench.reports import export, style, tables
-from spmvbench.reports.figures import by_setting
+from spmvbench.reports.figures import panels
 from spmvbench.reports.tables import Column, Table
 
 NAME = "cards"
@@ -76,8 +76,8 @@ def draw(table: pd.DataFrame, bandwidths: float, here: str, there: str) -> Figur
 
     table: as `analysis.cards.ratios`. One panel for each setting.
     """
-    figure, panels = by_setting(table, height=3.6)
-    for ax, setting, part in panels:
+    figure, found = panels(table)
+    for ax, setting, part in found:
         matrices = list(dict.fromkeys(part.sort_values("nnz")["matrix"]))
         at = part["matrix"].map(matrices.index)
         ax.plot(

@@ -11,7 +11,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jinja2
@@ -145,7 +144,7 @@ def picture(
     draw.
     """
     figure, *more = figures.choose([name])
-    if more or not hasattr(figure, "draw"):
+    if more or figure.draw is None:
         what = (
             f"several figures: {', '.join(each.name for each in (figure, *more))}" if more else "tables and no picture"
         )
@@ -251,7 +250,7 @@ def _attempt(draft: _Draft, name: str) -> Drawn | tuple[str, str]:
         return name, str(reason)
 
 
-def _table(figure: ModuleType, draft: _Draft) -> pd.DataFrame:
+def _table(figure: figures.ReportFigure, draft: _Draft) -> pd.DataFrame:
     """The data of a figure. Raises LeftOut."""
     if figure.performance and verified(draft.times).empty:
         if len(verified(draft.rows)) and not draft.with_emulated:
@@ -260,15 +259,16 @@ def _table(figure: ModuleType, draft: _Draft) -> pd.DataFrame:
     return figures.table_of(figure, draft.times if figure.performance else draft.rows, draft.options)
 
 
-def _drawing(figure: ModuleType, table: pd.DataFrame, draft: _Draft) -> Figure:
+def _drawing(figure: figures.ReportFigure, table: pd.DataFrame, draft: _Draft) -> Figure:
     """The drawing, marked EMULATED if its times are those of the emulated device."""
-    drawing: Figure = figure.draw(table, draft.options)
+    assert figure.draw, "it has only tables"
+    drawing = figure.draw(table, draft.options)
     if figure.performance and draft.with_emulated:
         style.emulated_across(drawing)
     return drawing
 
 
-def _draw(figure: ModuleType, draft: _Draft) -> Drawn:
+def _draw(figure: figures.ReportFigure, draft: _Draft) -> Drawn:
     """Draw one figure or make its tables, and write its files. Raises LeftOut."""
     options, folder = draft.options, draft.folder
     table = _table(figure, draft)
@@ -276,14 +276,14 @@ def _draw(figure: ModuleType, draft: _Draft) -> Drawn:
     interactive = figure.name in views.INTERACTIVE
     kinds = dict.fromkeys([*draft.images, *([] if interactive else ["svg"])])
     inline, paths = Markup(""), []
-    if hasattr(figure, "draw") and kinds:
+    if figure.draw and kinds:
         with style.theme():
             drawing = _drawing(figure, table, draft)
             pictures = {kind: style.rendered(drawing, kind) for kind in kinds}
         paths = [_written(folder / f"{figure.name}.{kind}", pictures[kind]) for kind in draft.images]
         if not interactive:
             inline = Markup(style.inline(pictures["svg"].decode(), figure.name, figure.title))
-    shown = figure.show(table, options) if hasattr(figure, "show") else []
+    shown = figure.show(table, options) if figure.show else []
     if with_emulated:
         shown = [replace(part, caption=f"EMULATED: {part.caption}") for part in shown]
     if draft.numbers:

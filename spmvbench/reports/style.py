@@ -43,6 +43,7 @@ _NAME = 1.1  # inches of a matrix's name below an axis
 _paper: ContextVar[float | None] = ContextVar("width of a paper's figures", default=None)
 GREY, INK = "#b4b4b4", "#222222"
 COUNTS = EngFormatter(sep="")  # 10k, 1M, 1G
+PERCENT = "{x:.0%}"
 _SECONDS = EngFormatter(unit="s")
 # Okabe & Ito 2008 without yellow, which is hard to see on white, and two dark hues of Tol.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#332288")
@@ -379,6 +380,15 @@ def legend(
     figure.legend(handles=handles, loc="outside lower center", ncols=min(columns, max(len(handles), 1)), handlelength=3)
 
 
+def colorbar(figure: Figure, of: Any, text: str, **options: Any) -> None:
+    """The scale of colours under all panels, which is logarithmic."""
+    shown: dict[str, Any] = {"location": "bottom", "shrink": 0.35, "aspect": 40} | options
+    bar = figure.colorbar(of, ax=[ax for ax in figure.axes if ax.get_visible()], **shown)
+    bar.set_label(text, fontsize=8)
+    bar.ax.tick_params(labelsize=8)
+    plain_ticks(bar.ax.xaxis)
+
+
 def emulated_across(figure: Figure) -> None:
     """Writes EMULATED across a figure with times of the emulated device."""
     height = figure.get_size_inches()[1]
@@ -517,7 +527,7 @@ def ranges(
     xlabel: str,
     *,
     note: Callable[[pd.DataFrame], str] | None = None,
-    note_title: str = "",
+    note_title: str = "matrices",
 ) -> Figure:
     """Distribution of a value over matrices: one row per format, one panel per value of the column `panel`.
 
@@ -532,7 +542,7 @@ def ranges(
     for ax, name in zip(axes, panels, strict=True):
         for label, rows in table[table[panel] == name].groupby("label"):
             y, mark = places[label], shown.get(label, OTHERS)
-            color = "#8a8a8a" if mark is OTHERS else mark.color
+            color = strong(mark)
             low, q1, middle, q3, high = rows[value].quantile([0.05, 0.25, 0.5, 0.75, 0.95], interpolation="nearest")
             ax.plot([low, high], [y, y], color=color, linewidth=1, solid_capstyle="butt")
             ax.plot([q1, q3], [y, y], color=color, linewidth=5, alpha=0.45, solid_capstyle="butt")
@@ -543,12 +553,27 @@ def ranges(
                 right_note(ax, y, note(rows))
         if any(text.get_text() for text in ax.texts):
             right_title(ax, note_title)
-        ax.set(title=str(name), xlabel=xlabel, xscale="log", yticks=range(len(order)), yticklabels=order)
-        ax.set_ylim(len(order) - 0.4, -0.6)
-        ax.grid(axis="y", visible=False)
+        ax.set(title=str(name), xlabel=xlabel, xscale="log")
+        lines(ax, order)
         plain_ticks(ax.xaxis)
         keep_apart(ax)
     return figure
+
+
+def matrices(rows: pd.DataFrame) -> str:
+    """A note of `ranges`: the number of matrices."""
+    return f"{len(rows):,}"
+
+
+def strong(mark: Mark) -> str:
+    """The colour of a line of `ranges`: grey ones are darker than points are."""
+    return "#8a8a8a" if mark is OTHERS else mark.color
+
+
+def lines(axes: Axes, labels: Sequence[str]) -> None:
+    """One line of a panel for each format, from above."""
+    axes.set(yticks=range(len(labels)), yticklabels=labels, ylim=(len(labels) - 0.4, -0.6))
+    axes.grid(axis="y", visible=False)
 
 
 def right_note(axes: Axes, y: float, text: str) -> None:

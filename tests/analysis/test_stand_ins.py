@@ -5,7 +5,6 @@ import pytest
 
 from spmvbench.analysis.stand_ins import pairs, summary
 from spmvbench.reports import figures
-from spmvbench.reports.figures import stand_ins
 
 TIMES = {  # label: time and bytes on the matrix, on the stand-in, and on that from the index alone
     "ell": {"HB/a": (1.0, 10), "like:HB/a": (2.0, 10), "like:HB/a:index": (4.0, 20), "HB/b": (1.0, 8)},
@@ -47,6 +46,7 @@ def test_deviations_count_slower_and_faster_alike(rows):
 
 def test_the_figure_keeps_what_others_leave_out(rows):
     rows = rows.astype({"setting": "category"})
+    (stand_ins,) = figures.choose(["stand-ins"])
     table = figures.table_of(stand_ins, rows, figures.Options(None, {}))
     (shown,) = stand_ins.show(table, figures.Options(None, {}))
     assert shown.caption == "f64 hot"

@@ -71,7 +71,7 @@ def paper_tables():
     yield {name: keys[:1] for name, keys in published.paper("survey").formats.items()}
     yield {key: (key,) for key in (*tilespmv.METHODS, *tilespmv.RIVALS)}
     yield {key: (key,) for key in (*ehyb.EHYB, *ehyb.RIVALS)}
-    yield {key: (key,) for key in (*tilespmspv.compared_formats(),)}
+    yield {key: (key,) for key in tilespmspv.COMPARED}
     yield {"FastLoad": fastload.FASTLOAD[1:]} | {name: keys[:1] for name, keys in fastload.RIVALS.items()}
 
 

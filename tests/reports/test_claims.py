@@ -36,7 +36,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def table(rows):
-    return claims.data(rows, figures.Options(None, {}))
+    return claims.FIGURE.data(rows, figures.Options(None, {}))
 
 
 def test_claims_name_formats_and_their_sources():
@@ -64,7 +64,7 @@ def test_claims_about_a_sparse_x_meet_products_with_a_dense_one(rows):
     )
     search = sparse.assign(op="bfs", dtype="pattern", setting="pattern hot bfs")
     searches = [search.assign(label=key, format=key, t_median=t) for key, t in (("tile-bfs", 1.0), ("bfs-push", 3.0))]
-    found = claims.data(pd.concat([dense, sparse, *searches]), figures.Options(None, {})).set_index("over")
+    found = claims.FIGURE.data(pd.concat([dense, sparse, *searches]), figures.Options(None, {})).set_index("over")
     assert found.loc["TileSpMV at 0.01", ["op", "alike", "setting"]].tolist() == [
         "spmspv@0.01", pytest.approx(2.5), "f64 hot spmspv@0.01"
     ]  # fmt: skip
@@ -76,14 +76,14 @@ def test_ehyb_is_compared_in_the_order_of_the_papers_timing(rows):
     ours = rows[rows["label"] == "merge-csr"]
     labels = {"ehyb": 4.0, "ehyb[order=native]": 2.0, "ehyb[kernel=paper,order=native]": 0.5, "merge-csr": 1.0}
     runs = pd.concat([ours.assign(label=k, format=k.partition("[")[0], t_median=t) for k, t in labels.items()])
-    found = claims.data(runs, figures.Options(None, {})).set_index("label")
+    found = claims.FIGURE.data(runs, figures.Options(None, {})).set_index("label")
     assert found["alike"].to_dict() == {"ehyb[order=native]": 0.5, "ehyb[kernel=paper,order=native]": 2.0}
 
 
 def test_stand_ins_are_counted_and_give_way(rows):
     stand_in = rows.assign(matrix="synthetic/like:" + rows["matrix"])
     options = figures.Options(None, {})
-    both, alone = (figures.table_of(claims, part, options) for part in (pd.concat([rows, stand_in]), stand_in))
+    both, alone = (figures.table_of(claims.FIGURE, part, options) for part in (pd.concat([rows, stand_in]), stand_in))
     assert set(both["stand_ins"]) == {0}
     assert (alone["stand_ins"] == alone["compared"]).all()
 
@@ -108,7 +108,7 @@ def test_the_fastest_is_of_all_rivals_that_the_run_has(rows):
     one = (rows["label"] == "hyb") & (rows["nnz"] == 1_000)
     options = figures.Options(None, {})
     for left, compared in ((rows[~one], 1), (rows.assign(status=rows["status"].mask(one, "skipped")), 2)):
-        found = claims.data(left, options)
+        found = claims.FIGURE.data(left, options)
         assert set(found.loc[found["paper"] == "CSR5", "compared"]) == {compared}
 
 
@@ -119,7 +119,7 @@ def test_matrices_that_are_too_small_for_the_claim(table):
 
 
 def test_the_page_shows_them(table):
-    (shown,) = claims.show(table, figures.Options(None, {}))
+    (shown,) = claims.FIGURE.show(table, figures.Options(None, {}))
     assert shown.caption == "f64 hot"
     texts = [[cell.text for cell in row] for row in shown.rows]
     assert any(
@@ -130,4 +130,4 @@ def test_the_page_shows_them(table):
 
 def test_a_run_without_any(rows):
     with pytest.raises(figures.LeftOut):
-        claims.data(rows[rows["label"] == "hyb"], figures.Options(None, {}))
+        claims.FIGURE.data(rows[rows["label"] == "hyb"], figures.Options(None, {}))

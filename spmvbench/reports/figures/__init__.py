@@ -1,35 +1,12 @@
-"""The report's figures, one module per figure. A module added here is drawn.
-
-A package in here is a family: the figures of one paper, selected together by the package's name. Figures whose formats
-the run lacks are left out.
-
-A module with FIGURES holds several figures, objects with `family`, the package that they belong to.
-
-A module has name, title, caption (may contain {baseline}), papers (sources of the figure), order (place on the page),
-performance (whether it shows times; those of the emulated device are drawn only on request) and these functions:
-
-    data(rows, options) -> DataFrame                the data, also written as CSV
-    draw(table, options) -> Figure                  the drawing; optional if there is show
-    show(table, options) -> [Table]                 tables for the page, instead of the drawing or below it; optional
-
-rows: as `analysis.cases.latest_cases`, of y = A x only if there are such rows. `LeftOut` says why there is nothing to
-draw.
-
-A family may have compared_formats(): formats (keys) that its figures compare, which get distinct colours;
-is_paper_matrix(matrices) and PAPER_MATRICES (words for these matrices): its figures are left out if the run holds none
-of them, except modules with any_matrix = True; EVERY_OPERATION = True, which a module may have too: its figures take
-rows of all operations. KEEPS_STAND_INS = True: the figure also takes stand-ins whose matrix is in the run.
-"""
+"""The report's figures. A module in here has some of them in FIGURES, and one that is added is drawn."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -42,6 +19,7 @@ from spmvbench.matrices.sets import is_stand_in, stands_for
 from spmvbench.reports import style
 from spmvbench.reports.published import Published
 from spmvbench.reports.style import Mark
+from spmvbench.reports.tables import Table
 
 
 @dataclass(frozen=True)
@@ -67,9 +45,61 @@ class Options:
             raise LeftOut("no format is verified that others could be compared with")
         return self.baseline
 
-    def marks_of(self, labels: Sequence[str]) -> dict[str, Mark]:
-        """The marks of these formats, which are the same in every figure."""
-        return style.marks_of(labels, {**self.marks, **self.every})
+    def marks_of(self, labels: Iterable[str], order: Sequence[str] | None = None) -> dict[str, Mark]:
+        """The marks of these formats, which are the same in every figure. order: of their keys, others come last."""
+        if order is not None:
+            place = {key: at for at, key in enumerate(order)}
+            labels = sorted(set(labels), key=lambda label: (place.get(label.partition("[")[0], len(place)), label))
+        return style.marks_of(list(labels), {**self.marks, **self.every})
+
+
+@dataclass(frozen=True)
+class Family:
+    """The figures of one paper, selected together by the family's name.
+
+    compared: formats (keys) that they compare, which get distinct colours. matrices: words for the paper's matrices,
+    which is_paper_matrix recognizes among names (group/name). set: the named set of those that it shows one by one.
+    """
+
+    name: str
+    compared: Callable[[], Sequence[str]]
+    matrices: str
+    is_paper_matrix: Callable[[pd.Series], pd.Series]
+    set: str = ""
+
+
+@dataclass(frozen=True)
+class ReportFigure:
+    """A figure of the report: its data, which is also written as CSV, and a drawing, tables or both.
+
+    caption: may contain {baseline}. order: place on the page. table: gives the data; `LeftOut` says why there is
+    nothing to show, `nothing` if the data are empty. Its rows are as `analysis.cases.latest_cases`, of y = A x only if
+    there are such rows, unless every_operation. papers: sources of the figure. performance: whether it shows times;
+    those of the emulated device are drawn only on request. family: its paper; the figure is left out if the run has no
+    matrix of that, unless any_matrix. keeps_stand_ins: whether it takes stand-ins whose matrix is in the run, too.
+    """
+
+    name: str
+    title: str
+    caption: str
+    order: int
+    table: Callable[[pd.DataFrame, Options], pd.DataFrame]
+    draw: Callable[[pd.DataFrame, Options], Figure] | None = None
+    show: Callable[[pd.DataFrame, Options], list[Table]] | None = None
+    papers: str = ""
+    performance: bool = True
+    family: Family | None = None
+    every_operation: bool = False
+    any_matrix: bool = False
+    keeps_stand_ins: bool = False
+    nothing: str = "no row has the data"
+
+    def data(self, rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+        """The data. Raises LeftOut if there are none."""
+        found = self.table(rows, options)
+        if found.empty:
+            raise LeftOut(self.nothing)
+        return found
 
 
 class LeftOut(Exception):
@@ -77,88 +107,65 @@ class LeftOut(Exception):
 
 
 @cache
-def _modules() -> tuple[Any, ...]:
-    found = pkgutil.walk_packages(__path__, f"{__name__}.")
-    modules = [importlib.import_module(module.name) for module in found if not module.ispkg]
-    return tuple(figure for module in modules for figure in getattr(module, "FIGURES", (module,)))
-
-
-def every() -> list[Any]:
+def every() -> tuple[ReportFigure, ...]:
     """All figures in the order of the page."""
-    return sorted(_modules(), key=lambda figure: (figure.order, figure.name))
+    modules = [importlib.import_module(module.name) for module in pkgutil.iter_modules(__path__, f"{__name__}.")]
+    found: list[ReportFigure] = [figure for module in modules for figure in getattr(module, "FIGURES", ())]
+    return tuple(sorted(found, key=lambda figure: (figure.order, figure.name)))
 
 
-def known() -> dict[str, list[Any]]:
-    """All names of `--figures`: figures in the order of the page, then families, each with its modules."""
-    figures = every()
-    families: dict[str, list[Any]] = {}
-    for figure in figures:
-        if family := _family(figure):
-            families.setdefault(family.__name__.removeprefix(f"{__name__}."), []).append(figure)
-    return {figure.name: [figure] for figure in figures} | families
+def known() -> dict[str, list[ReportFigure]]:
+    """All names of `--figures`: figures in the order of the page, then families, each with its figures."""
+    families: dict[str, list[ReportFigure]] = {}
+    for figure in every():
+        if figure.family:
+            families.setdefault(figure.family.name, []).append(figure)
+    return {figure.name: [figure] for figure in every()} | families
 
 
-def choose(names: Sequence[str] | None) -> list[Any]:
+def choose(names: Sequence[str] | None) -> list[ReportFigure]:
     """The figures of these names or families (None: all), in the order of the page.
 
     Raises UsageError with the nearest names for an unknown one.
     """
-    if names is None:
-        return every()
     choices = known()
-    for name in names:
+    for name in names or ():
         if name not in choices:
             hint = did_you_mean(name, list(choices)) or f"; there are {', '.join(choices)}"
             raise UsageError(f"there is no figure {name!r}{hint}")
-    chosen = [figure for name in names for figure in choices[name]]
-    return [figure for figure in every() if figure in chosen]
-
-
-def _family(figure: Any) -> ModuleType | None:
-    """The package of a paper's figure, None for other figures."""
-    if isinstance(family := getattr(figure, "family", None), ModuleType):
-        return family
-    package = figure.__name__.rpartition(".")[0]
-    return None if package == __name__ else sys.modules[package]
+    chosen = [figure.name for name in names or () for figure in choices[name]]
+    return [figure for figure in every() if names is None or figure.name in chosen]
 
 
 def formats_compared() -> list[Sequence[str]]:
     """The formats (keys) that each family compares."""
-    families = dict.fromkeys(filter(None, map(_family, every())))
-    return [family.compared_formats() for family in families if hasattr(family, "compared_formats")]
+    families = {figure.family.name: figure.family for figure in every() if figure.family}
+    return [family.compared() for family in families.values()]
 
 
-def table_of(figure: Any, rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+def table_of(figure: ReportFigure, rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """The data of a figure. Raises LeftOut if there is none, or if the run has no matrix of the figure's paper."""
-    family = _family(figure)
-    if family and hasattr(family, "is_paper_matrix") and not getattr(figure, "any_matrix", False):
+    if figure.family and not figure.any_matrix:
         matrices = pd.Series(rows["matrix"].unique(), dtype=str).str.partition("@")[0].map(stands_for)
-        if not family.is_paper_matrix(matrices).any():
-            raise LeftOut(f"the run holds none of {family.PAPER_MATRICES}")
-    if not getattr(figure, "EVERY_OPERATION", getattr(family, "EVERY_OPERATION", False)):
+        if not figure.family.is_paper_matrix(matrices).any():
+            raise LeftOut(f"the run holds none of {figure.family.matrices}")
+    if not figure.every_operation:
         rows = of_one_operation(rows)
-    if not getattr(figure, "KEEPS_STAND_INS", False):
-        rows = _without_needless_stand_ins(rows)
-    table: pd.DataFrame = figure.data(rows, options)
-    if table.empty:
-        raise LeftOut("no row has the data")
-    return table
-
-
-def _without_needless_stand_ins(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows without stand-ins for matrices that the run has."""
     stands = rows["matrix"].map(is_stand_in).astype(bool)
-    return rows[~(stands & rows["matrix"].map(stands_for).isin(rows["matrix"]))] if stands.any() else rows
+    if stands.any() and not figure.keeps_stand_ins:  # without those for matrices that the run has
+        rows = rows[~(stands & rows["matrix"].map(stands_for).isin(rows["matrix"]))]
+    return figure.data(rows, options)
 
 
-def by_setting(
-    table: pd.DataFrame, columns: int = 2, *, height: float = 3.6
+def panels(
+    table: pd.DataFrame, by: str | list[str] = "setting", columns: int = 2, *, height: float = 3.6
 ) -> tuple[Figure, list[tuple[Axes, str, pd.DataFrame]]]:
-    """A figure with a panel for each setting: its axes, its name and the rows of it."""
-    settings = list(table["setting"].unique())
-    figure, axes = style.grid(len(settings), min(columns, len(settings)), height=height)
+    """A figure with a panel for each value of `by`, in the table's order: its axes, its name and the rows of it."""
+    parts = list(table.groupby(by, sort=False, observed=True))
+    figure, axes = style.grid(len(parts), min(columns, len(parts)), height=height)
+    names = [key if isinstance(key, tuple) else (key,) for key, _ in parts]
     return figure, [
-        (ax, str(setting), table[table["setting"] == setting]) for ax, setting in zip(axes, settings, strict=True)
+        (ax, ", ".join(map(str, name)), part) for ax, name, (_, part) in zip(axes, names, parts, strict=True)
     ]
 
 
@@ -169,6 +176,36 @@ def over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str, 
     ax.set(xscale="log", yscale="log", xlabel="nonzeros", **labels)
     style.count_ticks(ax.xaxis)
     style.plain_ticks(ax.yaxis)
+
+
+def bars(
+    table: pd.DataFrame,
+    value: str,
+    text: str,
+    shown: Mapping[str, Mark],
+    *,
+    by: str = "setting",
+    label: str = "label",
+    title: str | None = None,
+    **axes: Any,
+) -> Figure:
+    """A panel for each value of `by`, in it a group of bars for each matrix, a bar for each label.
+
+    The matrices have the table's order. title: of the legend. axes: more for the axes, such as yscale.
+    """
+    figure, found = panels(table, by, 1, height=2.6)
+    for ax, name, part in found:
+        heights = part.pivot(index="matrix", columns=label, values=value).reindex(part["matrix"].unique())
+        style.bars(ax, heights, shown)
+        ax.set(title=name, ylabel=text, **axes)
+    handles = figure.axes[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=min(5, len(shown)), title=title)
+    return figure
+
+
+def others(table: pd.DataFrame, shown: Mapping[str, Mark]) -> int:
+    """How many formats of a table have no mark of their own."""
+    return len(set(table["label"]) - set(shown))
 
 
 def collected(matrices: pd.Series) -> pd.Series:

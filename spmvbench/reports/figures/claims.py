@@ -11,26 +11,8 @@ from spmvbench import paths
 from spmvbench.analysis.cases import both_kernels, hot, labels_of, matching_kernels, natural_products, verified
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.matrices.sets import is_stand_in, members, stands_for
-from spmvbench.reports.figures import LeftOut, Options, collected, fastload, tilespmspv
+from spmvbench.reports.figures import Options, ReportFigure, collected, fastload, tilespmspv
 from spmvbench.reports.tables import Column, Table, by_setting, count, number, percent
-
-name = "claims"
-title = "Speed-ups: papers and this run"
-caption = (
-    "Speed-ups of a paper's format over the formats that the paper compares it with. First what the paper prints: the "
-    "mean (and which mean), the largest, and the share of its matrices on which its format is faster; a dash if it "
-    "prints none, or if its tables were not available. Then the measurements of this run, on matrices verified for "
-    "both, for each kernel in the run, and the share of the run's matrices that these are. Other matrices and another "
-    "GPU explain differences: nearly all matrices of the papers are from SuiteSparse. The last columns count the "
-    "stand-ins among the matrices compared, and say which parts of a claim cannot be had."
-)
-papers = (
-    "Liu & Vinter 2015; Merrill & Garland 2016; Niu et al. 2021; Chen 2022; Ji et al. 2022; Lu & Liu 2023; Hu et al. "
-    "2024; Zhang et al. 2026"
-)
-order = 65
-performance = True
-EVERY_OPERATION = True  # claims about a sparse x and about searches, too
 
 _NEEDED = (
     "alias_of", "device_name", "dtype", "experiment", "format", "label", "matrix", "mode", "nnz", "op", "order",
@@ -76,14 +58,14 @@ def _heights(found: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+def measured(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """One row for each claim, setting and pair of kernels in the run.
 
     Columns of `claims`; setting, label, rival; alike, geomean, median, most (largest) of the speed-up and won (share of
     matrices with a speed-up above 1); rivals (how many the run has of those of which the fastest counts); compared
     (matrices), stand_ins (how many of them stand in for a matrix that was not measured), of_paper (how many are, or
     stand in for, one of the paper's); coverage (share of the run's matrices). alike is the same mean as the paper's,
-    NaN if it names none. Raises LeftOut.
+    NaN if it names none.
     """
     lines = []
     rows = rows[rows.columns.intersection(_NEEDED)]  # each of some fifty claims selects rows
@@ -100,8 +82,6 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
             for setting, of in part.groupby("setting", observed=True):
                 if of["format"].nunique() > 1:
                     lines += _measured(claim, str(setting), of, run[run["setting"] == setting], solved[setting])
-    if not lines:
-        raise LeftOut("no matrix is verified for a format of these papers and its rival")
     return pd.DataFrame(lines)
 
 
@@ -200,8 +180,28 @@ _COLUMNS = [
 ]
 
 
-def show(found: pd.DataFrame, options: Options) -> list[Table]:
+def _show(found: pd.DataFrame, options: Options) -> list[Table]:
     """One table per setting, one row per claim and pair of kernels."""
     printed = [f"{mean:g} {kind}" if mean > 0 else "-" for mean, kind in zip(found["mean"], found["kind"], strict=True)]
     found = found.assign(printed_mean=printed, shown_mean=found["alike"].fillna(found["geomean"]))
     return by_setting(found, _COLUMNS)
+
+
+FIGURE = ReportFigure(
+    "claims",
+    "Speed-ups: papers and this run",
+    "Speed-ups of a paper's format over the formats that the paper compares it with. First what the paper prints: "
+    "the mean (and which mean), the largest, and the share of its matrices on which its format is faster; a dash "
+    "if it prints none, or if its tables were not available. Then the measurements of this run, on matrices "
+    "verified for both, for each kernel in the run, and the share of the run's matrices that these are. Other "
+    "matrices and another GPU explain differences: nearly all matrices of the papers are from SuiteSparse. The "
+    "last columns count the stand-ins among the matrices compared, and say which parts of a claim cannot be had.",
+    65,
+    measured,
+    show=_show,
+    papers="Liu & Vinter 2015; Merrill & Garland 2016; Niu et al. 2021; Chen 2022; Ji et al. 2022; Lu & Liu 2023; "
+    "Hu et al. 2024; Zhang et al. 2026",
+    nothing="no matrix is verified for a format of these papers and its rival",
+    every_operation=True,  # claims about a sparse x and about searches, too
+)
+FIGURES = (FIGURE,)

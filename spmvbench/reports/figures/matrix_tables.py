@@ -1,14 +1,15 @@
-"""The matrices of each paper's set as a figure, a table: which of them the run holds, and their sizes."""
+"""The figure of a paper's matrices, a table: which of them the run holds, and their sizes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from types import ModuleType
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from spmvbench.matrices.sets import get, is_stand_in, stands_for
-from spmvbench.reports.figures import LeftOut, Options, ehyb, survey, tilespmspv, tilespmv, verified_labels
+from spmvbench.reports.figures import Family, LeftOut, Options, ReportFigure, verified_labels
 from spmvbench.reports.tables import Column, Table, count, number, table
 
 CAPTION = (
@@ -35,14 +36,12 @@ def of_set(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     found = rows[(rows["matrix_sha256"] != "") & rows["matrix"].map(stands_for).isin(wanted)]
     if found.empty:
         raise LeftOut(f"no row of a matrix of the set {name}")
-    found = found.drop_duplicates("matrix").assign(measured=lambda r: r["matrix"].map(_kind))
+    found = found.drop_duplicates("matrix").assign(
+        measured=lambda r: np.where(r["matrix"].map(is_stand_in), "stand-in", "the matrix")
+    )
     found = found.assign(matrix=found["matrix"].map(stands_for)).set_index("matrix")
     listed = found[["measured", *_SIZES]].reindex(wanted).rename_axis("matrix").reset_index()
     return listed.assign(measured=listed["measured"].fillna("no"))
-
-
-def _kind(matrix: str) -> str:
-    return "stand-in" if is_stand_in(matrix) else "the matrix"
 
 
 def shown(found: pd.DataFrame, name: str) -> list[Table]:
@@ -52,34 +51,25 @@ def shown(found: pd.DataFrame, name: str) -> list[Table]:
     return [table(f"{get(name).title}: {held} measured, {stand_ins} by stand-ins", found, _COLUMNS)]
 
 
-@dataclass(frozen=True)
-class MatrixTable:
-    """The figure of a family: the matrices of its `SET`. It is left out without a verified row of its `MEASURED`."""
+def matrix_table(
+    family: Family, title: str, papers: str, order: int, measured: Sequence[str] = (), **more: Any
+) -> ReportFigure:
+    """The matrices of a family's set as a figure; it is left out without a verified row of a format of `measured`."""
 
-    family: ModuleType
-    name: str
-    title: str
-    papers: str
-    order: int
-    caption: str = CAPTION
-    performance: bool = False
-
-    def data(self, rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-        """As `of_set`. Raises LeftOut."""
-        if measured := getattr(self.family, "MEASURED", ()):
+    def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+        if measured:
             verified_labels(rows, measured)  # so that a run without any gives one reason
-        return of_set(rows, self.family.SET)
+        return of_set(rows, family.set)
 
-    def show(self, found: pd.DataFrame, options: Options) -> list[Table]:
-        """One table."""
-        return shown(found, self.family.SET)
-
-
-FIGURES = (
-    MatrixTable(survey, "survey-matrices", "Survey, Table 3: the matrices", "Filippone et al. 2017, Table 3", 102),
-    MatrixTable(tilespmv, "tilespmv-matrices", "TileSpMV, Table II: the 16 matrices", "Niu et al. 2021, Table II", 205),
-    MatrixTable(ehyb, "ehyb-matrices", "EHYB, Appendix B: the 92 matrices", "Chen 2022, Appendix B", 305),
-    MatrixTable(
-        tilespmspv, "tilespmspv-matrices", "TileSpMSpV, Table 2: the 12 matrices", "Ji et al. 2022, Table 2", 505
-    ),
-)
+    return ReportFigure(
+        f"{family.name}-matrices",
+        title,
+        CAPTION,
+        order,
+        data,
+        show=lambda found, options: shown(found, family.set),
+        papers=papers,
+        performance=False,
+        family=family,
+        **more,
+    )

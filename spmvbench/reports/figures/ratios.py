@@ -17,21 +17,7 @@ from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
 from spmvbench.analysis.ratios import ratios
 from spmvbench.matrices.sets import short_name
 from spmvbench.reports import style
-from spmvbench.reports.figures import LeftOut, Options
-
-name = "ratios"
-title = "Every format on every matrix"
-caption = (
-    "Slowdown: time over the best time on the matrix; image files show only the run's first setting. "
-    f"1.0 is the best; values within {100 * (TIE - 1):.1f} % of it are bold; k and M are "
-    "thousands and millions. Families are in the order of their best formats, the formats of a family in the order of "
-    "their mean slowdown. Not verified: - skipped, x wrong, ! failed (out of memory, timeout, crash, error); blank: "
-    "not tried, or the matrix has no entries. (project): the kernel is this project's and not the paper's. If there "
-    "are too many matrices for numbers, only colours are shown."
-)
-papers = ""
-order = 8
-performance = True
+from spmvbench.reports.figures import LeftOut, Options, ReportFigure
 
 # From dark to light, also without hues: the best is the darkest.
 _COLORS = colormaps["YlGnBu_r"]
@@ -50,16 +36,8 @@ class _Line(NamedTuple):
     label: str = ""
 
 
-def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `analysis.ratios`: columns setting, family, label, project_kernel, matrix, status, ratio."""
-    table = ratios(rows)
-    if table["ratio"].isna().all():
-        raise LeftOut("no verified row has a rate")
-    return table
-
-
 def draw(table: pd.DataFrame, options: Options) -> Figure:
-    """Families continue through panels side by side, as many as leave room for a number in each cell."""
+    """The first setting. Families continue through panels side by side, as many as leave room for numbers in cells."""
     setting = table.loc[table["ratio"].notna(), "setting"].iloc[0]
     table = table[table["setting"] == setting]
     matrices = sorted(table["matrix"].unique())
@@ -79,11 +57,13 @@ def draw(table: pd.DataFrame, options: Options) -> Figure:
             ax.set_xticks(np.arange(len(names)) + 0.5, names, rotation=90, fontsize=_POINTS)
         else:
             ax.set_xticks([])
-    scale = ScalarMappable(_NORM, _COLORS)
-    bar = figure.colorbar(scale, ax=axes, location="bottom", extend="max", shrink=0.35, aspect=40, pad=0.01)
-    bar.set_label("slowdown: time over the best time on the matrix", fontsize=8)
-    bar.ax.tick_params(labelsize=8)
-    style.plain_ticks(bar.ax.xaxis)
+    style.colorbar(
+        figure,
+        ScalarMappable(_NORM, _COLORS),
+        "slowdown: time over the best time on the matrix",
+        extend="max",
+        pad=0.01,
+    )
     return figure
 
 
@@ -148,3 +128,27 @@ def _on(ratio: float) -> str:
     """A text colour with enough contrast on the colour of this ratio."""
     red, green, blue, _ = _COLORS(_NORM(ratio))
     return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5 else style.INK
+
+
+def _ratios(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    table = ratios(rows)
+    if table["ratio"].isna().all():
+        raise LeftOut("no verified row has a rate")
+    return table
+
+
+FIGURES = (
+    ReportFigure(
+        "ratios",
+        "Every format on every matrix",
+        "Slowdown: time over the best time on the matrix; image files show only the run's first setting. 1.0 is the "
+        f"best; values within {100 * (TIE - 1):.1f} % of it are bold; k and M are thousands and millions. Families are "
+        "in the order of their best formats, the formats of a family in the order of their mean slowdown. Not "
+        "verified: - skipped, x wrong, ! failed (out of memory, timeout, crash, error); blank: not tried, or the "
+        "matrix has no entries. (project): the kernel is this project's and not the paper's. If there are too many "
+        "matrices for numbers, only colours are shown.",
+        8,
+        _ratios,
+        draw,
+    ),
+)

@@ -1,0 +1,142 @@
+"""Tables by format or class of matrices, without a drawing."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from spmvbench.analysis.cases import emulated, hot
+from spmvbench.analysis.programs import shared
+from spmvbench.analysis.small_matrices import small_matrices
+from spmvbench.analysis.solvers import solvers
+from spmvbench.analysis.stand_ins import pairs, summary
+from spmvbench.analysis.transposed import transposed, transposed_by_format
+from spmvbench.matrices.sets import STAND_IN
+from spmvbench.reports import tables
+from spmvbench.reports.figures import LeftOut, Options, ReportFigure
+from spmvbench.reports.tables import Column, Table, by_setting, count, number, percent, seconds
+
+_SOLVERS = [
+    Column("label", "Format"),
+    Column("seconds", "Iteration", seconds, "geometric mean over the matrices"),
+    Column("share", "SpMV", percent, "share of the products in the time of all kernels"),
+    Column("slowdown", "Slowdown", number, "mean slowdown in the solver"),
+    Column("rank", "Rank", number, "by the mean slowdown in the solver"),
+    Column("slowdown_spmv", "Slowdown, SpMV", number, "mean slowdown in y = A x alone"),
+    Column("rank_spmv", "Rank, SpMV", number, "by the mean slowdown in y = A x alone"),
+    Column("matrices", "Matrices", number),
+]
+_SMALL = [
+    Column("longest", "Longest row", about="entries"),
+    Column("matrices", "Matrices", number),
+    Column("entries", "Entries", number, "median"),
+    Column("best", "Best", seconds, "geometric mean of the time of the fastest format"),
+    Column("overheads", "Launch overheads", number, "the same over the time of an empty kernel"),
+    Column("gbps", "GB/s", number, "median of the bytes of the fastest format over its time"),
+    Column("one", "Best of one launch", seconds, "geometric mean"),
+    Column("several", "Best of several", seconds, "geometric mean, on the same matrices"),
+    Column("won", "Several win", percent, "share of the matrices on which the fastest format has several launches"),
+]
+_TRANSPOSED = [
+    Column("label", "Format"),
+    Column("one", "One copy", number, "time of y = A^T x from the arrays of A over that of y = A x"),
+    Column("two", "Two copies", number, "time of y = A^T x from a second copy over that of y = A x"),
+    Column("bytes_two", "Bytes", number, "bytes of both copies over those of one"),
+    Column("two_faster", "Second faster", percent, "share of the matrices on which the second copy is faster"),
+    Column("break_even", "Products", number, "until the second copy has paid: median over the matrices"),
+    Column("matrices", "Matrices", number),
+]
+_STAND_INS = [
+    Column("label", "Format"),
+    Column("facts", "Facts", None, "what the stand-in was generated from"),
+    Column("matrices", "Matrices", count),
+    Column("time", "Time ratio", number, "geometric mean of the time on the stand-in over that on the matrix"),
+    Column("time_median", "Time, median", percent, "median deviation of the time"),
+    Column("time_p90", "Time, 90 %", percent, "90th percentile of the deviation of the time"),
+    Column("bytes_median", "Bytes, median", percent, "median deviation of the bytes of the format"),
+    Column("bytes_p90", "Bytes, 90 %", percent, "90th percentile of the deviation of the bytes of the format"),
+]
+
+
+def _programs(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    if not (rows["program"] != "").any():
+        raise LeftOut("no row names its program: rows of older versions do not")
+    return shared(rows)
+
+
+def of_small_matrices(table: pd.DataFrame, options: Options) -> list[Table]:
+    """`analysis.small_matrices` by setting. The launch overhead is the median of the run's invocations."""
+    known = [session.get("launch_overhead") or {} for session in options.environment.get("sessions", [])]
+    overhead = pd.DataFrame(known, columns=["hot", "cold"], dtype=float).median()
+    table = table.assign(overheads=table["best"] / table["mode"].map(overhead))
+    return by_setting(table, _SMALL, "Small matrices")
+
+
+def _stand_ins(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    found = pairs(hot(rows), STAND_IN)
+    return found if found.empty else summary(found)
+
+
+FIGURES = (
+    ReportFigure(
+        "programs",
+        "Programs",
+        "Formats that have the same arrays, kernels and launches on a matrix are one program under several names "
+        "there. It was timed once for all of them. Wins, ties and the fastest format of each matrix count it once, "
+        "under the name in the column Same as; a format that is another's name on every matrix is not ranked. In other "
+        "figures each name has its own point or curve, and these coincide.",
+        7,
+        _programs,
+        show=lambda table, options: [tables.shared_programs(table)],
+        performance=False,
+        nothing="all formats are different programs on every matrix",
+    ),
+    ReportFigure(
+        "solvers",
+        "Formats in solvers",
+        "Solvers with a fixed number of iterations. The time of an iteration is the geometric mean over the matrices. "
+        "The share of SpMV is that of the products in the sum of products and vector kernels, each timed on its own. "
+        "Ranks are by mean slowdown, in the solver and in y = A x alone, of the same formats on the same matrices.",
+        94,
+        lambda rows, options: solvers(rows),
+        show=lambda table, options: by_setting(table, _SOLVERS, "Formats in solvers"),
+        every_operation=True,
+        nothing="no verified row of a solver (run --op cg@100,pagerank@50)",
+    ),
+    ReportFigure(
+        "small-matrices",
+        "Small matrices",
+        "The fastest format on each matrix of fewer than a million entries, in classes by the longest row. Bytes over "
+        "time are far below what the device can read: these times are made of launches, of loads that wait for each "
+        "other, and of the longest row. The best of the formats with one launch and of those with several are compared "
+        "on the matrices for which there are both.",
+        98,
+        lambda rows, options: small_matrices(rows[~emulated(rows)]),
+        show=of_small_matrices,
+        nothing="no matrix of fewer than a million entries was verified on a GPU",
+    ),
+    ReportFigure(
+        "transposed",
+        "Transposed products: one copy or two",
+        "y = A^T x from the arrays of A (one copy), and from a second copy, which is A^T in the same format. Times are "
+        "geometric means, over the matrices, relative to y = A x in the same format.",
+        99,
+        lambda rows, options: transposed(hot(rows)),
+        show=lambda table, options: by_setting(transposed_by_format(table), _TRANSPOSED, "Transposed products"),
+        every_operation=True,
+        nothing="no verified row of y = A^T x (run --op spmv,spmv-t)",
+    ),
+    ReportFigure(
+        "stand-ins",
+        "Stand-ins and their matrices",
+        "Stand-ins are generated from what is known of a matrix: its rows, entries and row lengths (all), or what the "
+        "collection's index says (index). If a run holds both, this compares each format on both: the geometric mean "
+        "of the time on the stand-in divided by the time on the matrix, and the deviations of times and bytes. The "
+        "deviation is how much the larger value exceeds the smaller one: its median and its 90th percentile over the "
+        "matrices.",
+        101,
+        _stand_ins,
+        show=lambda table, options: by_setting(table, _STAND_INS),
+        keeps_stand_ins=True,
+        nothing="the run holds no stand-in together with its matrix",
+    ),
+)
