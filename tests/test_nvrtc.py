@@ -388,6 +388,18 @@ def test_a_binding_without_the_library_says_what_to_install(monkeypatch):
         nvrtc._library.__wrapped__(12)
 
 
+@pytest.mark.parametrize("sums", ["atomic", "fixed"])
+def test_sums_in_a_fixed_order_are_made_without_atomics(sums):
+    a = hard_matrices()["long rows among empty"]
+    found = {}
+    for cls, params in formats.parse(f"all[sum={sums}],-csr5-nv,-irregular"):
+        fmt = cls.from_csr(Csr.of(a), **params)
+        steps = [step for step in fmt.launches(*vectors(cls, Csr.of(a))) if step.grid]
+        names = {(paths.kernels() / step.source, step.kernel) for step in steps}
+        found[cls.key] = any(cuda.compiled(*name, "sm_90", None).float_atomics for name in names)
+    assert len(found) >= 6 and set(found.values()) == {sums == "atomic"}
+
+
 def test_floats_that_a_kernel_adds_by_atomics_are_found_in_it_alone(tmp_path):
     source = tmp_path / "k.cu"
     source.write_text(

@@ -29,12 +29,12 @@ __global__ void prepare(int n, const int* __restrict__ order, const V* __restric
 
 // Blocks that stay, so that each fills its cache once; their warps take tiles in turn. y is zero. No second block has
 // room next to one's cache: without the 1 the compiler leaves registers for it, and gathers wait for each other.
-template <typename V, typename I, int SIGMA, int BATCH, typename S = V>
+template <typename V, typename I, int SIGMA, int BATCH, int CUT, typename S = V>
 __global__ void __launch_bounds__(THREADS, 1)
     hub_cache(int rows, int cached, int tiles, int first_row, const I* __restrict__ row_ptr,
               const unsigned* __restrict__ tile_ptr, const unsigned* __restrict__ tile_desc,
               const int* __restrict__ empty_ptr, const int* __restrict__ empty_offset, const int* __restrict__ col_idx,
-              const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+              const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y, V* __restrict__ carry) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* const cache = reinterpret_cast<V*>(dynamic_shared);
   for (int i = threadIdx.x; i < cached; i += blockDim.x) cache[i] = __ldg(x + i);
@@ -45,6 +45,6 @@ __global__ void __launch_bounds__(THREADS, 1)
   const long long warps = static_cast<long long>(gridDim.x) * (blockDim.x / WARP);
   long long w = static_cast<long long>(threadIdx.x / WARP) * gridDim.x + blockIdx.x;
   for (; w < tiles + rows - first_row; w += warps) {
-    csr5_share<false, false, SIGMA, BATCH>(w, rows, tiles, first_row, row_ptr, a, hubs, y);
+    csr5_share<CUT, false, SIGMA, BATCH>(w, rows, tiles, first_row, row_ptr, a, hubs, y, carry);
   }
 }

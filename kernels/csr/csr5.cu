@@ -37,24 +37,24 @@ __global__ void csr5_tail(int rows, int first_row, I tail, const I* __restrict__
   }
 }
 
-// All of it in one launch: a warp per tile, then a warp per row of the tail.
-template <typename V, typename I, int SIGMA, int BATCH, typename S = V>
+// All of it in one launch: a warp per tile, then a warp per row of the tail. CUT, carry: as csr5_share has them.
+template <typename V, typename I, int SIGMA, int BATCH, int CUT, typename S = V>
 __global__ void csr5_fused(int rows, int tiles, int first_row, const I* __restrict__ row_ptr,
                            const unsigned* __restrict__ tile_ptr, const unsigned* __restrict__ tile_desc,
                            const int* __restrict__ empty_ptr, const int* __restrict__ empty_offset,
                            const int* __restrict__ col_idx, const S* __restrict__ values, const V* __restrict__ x,
-                           V* __restrict__ y) {
+                           V* __restrict__ y, V* __restrict__ carry) {
   const Tiles<V, int, const S*> a{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
-  csr5_share<false, true, SIGMA, BATCH>(global_thread() / WARP, rows, tiles, first_row, row_ptr, a, x, y);
+  csr5_share<CUT, true, SIGMA, BATCH>(global_thread() / WARP, rows, tiles, first_row, row_ptr, a, x, y, carry);
 }
 
 // The same without values: all are *value.
-template <typename V, typename I, int SIGMA, int BATCH, typename S = V>
+template <typename V, typename I, int SIGMA, int BATCH, int CUT, typename S = V>
 __global__ void csr5_fused_nv(int rows, int tiles, int first_row, const I* __restrict__ row_ptr,
                               const unsigned* __restrict__ tile_ptr, const unsigned* __restrict__ tile_desc,
                               const int* __restrict__ empty_ptr, const int* __restrict__ empty_offset,
                               const int* __restrict__ col_idx, const S* __restrict__ value, const V* __restrict__ x,
-                              V* __restrict__ y) {
+                              V* __restrict__ y, V* __restrict__ carry) {
   const Tiles<V, int, Same<S>> a{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, {*value}};
-  csr5_share<false, true, SIGMA, BATCH>(global_thread() / WARP, rows, tiles, first_row, row_ptr, a, x, y);
+  csr5_share<CUT, true, SIGMA, BATCH>(global_thread() / WARP, rows, tiles, first_row, row_ptr, a, x, y, carry);
 }

@@ -112,16 +112,16 @@ __global__ void __launch_bounds__(BLOCK)
   }
 }
 
-// The same sums with more loads in flight, and no carries. col_idx and values are aligned to 16 bytes. Dynamic shared
-// memory: BLOCK * ITEMS + 2 values.
-template <typename V, typename I, int BLOCK, int ITEMS, typename S = V>
+// The same sums with more loads in flight. ORDERED, carry: as sum_share has them. col_idx and values are aligned to 16
+// bytes. Dynamic shared memory: BLOCK * ITEMS + 2 values.
+template <typename V, typename I, int BLOCK, int ITEMS, bool ORDERED, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     merge_pairs(int rows, I nnz, const int* __restrict__ tile_row, const I* __restrict__ row_ptr,
                 const int* __restrict__ col_idx, const S* __restrict__ values, const V* __restrict__ x,
-                V* __restrict__ y) {
+                V* __restrict__ y, V* __restrict__ carry) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   // Of a thread's pairs, the first and the last of the tile may be halves.
   const Share share = share_of_block<BLOCK * ITEMS>(rows, nnz, tile_row);
-  sum_share<true, BLOCK, ITEMS, ITEMS / 2 + 1>(share, dynamic_shared, share.last_row - share.first_row, rows, nnz,
-                                               row_ptr, col_idx, values, x, y);
+  sum_share<true, ORDERED, BLOCK, ITEMS, ITEMS / 2 + 1>(share, dynamic_shared, share.last_row - share.first_row, rows,
+                                                        nnz, row_ptr, col_idx, values, x, y, carry);
 }

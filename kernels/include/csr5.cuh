@@ -170,24 +170,36 @@ __device__ __forceinline__ V sum_tail(const I* __restrict__ row_ptr, int row, I 
   return group_sum<WARP>(sum);
 }
 
+// What csr5_share does with a row that a tile's end cuts. ADDED: its parts are added to y by atomics, and y is zero
+// there. ALL_ADDED: so are all rows. CARRIED: the tile that it ends in stores it; carry[tile] is what tile leaves open
+// of the row that the next one begins in, for carry_ordered.
+constexpr int ADDED = 0, ALL_ADDED = 1, CARRIED = 2;
+
 // The work of one warp if all is one launch: a tile or, after the tiles, a row of the tail. A row within one tile is
-// stored, the parts of a row that a tile's end cuts are added by atomics; y is zero there. ADD: all is added. OVERLAPS: as
-// above.
-template <bool ADD, bool OVERLAPS, int SIGMA, int BATCH, typename V, typename I, typename C, typename M, typename X>
+// stored. OVERLAPS: as above.
+template <int CUT, bool OVERLAPS, int SIGMA, int BATCH, typename V, typename I, typename C, typename M, typename X>
 __device__ __forceinline__ void csr5_share(long long warp, int rows, int tiles, int first_row,
                                            const I* __restrict__ row_ptr, const Tiles<V, C, M>& a, X x,
-                                           V* __restrict__ y) {
+                                           V* __restrict__ y, V* __restrict__ carry = nullptr) {
   if (warp < tiles) {
     const int tile = static_cast<int>(warp);
     const int next_row = a.tile_ptr[tile + 1] & ~DIRTY;
-    const auto finish = [=](int row, V sum, bool begins) {
-      if (!ADD && begins && row != next_row) {
+    bool is_open = false;
+    const auto finish = [&](int row, V sum, bool begins) {
+      if (CUT != ALL_ADDED && (begins || CUT == CARRIED) && row != next_row) {
         y[row] = sum;
+      } else if constexpr (CUT == CARRIED) {
+        carry[tile] = sum;
+        is_open = true;
       } else {
         atomicAdd(y + row, sum);
       }
     };
-    sum_tile<ADD, OVERLAPS, V, SIGMA, BATCH>(a, tile, x, y, [=](int row, V sum) { finish(row, sum, true); }, finish);
+    sum_tile<CUT == ALL_ADDED, OVERLAPS, V, SIGMA, BATCH>(
+        a, tile, x, y, [&](int row, V sum) { finish(row, sum, true); }, finish);
+    if constexpr (CUT == CARRIED) {
+      if (!__any_sync(FULL_MASK, is_open) && lane_id() == 0) carry[tile] = V(0);
+    }
     return;
   }
   const long long row = first_row + (warp - tiles);
@@ -196,7 +208,7 @@ __device__ __forceinline__ void csr5_share(long long warp, int rows, int tiles, 
   const V sum = sum_tail<V, I>(row_ptr, static_cast<int>(row), tail, a, x);
   if (lane_id() > 0) return;
   if constexpr (OVERLAPS) wait_for_previous();
-  if (ADD || row_ptr[row] < tail) {
+  if (CUT == ALL_ADDED || (CUT == ADDED && row_ptr[row] < tail)) {
     atomicAdd(y + row, sum);
   } else {
     y[row] = sum;

@@ -294,13 +294,15 @@ struct Share {
 
 // A block's share with as many loads in flight as it has: pairs of entries, all of a thread's before the first is used.
 // The merge is walked only where some row is long compared with the share's others. Every row end stores its row; rows
-// that other shares have parts of are added to y by atomics: y is zero there. `shared` holds the share's entries and
+// that other shares have parts of are added to y by atomics: y is zero there. ORDERED: a row end stores those too, and
+// carry[block] is what is open after the last one, for carry_ordered. `shared` holds the share's entries and
 // two more, and after them `room` row ends; where a share has more, they are read from row_ptr. MERGED: entries and row
 // ends together are no more than BLOCK * ITEMS. What sets y to zero may still run when this kernel starts.
-template <bool MERGED, int BLOCK, int ITEMS, int PAIRS, typename V, typename I, typename S>
+template <bool MERGED, bool ORDERED, int BLOCK, int ITEMS, int PAIRS, typename V, typename I, typename S>
 __device__ __forceinline__ void sum_share(const Share& share, unsigned char* shared, int room, int rows, I nnz,
                                           const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                                          const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+                                          const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y,
+                                          V* __restrict__ carry) {
   constexpr int LONGEST = 4 * ITEMS;  // entries of a lane, where rows are summed one by one: alike, they have half
   using Loads = EntryPairs<V, BLOCK, PAIRS, S>;
   auto* pairs = reinterpret_cast<typename Loads::Pair*>(shared);
@@ -315,11 +317,14 @@ __device__ __forceinline__ void sum_share(const Share& share, unsigned char* sha
   if constexpr (!MERGED) {  // merge tiles of one row are rare: none waits for row pointers before it has loaded all
     const bool alone = tile_rows == 0 || (tile_rows == 1 && row_ptr[last_row] == first + entries);
     if (alone) {  // all that there is belongs to one row, which may end here
-      if (entries == 0 && tile_rows == 0) return;
+      if (entries == 0 && tile_rows == 0 && !ORDERED) return;
       const V sum = block_sum<BLOCK>(loads.sum(odd, entries, slots, nnz, col_idx, values, x));
       if (threadIdx.x > 0) return;
       wait_for_previous();
-      if (tile_rows == 0 || came_on()) {
+      if constexpr (ORDERED) {
+        carry[blockIdx.x] = tile_rows ? V(0) : sum;
+        if (tile_rows) y[first_row] = sum;
+      } else if (tile_rows == 0 || came_on()) {
         atomicAdd(y + first_row, sum);
       } else {
         y[first_row] = sum;
@@ -354,7 +359,9 @@ __device__ __forceinline__ void sum_share(const Share& share, unsigned char* sha
     // A row that goes on after the share may have nothing here; then its zero stays.
     const bool goes_on = last_row < rows && entries > (tile_rows ? tile.row_end[tile_rows - 1] : 0);
     const auto finish = [=](int row, V sum) {
-      if (row == tile_rows ? goes_on : row == 0 && came_on()) {
+      if constexpr (ORDERED) {
+        (row == tile_rows ? carry[blockIdx.x] : tile_y[row]) = sum;
+      } else if (row == tile_rows ? goes_on : row == 0 && came_on()) {
         atomicAdd(tile_y + row, sum);
       } else if (row < tile_rows) {
         tile_y[row] = sum;

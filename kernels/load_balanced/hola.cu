@@ -40,11 +40,12 @@ __device__ __forceinline__ V add_open(int first_end, V open, V* sums) {
 
 // One block's BLOCK * ITEMS entries; start and y are as tile_starts in tiles.cu leaves them. The block's first row and
 // its last are added to y by atomics, the others stored. col_idx and values are aligned to 16 bytes. SCAN: open sums of
-// threads are combined by a scan over the block; else as add_open does.
-template <typename V, typename I, int BLOCK, int ITEMS, bool SCAN, typename S = V>
+// threads are combined by a scan over the block; else as add_open does. ORDERED: all rows that end here are stored, and
+// carry[block] is what is open after the last one, for carry_ordered.
+template <typename V, typename I, int BLOCK, int ITEMS, bool SCAN, bool ORDERED, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     hola(int rows, I nnz, const int* __restrict__ start, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-         const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+         const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y, V* __restrict__ carry) {
   constexpr int SHARE = BLOCK * ITEMS;
   constexpr int PAIRS = ITEMS / 2;
   constexpr int EARLY = 2;  // rows of a thread whose pointers are loaded together with the entries
@@ -63,7 +64,14 @@ __global__ void __launch_bounds__(BLOCK)
   Loads loads(first, slots, nnz, col_idx, values);
   if (first_row == last_row) {
     const V sum = block_sum<BLOCK>(loads.sum(0, entries, slots, nnz, col_idx, values, x));
-    if (threadIdx.x == 0) atomicAdd(y + first_row, sum);
+    if (threadIdx.x > 0) return;
+    if constexpr (ORDERED) {
+      const bool ends_here = row_ptr[first_row + 1] <= first + entries;
+      if (ends_here) y[first_row] = sum;
+      carry[blockIdx.x] = ends_here ? V(0) : sum;
+    } else {
+      atomicAdd(y + first_row, sum);
+    }
     return;
   }
   // After a thread's last row both pointers are its end: it is passed over as an empty one.
@@ -129,13 +137,17 @@ __global__ void __launch_bounds__(BLOCK)
   }
   __syncthreads();
   for_ends([&](int row, int k) {
-    if (row == first_row || row == last_row) {
+    if (!ORDERED && (row == first_row || row == last_row)) {
       atomicAdd(y + row, sums[place(k)]);
     } else {
       y[row] = sums[place(k)];
     }
   });
-  if (threadIdx.x == BLOCK - 1 && row_ptr[last_row + 1] > first + entries && row_ptr[last_row] < first + entries) {
+  if (threadIdx.x < BLOCK - 1) return;
+  const bool goes_on = row_ptr[last_row + 1] > first + entries && row_ptr[last_row] < first + entries;
+  if constexpr (ORDERED) {
+    carry[blockIdx.x] = goes_on ? open : V(0);
+  } else if (goes_on) {
     atomicAdd(y + last_row, open);
   }
 }

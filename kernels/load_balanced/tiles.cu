@@ -250,13 +250,13 @@ __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)
 }
 
 // Any tiles of at most BLOCK * ITEMS entries, one less where they can begin at an odd one: equal ones (EQUAL), or from
-// tile_entry on. y is zero at the rows that tiles share. Dynamic shared memory: BLOCK * ITEMS values and half as
+// tile_entry on. y is zero at the rows that tiles share, unless ORDERED, as sum_share has it. Dynamic shared memory: BLOCK * ITEMS values and half as
 // many ints.
-template <typename V, typename I, int BLOCK, int ITEMS, bool EQUAL, typename S = V>
+template <typename V, typename I, int BLOCK, int ITEMS, bool EQUAL, bool ORDERED, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     sum_tiles(int rows, I nnz, const int* __restrict__ tile_row, const I* __restrict__ tile_entry,
               const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const S* __restrict__ values,
-              const V* __restrict__ x, V* __restrict__ y) {
+              const V* __restrict__ x, V* __restrict__ y, V* __restrict__ carry) {
   static_assert(ITEMS % 2 == 0, "whole pairs of entries a thread");
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   const long long begin = EQUAL ? blockIdx.x * static_cast<long long>(BLOCK * ITEMS) : tile_entry[blockIdx.x];
@@ -264,5 +264,6 @@ __global__ void __launch_bounds__(BLOCK)
   if (EQUAL && end > nnz) end = nnz;
   const Share share{tile_row[blockIdx.x], tile_row[blockIdx.x + 1], begin, static_cast<int>(end - begin)};
   const int room = BLOCK * ITEMS / 2;
-  sum_share<false, BLOCK, ITEMS, ITEMS / 2>(share, dynamic_shared, room, rows, nnz, row_ptr, col_idx, values, x, y);
+  sum_share<false, ORDERED, BLOCK, ITEMS, ITEMS / 2>(share, dynamic_shared, room, rows, nnz, row_ptr, col_idx, values,
+                                                     x, y, carry);
 }

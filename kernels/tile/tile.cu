@@ -688,7 +688,7 @@ __global__ void __launch_bounds__(WARP*(MIXED ? MIXED_WARPS : FAST_WARPS), MIXED
     }
   } else {
     const Tiles<V> rest{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
-    csr5_share<true, false, SIGMA, BATCH>((block - first) * WARPS + threadIdx.x / WARP, rows, csr5_tiles, tail_row,
-                                          row_ptr, rest, x, y);
+    csr5_share<ALL_ADDED, false, SIGMA, BATCH>((block - first) * WARPS + threadIdx.x / WARP, rows, csr5_tiles, tail_row,
+                                               row_ptr, rest, x, y);
   }
 }

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, column_places, tabled
+from spmvbench.formats.carries import SUM
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.csr.csr5 import Csr5
 from spmvbench.formats.format import Format
@@ -68,6 +69,7 @@ class Csr5Hub(Format):
     # Gathers bound it: short tiles in wide blocks, whose warps share the cached part of x, were the fastest.
     sigma = Csr5.sigma.defaulting(4)
     block = Csr5.block.defaulting(512)
+    sum = SUM
 
     order: Array  # (non-empty columns,), int32: the column of each place in hub-sorted order
     csr5: Csr5

@@ -54,12 +54,14 @@ class HubCache(Csr5Hub):
         ordered = self.xp.empty(len(self.order), dtype=x.dtype)
         types, warps, matrix = self.csr5.shares
         prepare = (n, self.order, x, ordered, rows, y)
-        args = (rows, np.int32(self.cached), *matrix, ordered, y)
+        cut, carry = self.csr5.cut(y)
+        args = (rows, np.int32(self.cached), *matrix, ordered, y, carry)
         grid, window = min(self.blocks, cdiv(warps * 32, THREADS)), self.cached * x.dtype.itemsize
         threads, source = 4 * 256, "cache_blocking/hub_cache.cu"
         return [
             Launch(source, f"prepare<{value}>", cdiv(max(int(n), int(rows)), threads), 256, prepare),
-            Launch(source, f"hub_cache<{value}, {types}>", grid, THREADS, args, window),
+            Launch(source, f"hub_cache<{value}, {types}, {cut}>", grid, THREADS, args, window),
+            *self.csr5.carries(carry, y),
         ]
 
     @property

@@ -20,6 +20,7 @@ from spmvbench.formats.arrays import (
 )
 from spmvbench.formats.cache_blocking.column_sweep import ColumnSweep
 from spmvbench.formats.cache_blocking.hub_cache import SHARE, HubCache
+from spmvbench.formats.carries import SUM
 from spmvbench.formats.conversion import Run, device_limits, runner
 from spmvbench.formats.csr.csr5 import Csr5
 from spmvbench.formats.ellpack.sell_local import SellLocal
@@ -111,13 +112,14 @@ def by_kernels(a: Csr, share: int, hubs: int, run: Run) -> tuple[int, int, int, 
     return sectors, slots, longest, int((taken[:-1] * np.arange(BINS - 1)).sum()) + numbers[-1]
 
 
-def choice(look: Look) -> type[Format]:
-    """The format for a matrix that looks like that, for the reasons that `Irregular` gives.
+def choice(look: Look, *, fixed: bool = False) -> type[Format]:
+    """The format for a matrix that looks like that, for the reasons that `Irregular` gives. fixed: of those that sum
+    in a fixed order.
 
     The thresholds are round numbers in gaps of what published matrices have: rows are clearly short or long, hub shares
     clearly small or large, and columns in order pay clearly or not at all.
     """
-    if look.longest < 0.01:
+    if look.longest < 0.01 and not fixed:
         if look.fetched >= max(look.filling, 1.0):
             return ColumnSweep
     elif look.hub_share >= 1 / 3 and look.fetched * look.hub_share >= look.filling + look.ordering:
@@ -134,7 +136,7 @@ class Irregular(Format):
     bytes than the entries and than shared memory. If rows are longer and a third of the entries are in the columns that
     fit shared memory, it chooses `hub-cache`, provided that their share of the fetched bytes exceeds the cost of
     filling shared memory and of reordering x. Everything else streams or is small: sliced ELLPACK, or CSR5 if slices
-    would pad by more than a quarter.
+    would pad by more than a quarter. sum=fixed leaves out `column-sweep`, whose blocks add by atomics.
     """
 
     key = "irregular"
@@ -142,16 +144,25 @@ class Irregular(Format):
     reference = "this project"
     project_kernel = True
 
+    sum = SUM
+
     chosen: Format
 
     @classmethod
+    def _choice(cls, a: Csr, **params: Any) -> tuple[type[Format], dict[str, Any]]:
+        """The format for a matrix, and its parameters."""
+        chosen = choice(Look.at(a), fixed=params["sum"] == "fixed")
+        return chosen, {name: value for name, value in params.items() if name in chosen.parameters()}
+
+    @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
-        chosen = choice(Look.at(a))
-        return chosen.estimate(a, **chosen.resolve({}))
+        chosen, given = cls._choice(a, **params)
+        return chosen.estimate(a, **chosen.resolve(given))
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        return {"chosen": choice(Look.at(a)).converted(a)}
+        chosen, given = cls._choice(a, **params)
+        return {"chosen": chosen.converted(a, **given)}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         return self.chosen.to_coo()

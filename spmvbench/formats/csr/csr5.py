@@ -9,6 +9,7 @@ import numpy as np
 from spmvbench.errors import UsageError
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets
+from spmvbench.formats.carries import SUM, add_carries
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
@@ -18,6 +19,7 @@ from spmvbench.formats.registry import register
 
 OMEGA = 32  # threads of a tile
 SEG_BITS = 5  # of seg_offset
+ADDED, CARRIED = (constant("include/csr5.cuh", name) for name in ("ADDED", "CARRIED"))  # rows that tiles cut
 
 
 def sigma_by_rule(rows: int, nnz: int) -> int:
@@ -188,7 +190,7 @@ class Csr5(Format):
     come first, rows within a tile are stored, parts of cut rows are added by atomics, and only cut rows are set to zero
     before (all of y where some row is empty). seg_offset is stored and checked, but sums over threads are taken by a
     bounded scan: the paper's difference of prefix sums loses digits where rows differ in size. Sums of rows cut into
-    more than two parts are not reproducible, with either kernel.
+    more than two parts are not reproducible, with either kernel, unless sum=fixed.
     """
 
     key = "csr5"
@@ -204,6 +206,7 @@ class Csr5(Format):
     )
     batch = Parameter(0, "steps that a thread loads at once (fast); 0: all up to 16, else 8", choices=(0, 4, 8, 16))
     block = Parameter(0, "threads per block; 0 takes 256, for small matrices 128", choices=(0, 64, 128, 256, 512))
+    sum = SUM
 
     row_ptr: Array  # (rows + 1,), int32, or int64 where nnz needs it
     tile_ptr: Array  # (T + 2,), uint32: row of each tile's and the tail's first entry, bit 31 = dirty; rows at the end
@@ -269,6 +272,18 @@ class Csr5(Format):
             (np.int32(tiles), np.int32(self.tail_row), self.row_ptr, *descriptor, self.col_idx, self.values),
         )
 
+    def cut(self, y: Array) -> tuple[int, Array]:
+        """What the fast kernel does with rows that tiles cut, as csr5.cuh numbers it, and the carries of the tiles; y
+        stands for those if there are none.
+        """
+        if self.sum != "fixed":
+            return ADDED, y
+        return CARRIED, self.xp.empty(len(self.tile_desc), dtype=y.dtype)
+
+    def carries(self, carry: Array, y: Array) -> list[Launch]:
+        """The launch, if any, that adds the carries of `cut`."""
+        return [] if self.sum != "fixed" else [add_carries(self.tile_ptr[1:], carry, y)]
+
     def launches(self, x: Array, y: Array) -> list[Launch]:
         if not len(self.col_idx):
             return [zero_fill(y)]
@@ -280,15 +295,17 @@ class Csr5(Format):
         def launch(kernel: str, warps: int, *args: Any) -> Launch:
             return Launch("csr/csr5.cu", kernel, cdiv(warps * 32, block), block, args)
 
+        fixed = self.sum == "fixed"
         if self.kernel == "fast":
             types, warps, args = self.shares
+            cut, carry = self.cut(y)
             cuts = (np.int32(tiles + 1), self.tile_ptr, y)
             zero_cuts = Launch(
                 "csr/csr5.cu", f"zero_cut_rows<{value}, unsigned int>", *per_thread(int(tiles) + 1), cuts
             )
-            zero = [zero_fill(y)] if self.empty_rows else [zero_cuts] if tiles else []
-            product = launch(f"{self.fused}<{value}, {types}>", warps, rows, *args, x, y)
-            return after_zeros(zero[0], product) if zero else [product]
+            zero = [zero_fill(y)] if self.empty_rows else [zero_cuts] if tiles and not fixed else []
+            product = launch(f"{self.fused}<{value}, {types}, {cut}>", warps, rows, *args, x, y, carry)
+            return [*(after_zeros(zero[0], product) if zero else [product]), *self.carries(carry, y)]
         descriptor = (self.tile_ptr, self.tile_desc, self.empty_ptr, self.empty_offset)
         entries = (self.col_idx, self.values, x, y)
         carry_row = self.xp.empty(tiles, dtype=np.int32)
@@ -298,7 +315,9 @@ class Csr5(Format):
         return [
             zero_fill(y),
             launch(f"csr5_tiles<{value}, {sigma}>", int(tiles), tiles, *descriptor, *entries, carry_row, calibrator),
-            Launch("csr/csr5.cu", f"carry_add<{value}>", *per_thread(int(tiles)), calibrate),
+            add_carries(carry_row, calibrator, y)
+            if fixed
+            else Launch("csr/csr5.cu", f"carry_add<{value}>", *per_thread(int(tiles)), calibrate),
             launch(
                 f"csr5_tail<{value}, {index}>",
                 self.shape[0] - self.tail_row,

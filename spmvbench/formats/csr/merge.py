@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv
+from spmvbench.formats.carries import SUM, add_carries
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.launches import Launch, after_zeros, cbool, ctype, per_thread
 from spmvbench.formats.parameters import Parameter
@@ -60,7 +61,8 @@ class MergeCsr(Merged):
 
     A block takes a tile of block x items steps, a thread of it `items`. Every product searches the tiles' first rows,
     sums the tiles, and adds the carries of rows that tiles cut: nothing is stored beyond CSR. Sums of rows cut into
-    more than two parts are not reproducible (nor are they with the paper's fix-up in single precision).
+    more than two parts are not reproducible (nor are they with the paper's fix-up in single precision), unless
+    sum=fixed adds the carries.
     """
 
     key = "merge-csr"
@@ -69,6 +71,7 @@ class MergeCsr(Merged):
     items = Parameter(0, "merge steps per thread; 0 takes CUB's", low=0, high=15)
     block = Parameter(0, "threads per block; 0 takes CUB's", choices=(0, *BLOCKS))
     staged = Parameter(False, "the sums of a tile's rows go to y through shared memory, as in CUB")
+    sum = SUM
 
     @classmethod
     def rule(cls, rows: int, nnz: int, dtype: np.dtype) -> tuple[int, int]:
@@ -84,12 +87,16 @@ class MergeCsr(Merged):
         carry_sum = self.xp.empty(tiles, dtype=y.dtype)
         search = (rows, nnz, np.int32(items * block), np.int32(tiles), self.row_ptr, tile_row)
         matrix = (rows, nnz, tile_row, self.row_ptr, self.col_idx, self.values, x, y, carry_row, carry_sum)
-        carries = (np.int32(tiles), rows, carry_row, carry_sum, y)
+        if self.sum == "fixed":
+            add = add_carries(carry_row, carry_sum, y)
+        else:
+            carries = (np.int32(tiles), rows, carry_row, carry_sum, y)
+            add = Launch("csr/merge.cu", f"carry_add<{value}>", *per_thread(tiles), carries)
         sums = f"merge_tiles<{value}, {index}, {block}, {items}, {cbool(self.staged)}>"
         return [
             Launch("csr/merge.cu", f"merge_search<{index}>", *per_thread(tiles + 1), search),
             Launch("csr/merge.cu", sums, tiles, block, matrix, items * block * y.itemsize),
-            Launch("csr/merge.cu", f"carry_add<{value}>", *per_thread(tiles), carries),
+            add,
         ]
 
 
@@ -100,7 +107,7 @@ class CsrMergeTiles(Merged):
     The tiles of `merge-csr`, searched once, at conversion (4 bytes per tile). Threads load pairs of entries, all of
     theirs at once; each row is summed by as many threads as there are, and the merge is walked only where a row is long
     compared with the others of the tile. The parts of cut rows are added to y by atomics, after y is set to zero in
-    them. Sums of rows cut into more than two parts are not reproducible.
+    them. Sums of rows cut into more than two parts are not reproducible, unless sum=fixed.
     """
 
     key = "csr-merge-tiles"
@@ -109,6 +116,7 @@ class CsrMergeTiles(Merged):
 
     items = Parameter(0, "merge steps per thread; 0 takes 7 to 11 by the mean row", low=0, high=15)
     block = Parameter(0, "threads per block; 0 takes 128 or 256 by the mean row", choices=(0, *BLOCKS))
+    sum = SUM
 
     tile_row: Array  # (tiles + 1,), int32: row in which each tile begins
 
@@ -137,11 +145,13 @@ class CsrMergeTiles(Merged):
         rows, nnz = np.int32(self.shape[0]), self.row_ptr.dtype.type(len(self.values))
         value, index = ctype(self.values), ctype(self.row_ptr)
         items, block, tiles = self.sizes_in_use()
+        fixed = self.sum == "fixed"
+        carry = self.xp.empty(tiles, dtype=y.dtype) if fixed else y
         cuts = (np.int32(tiles), self.tile_row, y)
-        matrix = (rows, nnz, self.tile_row, self.row_ptr, self.col_idx, self.values, x, y)
+        matrix = (rows, nnz, self.tile_row, self.row_ptr, self.col_idx, self.values, x, y, carry)
+        sums = f"merge_pairs<{value}, {index}, {block}, {items}, {cbool(fixed)}>"
+        product = Launch("csr/merge.cu", sums, tiles, block, matrix, (items * block + 2) * y.itemsize)
+        if fixed:
+            return [product, add_carries(self.tile_row[1:], carry, y)]
         zero_grid = per_thread(tiles)[0] if tiles > 1 else 0  # with a single tile no row is cut
-        sums = f"merge_pairs<{value}, {index}, {block}, {items}>"
-        return after_zeros(
-            Launch("csr/merge.cu", f"zero_cut_rows<{value}, int>", zero_grid, 256, cuts),
-            Launch("csr/merge.cu", sums, tiles, block, matrix, (items * block + 2) * y.itemsize),
-        )
+        return after_zeros(Launch("csr/merge.cu", f"zero_cut_rows<{value}, int>", zero_grid, 256, cuts), product)

@@ -74,9 +74,9 @@ class Tiled(CsrArrays):
         block x items - 1 entries; None for tiles of block x items.
         """
         equal = tile_entry is None
-        matrix = (self.row_ptr, self.col_idx, self.values, x, y)
+        matrix = (self.row_ptr, self.col_idx, self.values, x, y, y)
         cuts = (tile_row, self.row_ptr if tile_entry is None else tile_entry)  # not read where tiles are equal
-        kernel = f"sum_tiles<{block}, {items}, {cbool(equal)}>"
+        kernel = f"sum_tiles<{block}, {items}, {cbool(equal)}, false>"
         args = (np.int32(self.shape[0]), self._nnz, *cuts, *matrix)
         return self._launch(kernel, len(tile_row) - 1, block, items, *args, row_ends=block * items // 2)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spmvbench import testing
+from spmvbench import formats, testing
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.conversion import Limits, converting_for
 from spmvbench.formats.load_balanced import merbit
@@ -93,10 +93,18 @@ def test_rows_that_shares_of_several_lines_cut(spec, lengths, checking):
     testing.check_product(spec, with_lengths(lengths, 3000), checking)
 
 
-@pytest.mark.parametrize("spec", ["coo-scan", "coo-scan[blocks=3]"])
-def test_coo_scan_gives_the_same_bits_every_time(spec, emulated):
-    a = with_lengths([1500, 3, 0, 2000, 700], 3000)
+FIXED = [
+    formats.label(cls, params) for cls, params in formats.parse("all[sum=fixed],csr5[kernel=paper,sum=fixed],-csr5-nv")
+]
+
+
+@pytest.mark.parametrize("lengths", [[1500, 3, 0, 2000, 700], [9000, 0, 400_000, 5]], ids=["short", "long"])
+@pytest.mark.parametrize("spec", ["coo-scan", "coo-scan[blocks=3]", *FIXED])
+def test_sums_in_a_fixed_order_have_the_same_bits_every_time(spec, lengths, emulated):
+    """Those of the longer rows come from carries of more tiles than `carry_ordered` has threads in a block."""
+    a = with_lengths(lengths, 400_000)
     fmt = testing.convert(spec, a)
+    testing.check_product(spec, a, emulated)
     x, y = np.cos(np.arange(a.shape[1])), np.full(a.shape[0], np.nan)
     program = emulated.compile(fmt.launches(x, y))
     results = set()
@@ -113,6 +121,6 @@ def test_hola_gives_a_thread_4_entries_of_small_matrices():
         kernels[a.nnz] = [launch.kernel for launch in launches(testing.convert("hola", a))]
     starts = "tile_starts<double, int>"
     assert kernels == {
-        299_900: [starts, "hola<double, int, 128, 4, false>"],
-        302_899: [starts, "hola<double, int, 128, 8, false>"],
+        299_900: [starts, "hola<double, int, 128, 4, false, false>"],
+        302_899: [starts, "hola<double, int, 128, 8, false, false>"],
     }
