@@ -2,6 +2,7 @@
 
 import faulthandler
 import gc
+import importlib.util
 import json
 import os
 import signal
@@ -187,16 +188,44 @@ def command(capsys, monkeypatch):
 
 
 @pytest.fixture
-def formats_of(monkeypatch):
+def registry():
+    """Puts the registry back as it was: within a test, and at its end."""
+    from spmvbench import formats
+
+    formats.keys()  # register every format before the registry is copied
+    known = dict(formats.registry.REGISTRY)
+
+    def restore():
+        formats.registry.REGISTRY.clear()
+        formats.registry.REGISTRY.update(known)
+
+    yield restore
+    restore()
+
+
+@pytest.fixture
+def registered(registry, monkeypatch):
+    """Runs a file of formats, which are registered during the test. Gives its module, and the keys that it adds."""
+    from spmvbench import formats
+
+    def load(path):
+        before = set(formats.registry.REGISTRY)
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, path.stem, module)
+        spec.loader.exec_module(module)
+        return module, sorted(set(formats.registry.REGISTRY) - before)
+
+    return load
+
+
+@pytest.fixture
+def formats_of(monkeypatch, registry):
     """Has SPMVBENCH_FORMATS name files, which are read anew; formats and modules are afterwards as before."""
     from spmvbench import formats
 
-    formats.keys()
-    registry = dict(formats.registry.REGISTRY)
-
     def forget():
-        formats.registry.REGISTRY.clear()
-        formats.registry.REGISTRY.update(registry)
+        registry()
         own = [module for name, module in sys.modules.items() if name.startswith("spmvbench_format_")]
         for name in [name for name, module in sys.modules.items() if module in own]:  # by its plain name, too
             del sys.modules[name]

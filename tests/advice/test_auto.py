@@ -55,13 +55,6 @@ def test_products_take_at_least_what_reading_takes():
         assert choosing.seconds_at_least(known, size, 7) == pytest.approx(7 * seconds)
 
 
-def test_its_candidates_are_formats_of_the_model():
-    left_out = set(model.load(auto.MODEL).labels) - {candidate.key for candidate in auto.CANDIDATES}
-    slow = {"bcsr-verschoor", "block-sell", "column-sweep", "ell-warp-k2", "sell-pack", "sell-window", "shec", "tile"}
-    assert left_out == slow | {"cusparse-csr-alg1"}
-    assert len(auto.CANDIDATES) == len(model.load(auto.MODEL).labels) - len(left_out)
-
-
 @pytest.mark.parametrize("spec", ["pde:20", "rmat:12:8", "fem:8:3"])
 def test_it_chooses_as_the_advice_does(spec, always):
     a = Csr.of(generate(spec))

@@ -81,11 +81,6 @@ def test_an_experiment_however_fast_enters_no_ranking(three):
     assert counts.loc["ell", "wins"] == 1
 
 
-def test_names_are_told_apart_by_group():
-    table = rows(row("a", "csr", 1.0, group="G"), row("a", "csr", 1.0, group="H"))
-    assert list(table["matrix"]) == ["G/a", "H/a"]
-
-
 def test_settings_stand_in_the_order_of_the_report():
     kinds = [("f32", "cold"), ("f64", "cold"), ("f32", "hot"), ("f64", "hot")]
     table = rows(*(row("a", "csr", 1.0, dtype=dtype, mode=mode) for dtype, mode in kinds))
@@ -95,11 +90,6 @@ def test_settings_stand_in_the_order_of_the_report():
 def test_setting_names_the_device_where_there_are_several():
     table = rows(row("a", "csr", 1.0), row("a", "csr", 1.0, device="emulated", device_name="host"))
     assert list(table["setting"].cat.categories) == ["f64 hot GPU", "f64 hot emulated"]
-
-
-def test_last_measurement_of_a_case_counts():
-    table = rows(row("a", "csr", 1.0, started_at="2026-02-01", case_id="another seed"), row("a", "csr", 9.0))
-    assert list(table["t_median"]) == [1.0]
 
 
 def test_order_of_rows_does_not_matter(three):
@@ -170,13 +160,6 @@ def test_default_baseline_is_plain_csr_else_the_widest(three):
 )
 def test_break_even_against_setup_and_time_of_one(setup, t, expected, why):
     assert float(break_even(setup, t, 1.0, 1.0)) == pytest.approx(expected, nan_ok=True), why
-
-
-def test_break_even_is_that_of_the_survey():
-    # Filippone et al. 2017, Tables 3, 8 and 10: nlpkkt80 on the K40M.
-    t_csr, *t = 2 * 28192672 / 1e9 / np.array([16.9, 26.7, 26.9, 27.2])
-    after = break_even([0.126, 0.125, 0.129], t, 0.090, t_csr)
-    assert np.ceil(after).tolist() == [30, 29, 31]  # ELL, HLL, HYB
 
 
 def within(low, high, printed):

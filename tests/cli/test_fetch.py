@@ -2,13 +2,13 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import astuple
 
 import pytest
-from click.shell_completion import ShellComplete
 
-from spmvbench.cli import cli, main
 from spmvbench.matrices import suitesparse
 from tests.archives import packed
+from tests.cli.test_runs import complete
 
 INDEX = """4
 08-Oct-2020 17:09:58
@@ -39,16 +39,9 @@ def mirror(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def fetch(capsys):
+def fetch(command):
     """Run the command; its exit code, output and errors."""
-
-    def run(*args):
-        with pytest.raises(SystemExit) as end:
-            main(["fetch", *args])
-        out, err = capsys.readouterr()
-        return end.value.code, out, err
-
-    return run
+    return lambda *args: astuple(command("fetch", *args))
 
 
 def lines(text):
@@ -182,11 +175,6 @@ def test_two_commands_at_once_fetch_each_matrix_once(mirror):
     present = [int(re.search(r"cached +(\d+)", out)[1]) for out in outs]
     assert sum(fetched) == fetched[0] + present[0] == fetched[1] + present[1] == 40
     assert len(suitesparse.cached_names()) == 40
-
-
-def complete(*words):
-    done = ShellComplete(cli, {}, "spmvbench", "_SPMVBENCH_COMPLETE").get_completions(list(words[:-1]), words[-1])
-    return [item.value for item in done]
 
 
 def test_completion_comes_from_the_index_and_never_from_the_network(monkeypatch, fetch):

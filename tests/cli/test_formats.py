@@ -43,25 +43,22 @@ def test_search_looks_into_descriptions_and_papers(command):
     assert command("formats", "--search", "--").code == 2
 
 
-@pytest.mark.parametrize("words", ["merge path", "Merge-Path", "path merge", "path Merrill"])
-def test_search_finds_words_in_any_order_and_signs_and_case_do_not_count(command, words):
-    assert json.loads(command("formats", "--search", words, "--json").out)[0]["key"] == "merge-csr"
-
-
 @pytest.mark.parametrize(
     ("words", "first"),
-    [("ell", "ell"), ("HYB", "hyb"), ("mergecsr", "merge-csr"), ("csr optimization [112]", "csr-yt"), ("xyz", None)],
-)
-def test_search_ranks_keys_before_names_papers_and_descriptions(words, first):
+    [
+        *((words, "merge-csr") for words in ("merge path", "Merge-Path", "path merge", "path Merrill", "mergecsr")),
+        ("ell", "ell"), ("HYB", "hyb"), ("csr optimization [112]", "csr-yt"), ("bell garland vector", "csr-vector"),
+        ("xyz", None),
+    ],
+)  # fmt: skip
+def test_search_ranks_keys_before_names_papers_and_descriptions_in_any_order_of_words(words, first):
     found = search(map(formats.get, formats.keys()), words)
     assert (found[0].key if found else None) == first
 
 
-def test_search_asks_for_every_word(command):
+def test_search_asks_for_every_word():
     keys = {cls.key for cls in search(map(formats.get, formats.keys()), "sliced ellpack")}
-    assert {"sell", "sell-var"} <= keys
-    assert "csr-vector" not in keys
-    assert command("formats", "--search", "bell garland vector").out.splitlines()[1].split()[0] == "csr-vector"
+    assert {"sell", "sell-var"} <= keys and "csr-vector" not in keys
 
 
 def test_a_family_s_name_says_that_it_is_one_and_which_keys_are_plain(command):

@@ -73,20 +73,6 @@ def test_image_that_cannot_be(command, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_errors_are_one_line(command, tmp_path):
-    bad = tmp_path / "bad.mtx"
-    bad.write_text("nothing")
-    for arguments, code, text in [
-        (["pdee:4"], 2, "did you mean pde"),
-        (["no.mtx"], 2, "no file"),
-        ([bad], 2, "bad.mtx"),
-    ]:
-        result = command("info", *arguments)
-        assert (result.code, result.out) == (code, "")
-        assert text in result.err
-        assert len(result.err.splitlines()) == 1
-
-
 def test_real_part(command, tmp_path):
     path = tmp_path / "c.mtx"
     path.write_text("%%MatrixMarket matrix coordinate complex general\n1 1 1\n1 1 2 3\n")

@@ -1,11 +1,12 @@
-"""False alarms of `compare` and of `run --against`: verdicts on a build against itself, on a GPU.
+"""False alarms of `compare` and of `run --against`, and slower builds that are missed: verdicts on a GPU.
 
 From the root of a checkout:
 
     python -m tests.measure.aa_verdicts pde:60 fem:20:3 --formats 'csr-*,ell' --verdicts 1000 --seconds 85 --out DIR
 
 `compare`: the same cases in several invocations, each compared with the one before it. `run --against`: pairs of the
-build with itself, as tests/runner/ab_verdicts.py measures them. DIR gets the runs aa-0, aa-1 and so on, compare.csv,
+build with itself; with `--slower 0.03`, pairs with a build whose CUDA graphs hold 3 % more SpMVs than they are divided
+by, in cases with at least FEWEST SpMVs a sample. DIR gets the runs aa-0, aa-1 and so on, compare.csv,
 against.csv, and summary.txt, which is printed. The same command goes on, also on another GPU, until either procedure
 has its verdicts. `--of DIR1 --of DIR2` measures nothing and counts the verdicts of these folders together, one for each
 card; the runs of each are compared with those of the next card too, if there are any. A case that ran another program
@@ -17,8 +18,11 @@ those on one case are not quite.
 from __future__ import annotations
 
 import itertools
+import shutil
+import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -29,17 +33,22 @@ from spmvbench.analysis import ab, compare
 from spmvbench.cli.against import PAIRS
 from spmvbench.cli.report import rows_of
 from spmvbench.matrices import resolve
-from spmvbench.measure.cases import Case
+from spmvbench.measure.cases import Case, Settings
 from spmvbench.measure.timing import median_interval
 from spmvbench.publishing.measure import run_until
 from spmvbench.rows import store
 from spmvbench.runner import plan
-from spmvbench.runner.ab import HERE
-from tests.runner.ab_verdicts import measured, verdicts
+from spmvbench.runner.ab import HERE, PARTS, ABComparison
 
 ALARMS = ("slower", "faster")
 CASE = ab.KEY[:2]  # matrix and label
 GRACE = 3.0  # seconds in which the case in progress may end
+SAMPLE, FEWEST = 2e-3, 60  # of the slower build: seconds, SpMVs
+SLOWER = """
+
+_as_it_was = Cuda.capture
+Cuda.capture = lambda self, program, repeats: _as_it_was(self, program, repeats + round({share} * repeats))
+"""
 
 
 def interval(alarms: int, of: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -114,6 +123,43 @@ def over_cards(folders: Sequence[Path]) -> pd.DataFrame:
     return joined([compared(pair) for pair in (*runs, *between)])
 
 
+def planted(folder: Path, share: float) -> Path:
+    """A copy of this build in which `share` of all SpMVs in a graph are run twice."""
+    for part in PARTS:
+        shutil.copytree(HERE / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+    with open(folder / "spmvbench/devices/cuda.py", "a", encoding="utf-8") as file:
+        file.write(SLOWER.format(share=share))
+    return folder
+
+
+def measured(
+    new: Path, groups: list, pairs: int, until: float, log: Path, device: str, sample: float = 0.0
+) -> pd.DataFrame:
+    """The pairs of two builds within the time limit; cases that could not be measured are printed."""
+    with open(log, "ab") as file, closing(ABComparison((HERE, new), Settings(device), pairs, file)) as both:
+        both.sample = sample or both.sample
+        rows = []
+        for row in both.measure(groups):
+            if row["status"] not in ("ok", "skipped"):
+                click.echo(f"{row['matrix']} {row['label']}: {row['status']}: {row['reason']}")
+            rows.append(row)
+            if time.monotonic() > until and row["pair"] == pairs - 1:
+                break
+    table = pd.DataFrame(rows, columns=[*ab.KEY, "pair", "first", "old", "new", "status", "reason"])
+    return table[table["status"] == "ok"]
+
+
+def found_slower(cases: Sequence[Case], share: float, pairs: int, until: float, out: Path, device: str) -> str:
+    """How often a build that does `share` of its work twice is called slower; slower.csv has the verdicts."""
+    with tempfile.TemporaryDirectory() as folder:
+        build = planted(Path(folder) / "slower", share)
+        table = measured(build, plan.grouped(cases), pairs, until, out / "worker.log", device, SAMPLE)
+    table = table[table.groupby(ab.KEY)["old"].transform("median") < SAMPLE / FEWEST]
+    judged = ab.verdicts(table)
+    judged.to_csv(out / "slower.csv", index=False, float_format="%.6g")
+    return f"{100 * share:g} % slower: found in {(judged['verdict'] == 'slower').sum()} of {len(judged)} cases"
+
+
 def rest(cases: Sequence[Case], judged: pd.DataFrame) -> list[Case]:
     """Those cases that have the fewest verdicts, so that a part of the time serves all cases alike."""
     had = judged.groupby(CASE).size()
@@ -145,6 +191,7 @@ def measure_runs(words: Sequence[str], cases: int, wanted: int, until: float, ou
 @click.option("--seconds", default=85.0, show_default=True, help="For both; `compare` takes the share below.")
 @click.option("--share", default=0.5, show_default=True, help="Of the time, for `compare`; 1: only that, 0: none.")
 @click.option("--device", default="cuda:0", show_default=True)
+@click.option("--slower", default=0.0, help="Share of its work that another build does twice; 0: none.")
 @click.option("--of", "folders", multiple=True, type=click.Path(path_type=Path), help="Measure nothing; see above.")
 @click.option("--out", required=True, type=click.Path(path_type=Path))
 def main(
@@ -156,6 +203,7 @@ def main(
     seconds: float,
     share: float,
     device: str,
+    slower: float,
     folders: tuple[Path, ...],
     out: Path,
 ) -> None:
@@ -192,12 +240,16 @@ def main(
     until = began + seconds - GRACE
     while cases and len(judged) < wanted and time.monotonic() < until:
         few = rest(cases, judged)
-        new = verdicts(measured(HERE, plan.grouped(few), pairs, 1, 0.0, until, out / "worker.log", device))
+        new = ab.verdicts(measured(HERE, plan.grouped(few), pairs, until, out / "worker.log", device))
         joined([judged, new]).to_csv(against, index=False, float_format="%.6g")
         judged = pd.read_csv(against)  # what is told is of the digits that are kept, as when the command goes on
         had = set(new[CASE].itertuples(index=False, name=None))
         cases = [case for case in cases if case not in few or (case.matrix.id, case.label) in had]
-    lines += [told("run --against", judged), f"{time.monotonic() - began:.0f} s in all"]
+    lines.append(told("run --against", judged))
+    if slower:
+        every = plan.cross(found, chosen, ["f64"], ["hot"], device, 0)
+        lines.append(found_slower(every, slower, pairs, time.monotonic() + seconds, out, device))
+    lines += [f"{time.monotonic() - began:.0f} s in all"]
     (out / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     click.echo("\n".join(lines))
 

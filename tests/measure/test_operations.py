@@ -1,9 +1,7 @@
 """Operations: their names, their references, and how formats of each are measured."""
 
-import importlib.util
 import json
 import re
-import sys
 from collections import deque
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import spmvbench
-from spmvbench import devices, formats, testing
+from spmvbench import devices, testing
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr, Skip
 from spmvbench.measure import operations, protocol, reading, verify, worker
@@ -156,17 +154,9 @@ def test_a_matrix_that_is_no_graph_is_refused(shape, reason):
 
 
 @pytest.fixture
-def tiny():
+def tiny(registered):
     """The tiny formats, registered during a test."""
-    formats.keys()  # register every format before the registry is copied
-    registry = dict(formats.registry.REGISTRY)
-    spec = importlib.util.spec_from_file_location("tiny", TINY)
-    module = sys.modules["tiny"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["tiny"]
-    formats.registry.REGISTRY.clear()
-    formats.registry.REGISTRY.update(registry)
+    return registered(TINY)[0]
 
 
 class Grid:

@@ -16,7 +16,6 @@ from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter
 
 from spmvbench.analysis.cases import keyed
-from spmvbench.errors import UsageError
 from spmvbench.reports import figures, page, published, style
 from tests.reports.conftest import ENVIRONMENT, figure_of
 
@@ -77,11 +76,6 @@ def test_modules_are_complete_and_their_names_differ():
     for figure in EVERY:
         assert figure.title and figure.caption.endswith(".") and isinstance(figure.performance, bool)
     assert len({figure.name for figure in EVERY}) == len({figure.order for figure in EVERY}) == len(EVERY)
-
-
-def test_unknown_figure_names_the_nearest():
-    with pytest.raises(UsageError, match=r"'rofline'; did you mean roofline"):
-        figures.choose(["rofline"])
 
 
 def test_family_chooses_all_of_its_figures_and_goes_with_others():

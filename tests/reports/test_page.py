@@ -300,11 +300,6 @@ def test_unread_matrices_alone_still_have_a_page(rows, tmp_path):
     assert "No matrix could be read." in seen(report.page.read_text(encoding="utf-8"))
 
 
-def test_unknown_baseline_names_the_nearest(rows, tmp_path):
-    with pytest.raises(UsageError, match=r"'csr-vektor' to compare with; did you mean csr-vector"):
-        page.write(rows, {}, tmp_path, baseline="csr-vektor")
-
-
 @pytest.mark.slow
 def test_chosen_baseline_is_named(rows, environment, tmp_path):
     report = page.write(rows, environment, tmp_path, names=["speedup-mean"], images=[], baseline="hyb")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from spmvbench import testing
 from spmvbench.devices import open_device
@@ -53,10 +52,3 @@ def test_the_order_of_lanes_changes_no_bit():
         found.append(y)
     np.testing.assert_array_equal(found[1], found[0])
     np.testing.assert_array_equal(found[2], found[0])
-
-
-def test_places_after_the_last_entry_multiply_no_x():
-    a = sparse.csr_array(np.ones((1, 5)))  # a lane takes 8
-    x, y = np.array([1, 1, 1, 1, np.inf]), np.empty(1)
-    open_device("emulated").compile(testing.convert("coo-flat", a).launches(x, y)).run()
-    assert y[0] == np.inf

@@ -89,11 +89,3 @@ def test_every_way_to_deal_out_a_tile(shape, emulated):
 def test_squares_wider_than_a_warp_has_lanes(emulated):
     for name in ("full", "wide", "1xN"):
         testing.check_product("bsr[block=16]", HARD[name], emulated)
-
-
-def test_infinities_stay_where_they_belong(emulated):
-    a = sparse.csr_array(np.diag([1.0, 2, 3, 4, 5, 6]))
-    x, y = np.array([1, 1, np.inf, 1, 1, 1]), np.empty(6)
-    for spec in ("bsr[block=2]", "bcsr-buatois", "bcoo[r=2,c=2]", "bcsr-verschoor[block=2,order=interleaved]"):
-        emulated.compile(testing.convert(spec, a).launches(x, y)).run()
-        assert y[[0, 1, 4, 5]].tolist() == [1, 2, 5, 6], spec  # rows 2 and 3 share a tile with the infinity

@@ -139,13 +139,6 @@ def test_any_number_of_threads(spec, emulated):
         testing.check_product(spec, HARD[name], emulated)
 
 
-def test_padding_multiplies_no_infinity(emulated):
-    a = sparse.csr_array(np.array([[0, 1.0, 2, 0], [0, 0, 3, 0], [0, 0, 0, 0]]))
-    x, y = np.array([np.inf, 1, 1, np.nan]), np.empty(3)
-    emulated.compile(testing.convert("block-sell[r=1,c=1]", a).launches(x, y)).run()
-    assert y.tolist() == [3, 3, 0]
-
-
 def test_a_stored_zero_is_fill():
     a = sparse.csr_array((np.array([0.0, 5, -0.0]), np.array([0, 1, 2]), np.array([0, 3])), shape=(1, 3))
     rows, cols, values = testing.convert("bellpack[r=1,c=3]", a).to_coo()

@@ -230,14 +230,6 @@ def test_wide_and_narrow_pieces_follow_each_other(emulated):
     testing.check_product("sell-local[pieces=2,sigma=1]", a, emulated)
 
 
-def test_names_say_what_they_fix():
-    assert formats.get("sell-c-sigma").shared_implementation == "sliced ELLPACK: C=32, sigma=256, T=by rule"
-    assert formats.get("ell-warp").shared_implementation == "sliced ELLPACK: C=32, sigma=all rows, T=1, no empty rows"
-    assert formats.get("sliced-ellr-t").shared_implementation.startswith(
-        "sliced ELLPACK: C=128/T, sigma=1, T=by rule, widths"
-    )
-
-
 def test_where_rows_end_early_padding_is_stored_and_not_read():
     a = sparse.csr_array(np.tril(np.ones((64, 64))))
     whole, early = (testing.convert(key, a) for key in ("ell", "ell-r"))
