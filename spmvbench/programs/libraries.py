@@ -51,8 +51,9 @@ def torch_csr(a: Csr) -> Multiply:
 
 @program("torch-bsr", reference="PyTorch: torch.sparse_bsr_tensor and torch.mv", family=FAMILY, packages=("torch",))
 def torch_bsr(a: Csr, *, block: int = 2) -> Multiply:
-    """Square blocks of PyTorch's BSR, which calls cuSPARSE; `block` divides both sides. The blocks are made as those of
-    `cusparse-bsr`: Tensor.to_sparse_bsr needs minutes where this needs milliseconds.
+    """Square blocks of PyTorch's BSR, which calls cuSPARSE; `block` divides both sides.
+
+    The blocks are made as those of `cusparse-bsr`: Tensor.to_sparse_bsr needs minutes where this needs milliseconds.
     """
     import torch
 
