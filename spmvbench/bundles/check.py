@@ -257,6 +257,25 @@ def included_modules(bundle: Bundle) -> list[Path]:
     return sorted((bundle.folder / "sources").glob("*.py")) if included else []
 
 
+def _foreign(bundle: Bundle, unknown: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Those of unknown formats, by key and source hash, that are programs whose sources nobody can run here: libraries,
+    and Python files that are not in the bundle.
+    """
+    origins = (bundle.manifest or {}).get("formats", [])
+    included = {(o["format"], o["source_hash"]) for o in origins if o["from"] == "bundle"}
+    described = pack.described(bundle.sessions)
+    known = {pair: described.get((pair[0], sources.of_format(pair[1]))) for pair in unknown}
+    return [pair for pair, about in known.items() if about is not None and ("file" in about or pair not in included)]
+
+
+def _programs(bundle: Bundle, foreign: list[tuple[str, str]]) -> Iterator[Finding]:
+    if foreign:
+        libraries = any(name.startswith(pack.LIBRARIES) for name in (bundle.manifest or {}).get("files", {}))
+        what = "libraries of the bundle are not run" if libraries else "hash only"
+        keys = ", ".join(dict.fromkeys(key for key, _ in foreign))
+        yield Finding("formats", OPEN, f"program not in this project: {what}: {keys}")
+
+
 def formats_known(
     bundle: Bundle, run_sources: bool, progress: Callable[[str], None] = lambda text: None
 ) -> Iterator[Finding]:
@@ -268,6 +287,8 @@ def formats_known(
     modules = included_modules(bundle)
     if len(unknown) < len(pairs):
         yield Finding("formats", PASSED, f"{len(pairs) - len(unknown)} of {len(pairs)} formats have released sources")
+    yield from _programs(bundle, foreign := _foreign(bundle, unknown))
+    unknown = [pair for pair in unknown if pair not in foreign]
     if not unknown:
         return
     keys = ", ".join(dict.fromkeys(key for key, _ in unknown))

@@ -11,7 +11,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ from spmvbench import __version__, formats, paths
 from spmvbench.bundles import sources
 from spmvbench.errors import UsageError
 from spmvbench.formats import dependencies, imports
+from spmvbench.programs.base import Program
+from spmvbench.programs.using import use
 from spmvbench.rows import files, store
 from spmvbench.rows.schema import SCHEMA_VERSION
 
@@ -28,35 +30,42 @@ if TYPE_CHECKING:
 MANIFEST = "bundle.json"
 VERSION = 1
 SUFFIX = ".spmvbench.zip"
+LIBRARIES = "programs/"  # folder of a bundle
 # Metadata that is removed: the host's name. Paths, which may contain a user's name, are shortened.
 PRIVATE = ("host",)
 _PATH = re.compile(r"(?<![\w.:/])(?:~|/)[^\s,:;='\"]*/")
 
 
-def pack(run: Path, target: Path | str, *, identify: bool = False) -> dict[str, Any]:
+def pack(
+    run: Path, target: Path | str, *, identify: bool = False, include_programs: Sequence[str] = ()
+) -> dict[str, Any]:
     """Write a bundle of a run's folder to `target`, as `paths.output` does, and return its manifest.
 
     identify: keep host names and paths. Sources that are neither a release's nor this installation's are included from
-    SPMVBENCH_FORMATS. Raises UsageError if a format's source is missing or has changed since the measurement.
+    SPMVBENCH_FORMATS. Of programs only the hash and the description are, without those of `include_programs`, files as
+    `programs.using.use` takes them. Raises UsageError if a format's source is missing or has changed since the
+    measurement.
     """
+    named = {label.partition("[")[0] for label in use(include_programs)}
     rows = store.load(run)
     if rows.empty:
         raise UsageError(f"{run} holds no rows: there is nothing to submit")
     metadata = {"schema_version": SCHEMA_VERSION, "sessions": store.environment(run)["sessions"]}
     measured = rows[["format", "source_hash"]].drop_duplicates().itertuples(index=False)
-    origins, included = _origins(measured)
+    programs = {pair: about for pair, about in described(metadata["sessions"]).items() if pair[0] not in named}
+    origins, included = _origins(measured, programs)
     contents = {
         store.ROWS: packed(rows if identify else _anonymous(rows), files.CASES),
         store.MATRICES: packed(store.matrices(run), files.DESCRIPTIONS),
         store.ENVIRONMENT: _json(metadata if identify else redacted(metadata)),
-        **{f"sources/{name}": content for name, content in included.items()},
+        **included,
     }
     manifest = {
         "bundle": VERSION,
         "spmvbench": __version__,
         "packed": store.now(),
         "run": run.name,
-        "division": "open" if included else "closed",
+        "division": "closed" if all(origin["from"] not in ("bundle", "program") for origin in origins) else "open",
         "cases": len(rows),
         "formats": origins,
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
@@ -67,13 +76,29 @@ def pack(run: Path, target: Path | str, *, identify: bool = False) -> dict[str, 
     return manifest
 
 
-def _origins(measured: Iterable[Any]) -> tuple[list[dict[str, str]], dict[str, bytes]]:
-    """Where the sources of the formats come from, and the files to include, by name."""
-    origins, included = list[dict[str, str]](), dict[str, bytes]()
+def described(sessions: Iterable[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """The programs that metadata describes, by format and source hash; untrusted."""
+    known = [about for session in sessions if isinstance(found := session.get("programs"), list) for about in found]
+    return {
+        (str(about.get("format")), str(about.get("source_hash"))): about for about in known if isinstance(about, dict)
+    }
+
+
+def _origins(
+    measured: Iterable[Any], programs: Mapping[tuple[str, str], dict[str, Any]]
+) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
+    """Where the sources of the formats come from, and the files to include, by name. programs: of which there are
+    none.
+    """
+    origins, included = list[dict[str, Any]](), dict[str, bytes]()
     here = {key: formats.get(key) for key in sorted(formats.keys())}
     outside = {key: here[key] for key in here.keys() - set(formats.shipped())}
     for key, source_hash in measured:
         origin = sources.known(key, source_hash)
+        if not origin and (about := programs.get((key, sources.of_format(source_hash)))) is not None:
+            about = {name: part for name, part in about.items() if name not in ("format", "source_hash")}
+            origins.append({"format": key, "source_hash": source_hash, "from": "program", "description": about})
+            continue
         if not origin:
             cls = outside.get(key)
             same = cls is not None and formats.source_hash(cls) == sources.of_format(source_hash)
@@ -88,7 +113,9 @@ def _origins(measured: Iterable[Any]) -> tuple[list[dict[str, str]], dict[str, b
             for path in (*dependencies.python_files(cls), *dependencies.kernel_files(cls)):
                 if not path.is_relative_to(imports.PACKAGE) and not path.is_relative_to(paths.kernels()):
                     name = path.relative_to(home).as_posix() if path.is_relative_to(home) else path.name
-                    included[name] = path.read_bytes()
+                    included[f"sources/{name}"] = path.read_bytes()
+            if issubclass(cls, Program):
+                included |= {LIBRARIES + path.name: path.read_bytes() for path in cls.files()}
         origins.append({"format": key, "source_hash": source_hash, "from": origin})
     return sorted(origins, key=lambda origin: (origin["format"], origin["source_hash"])), included
 

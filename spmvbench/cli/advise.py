@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spmvbench.cli import completion
+from spmvbench.cli import completion, option_types
 from spmvbench.cli.option_types import Number, Words
 from spmvbench.cli.results import echo_table, number
 from spmvbench.errors import SpmvbenchError, UsageError
@@ -50,6 +50,7 @@ def _time(seconds: float) -> str:
     shell_complete=completion.runs,
     help="Train on these runs instead of using the model that ships (needs scikit-learn).",
 )
+@option_types.program
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Number of formats to list.")
 @click.option(
     "--measure", is_flag=True, help="Measure the best few formats, cuSPARSE's and the fallback on this machine's GPU."
@@ -65,6 +66,7 @@ def command(
     dtypes: list[str],
     device_like: str,
     runs: tuple[str, ...],
+    programs: tuple[str, ...],
     top: int,
     measure: bool,
     as_json: bool,
@@ -89,7 +91,9 @@ def command(
         raise UsageError("--dtype takes one type: f64 or f32")
     if measure:
         measuring.require_gpu()
-    known = _trained(runs) if runs else model.load(like(device_like))
+    if programs and not runs:
+        raise UsageError("--program is for --from: no model that ships knows the program")
+    known = _trained(runs, programs) if runs else model.load(like(device_like))
     found = obtain(matrix)
     a = Csr.of(found.read(seed, "real" if real_part else "refuse"))
     if not a.nnz:
@@ -122,17 +126,26 @@ def command(
     return int(failed)  # the exit code of a run with a failed case
 
 
-def _trained(runs: tuple[str, ...]) -> Any:
-    """A model trained on these runs. Raises SpmvbenchError without scikit-learn."""
+def _trained(runs: tuple[str, ...], programs: tuple[str, ...]) -> Any:
+    """A model trained on these runs. Their rows of programs count if the programs are named. Raises SpmvbenchError
+    without scikit-learn.
+    """
     try:
         import sklearn  # noqa: F401
     except ImportError:
         raise SpmvbenchError(
             "--from trains a model, which needs scikit-learn: pip install scikit-learn, or spmvbench[advice]"
         ) from None
+    from spmvbench import formats
     from spmvbench.advice import training
+    from spmvbench.programs.using import use
 
+    use(programs)
     rows, about = training.rows_of(runs)
+    known = rows["format"].isin(formats.keys())
+    if not known.all():
+        click.echo(f"left out: {', '.join(rows['format'][~known].unique())}, not known here (--program)", err=True)
+        rows = rows[known]
     return training.trained(rows, about)[0]
 
 

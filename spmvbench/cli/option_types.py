@@ -22,6 +22,16 @@ OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 # For commands that read runs.
 results = click.option("--results", default="results", show_default=True, metavar="DIR", help="Folder of the runs.")
 
+# For commands that take programs as formats.
+program = click.option(
+    "--program",
+    "programs",
+    multiple=True,
+    metavar="FILE",
+    help="A program of your own beside the formats, see spmvbench program: ./libmine.so[tile=8], or a Python file. "
+    "Repeatable.",
+)
+
 
 def _checked(
     kind: ParamType,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from spmvbench.cli import completion
+from spmvbench.cli import completion, option_types
 from spmvbench.cli.config import read_config
 from spmvbench.cli.distribution import Distribution, distribution
 from spmvbench.cli.formats import echo_meanings
@@ -60,14 +60,7 @@ GROUPS = {
     shell_complete=_complete_formats,
     help="Formats, such as csr-*,ell[threads=2]. Default: all that the device can run; emulated, one per storage idea.",
 )
-@click.option(
-    "--program",
-    "programs",
-    multiple=True,
-    metavar="FILE",
-    help="A program of your own beside the formats, see spmvbench program: ./libmine.so[tile=8], or a Python file. "
-    "Repeatable.",
-)
+@option_types.program
 @click.option(
     "--op",
     "ops",

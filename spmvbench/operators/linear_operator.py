@@ -26,6 +26,7 @@ from spmvbench.formats.refilling import Places
 from spmvbench.operators import format_choice, transposing
 from spmvbench.operators.binding import Bound, CudaBinder, Pairs, binder
 from spmvbench.operators.format_choice import Candidate, Choice, Placing
+from spmvbench.programs.using import use
 from spmvbench.runner import arguments
 
 ALIGNMENT = 16  # bytes: the widest load of x or store of y in a kernel
@@ -44,6 +45,7 @@ def operator(
     dtype: Any = None,
     max_bytes: int | str | None = None,
     updatable: bool = False,
+    program: str | os.PathLike[str] | None = None,
 ) -> Operator:
     """Makes a linear operator of a matrix: chooses the format, converts the matrix, and compiles the kernels.
 
@@ -56,6 +58,10 @@ def operator(
     included, a number or for example ``"2GB"``; without it, a quarter of the memory that is free when each of them is
     converted.
 
+    program: a program in place of a format, such as ``./libmine.so[tile=8]`` or a Python file (docs/programs.md).
+    What needs the entries back, such as `T` of a program that does not multiply with A^T, raises NotImplementedError
+    where it does not give them.
+
     updatable: whether `Operator.update` is to give it other values. The advice then leaves out formats in which values
     decide what is stored, and the operator keeps the number of the entry that each stored value is of: 4 bytes each.
 
@@ -65,6 +71,10 @@ def operator(
     """
     spmvs = arguments.number("spmvs", spmvs, 1)
     max_bytes = None if max_bytes is None else arguments.size(max_bytes)
+    if program is not None:
+        if format is not None:
+            raise UsageError(f"an operator has a format or a program, not both: {format} and {program}")
+        format = ",".join(use([str(program)]))
     if isinstance(A, Format):
         if format is not None or dtype is not None or updatable:
             raise UsageError(f"the matrix is in a format already, {A.key}: name no other, no dtype and no updates")

@@ -12,6 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar, Protocol
 
@@ -63,6 +64,16 @@ class Program(Format):
     taken: int
     dtype: Any
     home: Any  # NumPy or CuPy: where x and y are
+
+    @classmethod
+    def description(cls) -> dict[str, Any]:
+        """What run.json keeps of a program beside its hash."""
+        return {"reference": cls.reference, "runs_on": list(cls.devices)}
+
+    @classmethod
+    def files(cls) -> list[Path]:
+        """Files beyond Python modules that it consists of."""
+        return []
 
     @classmethod
     def estimate(cls, a: Csr, *_: Any, **params: Any) -> int:

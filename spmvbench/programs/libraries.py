@@ -53,7 +53,7 @@ def torch_csr(a: Csr) -> Multiply:
 def torch_bsr(a: Csr, *, block: int = 2) -> Multiply:
     """Square blocks of PyTorch's BSR, which calls cuSPARSE; `block` divides both sides.
 
-    The blocks are made as those of `cusparse-bsr`: Tensor.to_sparse_bsr needs minutes where this needs milliseconds.
+    The blocks are made as those of `cusparse-bsr`: Tensor.to_sparse_bsr does not end in a minute on large matrices.
     """
     import torch
 

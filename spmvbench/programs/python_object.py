@@ -92,6 +92,10 @@ class PythonProgram(Program):
         return ",".join(f"{package} {_version(package)}" for package in cls.packages)
 
     @classmethod
+    def description(cls) -> dict[str, Any]:
+        return super().description() | {"packages": {package: _version(package) for package in cls.packages}}
+
+    @classmethod
     def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
         if missing := [package for package in cls.packages if not _version(package)]:
             raise Skip(
@@ -145,7 +149,7 @@ class PythonMatrix:
         """(rows, cols, values) of every entry. Raises NotImplementedError if the function has no `decode`."""
         decode = getattr(self._multiply, "decode", None)
         if decode is None:
-            raise NotImplementedError
+            raise NotImplementedError("the program has no decode: it does not give its entries back")
         rows, cols, values = (self._home.asarray(part) for part in decode())
         return rows, cols, values
 

@@ -158,6 +158,14 @@ class SharedLibrary(Program):
         return cls.fingerprint
 
     @classmethod
+    def description(cls) -> dict[str, Any]:
+        return cls.said | super().description() | {"file": cls.path.name, "fingerprint": cls.fingerprint}
+
+    @classmethod
+    def files(cls) -> list[Path]:
+        return list(_beside(cls.path))
+
+    @classmethod
     def transposes(cls) -> bool:
         return "spmv_transpose_multiply" in cls.said["functions"]
 
@@ -248,7 +256,7 @@ class LibraryMatrix:
     def decode(self) -> tuple[Array, Array, Array]:
         """(rows, cols, values) of every entry. Raises NotImplementedError, ProgramError."""
         if self._library.spmv_decode is None:
-            raise NotImplementedError
+            raise NotImplementedError("the library has no spmv_decode: it does not give its entries back")
         rows, cols = (np.full(self._entries, -1, np.int32) for _ in range(2))
         values = np.full(self._entries, np.nan, self._dtype)
         status = self._library.spmv_decode(self._handle, address(rows), address(cols), address(values))

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from spmvbench import formats
 from spmvbench.errors import UsageError
+from spmvbench.programs.base import Program
+
+
+def descriptions(keys: Iterable[str]) -> list[dict[str, Any]]:
+    """Of those formats that are programs and not shipped: format, source_hash and `Program.description`."""
+    classes = {key: cls for key in keys if issubclass(cls := formats.get(key), Program)}
+    shipped = formats.shipped() if classes else []
+    return [
+        {"format": key, "source_hash": formats.source_hash(cls)} | cls.description()
+        for key, cls in classes.items()
+        if key not in shipped
+    ]
 
 
 def use(names: Sequence[str]) -> list[str]:

@@ -27,6 +27,7 @@ from spmvbench.measure.cases import Case, Group, Settings, device_kind
 from spmvbench.measure.reading import digest
 from spmvbench.measure.timing import RULES
 from spmvbench.measure.timing import facts as timing_facts
+from spmvbench.programs import using
 from spmvbench.rows import store
 from spmvbench.rows.fitting import fitted
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
@@ -61,6 +62,8 @@ class Writer:
         self._described, self._sequence = store.described(folder), store.next_sequence(folder)
         self._metadata: dict[str, Any] = {"run": folder.name, "invocation": secrets.token_hex(8)}
         self._metadata |= {"started": store.now(), "ended": None, "seed": groups[0].seed, **host()}
+        if programs := using.descriptions(sorted({case.format for group in groups for case in group.cases})):
+            self._metadata["programs"] = programs
 
     def row(self, row: dict[str, Any]) -> bool:
         """Write one row to disk and report it. Returns whether to continue."""

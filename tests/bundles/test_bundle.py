@@ -219,7 +219,7 @@ def test_the_table_of_sources_keeps_its_rows():
 
 def test_a_format_of_another_room_is_of_this_installation():
     digest = formats.source_hash(formats.get("auto"))
-    origins, files = pack._origins([("auto", digest)])
+    origins, files = pack._origins([("auto", digest)], {})
     assert [origin["format"] for origin in origins] == ["auto"] and origins[0]["from"] != "bundle" and not files
 
 
@@ -247,9 +247,11 @@ class Own(CsrScalar):
     monkeypatch.setattr(formats, "get", lambda key: cls)
     monkeypatch.setattr(sources, "known", lambda key, digest: "")
     digest = formats.source_hash(cls)
-    origins, own = pack._origins([("own", digest)])
+    origins, own = pack._origins([("own", digest)], {})
     assert origins == [{"format": "own", "source_hash": digest, "from": "bundle"}]
-    assert {name: text.decode() for name, text in own.items()} == {k: v for k, v in texts.items() if k != "unused.h"}
+    assert {name: text.decode() for name, text in own.items()} == {
+        f"sources/{k}": v for k, v in texts.items() if k != "unused.h"
+    }
 
 
 @pytest.mark.slow

@@ -5,15 +5,18 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import spmvbench
 from spmvbench import formats
-from spmvbench.cli import program_trial
+from spmvbench.advice import training
+from spmvbench.cli import advise, program_trial
 from spmvbench.devices import open_device
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats.registry import REGISTRY
@@ -115,6 +118,50 @@ def test_a_row_says_what_was_measured_of_a_program(built, tmp_path):
     assert said["bytes_said"] == 1 and row["bytes_format"] == said["bytes_taken"] > 12 * row["nnz"]  # the larger ranks
     assert rows.loc["ell", "decoded"] == "yes"
     assert formats.get("planted") and "planted" not in formats.shipped()
+
+
+def test_an_operator_of_a_program(built):
+    a = spmvbench.load("pde:8")
+    op = spmvbench.operator(a, program=f"{built('NONE')}[tile=16]", device="emulated")
+    x = np.arange(1.0, a.shape[1] + 1)
+    assert np.array_equal(op @ x, a @ x) and op.choice.label == "planted[tile=16]"
+    with pytest.raises(NotImplementedError, match="does not give its entries back"):
+        op.T  # noqa: B018
+    with pytest.raises(UsageError, match="a format or a program, not both"):
+        spmvbench.operator(a, program=built("NONE"), format="ell")
+
+
+def test_rows_of_programs_are_used_like_those_of_formats(built, tmp_path, command):
+    library, run = str(built("NONE")), str(tmp_path / "python")
+    rows_of(tmp_path, library)
+    (about,) = json.loads((tmp_path / "python/run.json").read_text())["sessions"][0]["programs"]
+    assert (about["format"], about["reference"], about["file"]) == ("planted", "a test", "libplanted.so")
+    assert command("report", run, "--emulated", "--figures", "bytes", "--out", str(tmp_path / "report")).code == 0
+    assert "planted" in command("compare", run, "--format", "planted,ell").out
+    assert ",planted," in command("export", run, "--to", "csv").out
+    said = "program not in this project: hash only: planted"
+    assert said in command("check", run).out
+    packed = str(tmp_path / "a.zip")
+    assert "hash and description of planted alone" in command("bundle", run, "--out", packed).out
+    assert said in command("check", packed).out
+    command("bundle", run, "--out", packed, "--include-program", library)
+    assert "programs/libplanted.so" in zipfile.ZipFile(packed).namelist()
+    assert "libraries of the bundle are not run: planted" in command("check", packed).out
+    built.cache_clear()
+    changed = command("bundle", run, "--out", packed, "--include-program", str(built("STALE")))
+    assert changed.code and "has changed" in changed.err
+
+
+def test_advice_from_rows_with_programs_needs_the_programs(command, built, monkeypatch):
+    pytest.importorskip("sklearn")
+    rows = pd.DataFrame({"format": ["ell", "planted"]})
+    seen = []
+    monkeypatch.setattr(training, "rows_of", lambda runs: (rows, {}))
+    monkeypatch.setattr(training, "trained", lambda rows, about: seen.append(list(rows["format"])) or [None])
+    advise._trained(("run",), ())
+    advise._trained(("run",), (str(built("NONE")),))
+    assert seen == [["ell"], ["ell", "planted"]]
+    assert "--program is for --from" in command("advise", "pde:8", "--program", "x").err
 
 
 def test_work_left_for_the_first_product_is_setup(built, tmp_path):
