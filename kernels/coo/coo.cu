@@ -6,7 +6,7 @@
 template <typename V, typename I, typename S = V>
 __global__ void coo_atomic(I nnz, const int* __restrict__ row_idx, const int* __restrict__ col_idx,
                            const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
-  const long long k = global_thread();
+  const long long k = global_thread<V>();
   if (k >= nnz) return;
   atomicAdd(y + load_stream(row_idx + k), load_stream(values + k) * load_x(x, load_stream(col_idx + k)));
 }

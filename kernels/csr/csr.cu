@@ -7,15 +7,15 @@
 template <typename V, typename I, int LANES, int ENTRIES, int ROWS, typename S = V>
 __global__ void csr_vector(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                            const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
-  const int groups = blockDim.x / LANES;
-  const int lane = threadIdx.x % LANES;
-  const long long first_row = static_cast<long long>(blockIdx.x) * groups * ROWS + threadIdx.x / LANES;
+  const int groups = row_threads<V>() / LANES;
+  const int lane = row_thread<V>() % LANES;
+  const long long first_row = static_cast<long long>(blockIdx.x) * groups * ROWS + row_thread<V>() / LANES;
 #pragma unroll
   for (int r = 0; r < ROWS; ++r) {
     const long long row = first_row + r * groups;
     V sum = 0;
     if (row < rows) sum = lane_sum<LANES, ENTRIES>(row_ptr[row], row_ptr[row + 1], nnz, lane, col_idx, values, x);
     sum = group_sum<LANES>(sum);
-    if (lane == 0 && row < rows) y[row] = sum;
+    if (lane == 0 && row < rows) put<false>(y + row, sum);
   }
 }

@@ -21,8 +21,8 @@ template <typename V, typename I, int LANES, int ENTRIES, int ROWS, bool ADD, ty
 __global__ void csr_rows(int places, I nnz, const int* __restrict__ list, const I* __restrict__ row_ptr,
                          const int* __restrict__ col_idx, const S* __restrict__ values, const V* __restrict__ x,
                          V* __restrict__ y) {
-  const long long place = global_thread() / LANES;
-  const int lane = threadIdx.x % LANES;
+  const long long place = global_thread<V>() / LANES;
+  const int lane = row_thread<V>() % LANES;
   long long row = place;
   V sum = 0;
   if (place < places) {
@@ -40,8 +40,8 @@ template <typename V, typename I, int LANES, int ENTRIES, typename S = V>
 __global__ void csr_pieces(int pieces, I nnz, const int* __restrict__ piece_row, const I* __restrict__ piece_begin,
                            const I* __restrict__ piece_end, const int* __restrict__ col_idx,
                            const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
-  const long long piece = global_thread() / LANES;
-  const int lane = threadIdx.x % LANES;
+  const long long piece = global_thread<V>() / LANES;
+  const int lane = row_thread<V>() % LANES;
   V sum = 0;
   if (piece < pieces) {
     sum = lane_sum<LANES, ENTRIES>(piece_begin[piece], piece_end[piece], nnz, lane, col_idx, values, x);

@@ -12,12 +12,12 @@ __global__ void block_sell_spmv(int block_rows, int rows, int cols, const I* __r
                                 const int* __restrict__ perm, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int SIZE = R * C;
   constexpr int WHOLE = SIZE / LOAD * LOAD;
-  const long long place = static_cast<long long>(blockIdx.x) * ACROSS + threadIdx.x;
+  const long long place = static_cast<long long>(blockIdx.x) * (ACROSS / SHARING<V>)+row_thread<V>();
   V sum[R] = {};
   if (place < block_rows) {
     const int lane = static_cast<int>(place % HEIGHT);
     const I end = slice_ptr[place / HEIGHT + 1];
-    long long step = slice_ptr[place / HEIGHT] + static_cast<int>(threadIdx.y);
+    long long step = slice_ptr[place / HEIGHT] + static_cast<int>(thread_of_row<V>());
     int next[TILES];
     const auto load_columns = [&]() {
 #pragma unroll
@@ -57,14 +57,14 @@ __global__ void block_sell_spmv(int block_rows, int rows, int cols, const I* __r
     }
   }
   if constexpr (THREADS > 1) {
-    __shared__ V partial[THREADS][R][ACROSS];
+    __shared__ V partial[THREADS][R][ACROSS / SHARING<V>];
 #pragma unroll
-    for (int p = 0; p < R; ++p) partial[threadIdx.y][p][threadIdx.x] = sum[p];
+    for (int p = 0; p < R; ++p) put<false>(&partial[thread_of_row<V>()][p][row_thread<V>()], sum[p]);
     __syncthreads();
-    if (threadIdx.y > 0) return;
+    if (thread_of_row<V>() > 0) return;
 #pragma unroll
     for (int p = 0; p < R; ++p) {
-      for (int t = 1; t < THREADS; ++t) sum[p] += partial[t][p][threadIdx.x];
+      for (int t = 1; t < THREADS; ++t) sum[p] += own(&partial[t][p][row_thread<V>()]);
     }
   }
   if (place >= block_rows) return;

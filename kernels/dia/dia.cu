@@ -12,7 +12,7 @@ template <typename V, bool ADD, typename S = V>
 __global__ void __launch_bounds__(BLOCK, 10)
     dia_spmv(int rows, int cols, int diagonals, long long pitch, const int* __restrict__ offset,
              const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
-  const unsigned row = (blockIdx.x * BLOCK + threadIdx.x) * 2;
+  const unsigned row = global_thread<V>() * 2;
   if (row >= rows) return;
   V sum[2] = {V(0), V(0)};
   sum_diagonals<2, 4, false>(row, cols, diagonals, pitch, offset, values + row, x, sum);
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(BLOCK, 16)
     hdi_spmv(int rows, int cols, const I* __restrict__ hack_ptr, const int* __restrict__ offset,
              const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr bool DOUBLE = sizeof(V) == 8;
-  const unsigned row = blockIdx.x * BLOCK + threadIdx.x;
+  const unsigned row = global_thread<V>();
   if (row >= rows) return;
   const unsigned hack = row / WARP;
   const I begin = __ldg(hack_ptr + hack);

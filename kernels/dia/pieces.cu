@@ -10,7 +10,7 @@ template <typename V, int D, int BLOCKS, bool ADD, typename S = V>
 __global__ void __launch_bounds__(BLOCK, 10)
     cds_spmv(int rows, int block_cols, int diagonals, long long pitch, const int* __restrict__ offset,
              const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
-  const unsigned row = blockIdx.x * BLOCK + threadIdx.x;
+  const unsigned row = global_thread<V>();
   if (row >= rows) return;
   const unsigned node = row / D;
   V sum = 0;
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(BLOCK, 10)
     ddd_naive(int rows, int cols, int diagonals, const int* __restrict__ offset, const long long* __restrict__ first,
               const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int BATCH = 4;
-  const unsigned row = blockIdx.x * BLOCK + threadIdx.x;
+  const unsigned row = global_thread<V>();
   if (row >= rows) return;
   V sum = 0;
 #pragma unroll 1
@@ -98,13 +98,14 @@ __global__ void __launch_bounds__(BLOCK, 10)
     crsd_spmv(int rows, int cols, const I* __restrict__ segment_ptr, const int* __restrict__ pattern,
               const int* __restrict__ pattern_ptr, const int* __restrict__ offset, const S* __restrict__ values,
               const V* __restrict__ x, V* __restrict__ y) {
-  const unsigned row = blockIdx.x * BLOCK + threadIdx.x;
+  const unsigned row = global_thread<V>();
   if (row >= rows) return;
-  const I begin = __ldg(segment_ptr + blockIdx.x);
-  const int diagonals = static_cast<int>(__ldg(segment_ptr + blockIdx.x + 1) - begin);
-  const int* offsets = offset + __ldg(pattern_ptr + __ldg(pattern + blockIdx.x));
+  const unsigned segment = row / BLOCK;
+  const I begin = __ldg(segment_ptr + segment);
+  const int diagonals = static_cast<int>(__ldg(segment_ptr + segment + 1) - begin);
+  const int* offsets = offset + __ldg(pattern_ptr + __ldg(pattern + segment));
   V sum[1] = {V(0)};
   sum_diagonals<1, 4, sizeof(V) == 8>(row, cols, diagonals, BLOCK, offsets,
-                                      values + (static_cast<long long>(begin) * BLOCK + threadIdx.x), x, sum);
+                                      values + (static_cast<long long>(begin) * BLOCK + row % BLOCK), x, sum);
   put<ADD>(y + row, sum[0]);
 }

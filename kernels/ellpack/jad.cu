@@ -41,11 +41,11 @@ template <typename V, typename I, typename S = V>
 __global__ void jad_spmv(int rows, int diagonals, const I* __restrict__ diag_ptr, const int* __restrict__ perm,
                          const int* __restrict__ columns, const S* __restrict__ values, const V* __restrict__ x,
                          V* __restrict__ y) {
-  const long long k = global_thread();
+  const long long k = global_thread<V>();
   if (k >= rows) return;
   const int row = load_stream(perm + k);
-  y[row] =
-      jagged_row<V, I>(k, diagonals, diagonals, diag_ptr, columns, values, x, [=](int, I size) { return k < size; });
+  const auto reaches = [=](int, I size) { return k < size; };
+  put<false>(y + row, jagged_row<V, I>(k, diagonals, diagonals, diag_ptr, columns, values, x, reaches));
 }
 
 // A thread stops at its row's length.
@@ -53,9 +53,10 @@ template <typename V, typename I, typename S = V>
 __global__ void pjds_spmv(int rows, int diagonals, const I* __restrict__ diag_ptr, const int* __restrict__ lengths,
                           const int* __restrict__ perm, const int* __restrict__ columns, const S* __restrict__ values,
                           const V* __restrict__ x, V* __restrict__ y) {
-  const long long k = global_thread();
+  const long long k = global_thread<V>();
   if (k >= rows) return;
   const int row = load_stream(perm + k);
   const int length = load_stream(lengths + k);
-  y[row] = jagged_row<V, I>(k, length, diagonals, diag_ptr, columns, values, x, [=](int d, I) { return d < length; });
+  const auto reaches = [=](int d, I) { return d < length; };
+  put<false>(y + row, jagged_row<V, I>(k, length, diagonals, diag_ptr, columns, values, x, reaches));
 }

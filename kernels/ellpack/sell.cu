@@ -35,14 +35,14 @@ __global__ void __launch_bounds__(ROWS* THREADS)
               const int* __restrict__ lengths, const int* __restrict__ perm, const int* __restrict__ columns,
               const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   // 32 bits hold the places and a block more; 64 take 8 registers more in `ell`, and a quarter of its warps with them.
-  const unsigned place = blockIdx.x * ROWS + threadIdx.x;
+  const unsigned place = blockIdx.x * (ROWS / SHARING<V>)+row_thread<V>();
   V sum = 0;
   if (place < rows) {
-    sum = thread_sum<P, HEIGHT, THREADS, false, STOP>(place, threadIdx.y, pitch, width, slice_ptr, lengths, columns,
-                                                      values, x);
+    sum = thread_sum<P, HEIGHT, THREADS, false, STOP>(place, thread_of_row<V>(), pitch, width, slice_ptr, lengths,
+                                                      columns, values, x);
   }
   sum = rows_sum<ROWS, THREADS>(sum);
-  if (place < rows && threadIdx.y == 0) put<ADD>(y + (SORTED ? perm[place] : place), sum);
+  if (place < rows && thread_of_row<V>() == 0) put<ADD>(y + (SORTED ? perm[place] : place), sum);
 }
 
 // Threads that share a row are neighbours, as are their slots.
@@ -51,8 +51,8 @@ __global__ void sell_spmv_interleaved(unsigned rows, long long pitch, int width,
                                       const int* __restrict__ lengths, const int* __restrict__ perm,
                                       const int* __restrict__ columns, const S* __restrict__ values,
                                       const V* __restrict__ x, V* __restrict__ y) {
-  const unsigned place = static_cast<unsigned>(global_thread() / THREADS);
-  const int t = threadIdx.x % THREADS;
+  const unsigned place = static_cast<unsigned>(global_thread<V>() / THREADS);
+  const int t = row_thread<V>() % THREADS;
   V sum = 0;
   if (place < rows) {
     sum = thread_sum<P, HEIGHT, THREADS, true, STOP>(place, t, pitch, width, slice_ptr, lengths, columns, values, x);

@@ -9,9 +9,10 @@
 template <typename V, int BLOCK>
 __global__ void __launch_bounds__(BLOCK)
     carry_fixup(int n, int per_thread, const int* __restrict__ rows, const V* __restrict__ sums, V* __restrict__ y) {
+  using Sum = OwnOf<V>;
   __shared__ int first_row[BLOCK + 1];
   __shared__ int last_row[BLOCK];
-  __shared__ V open_sum[2][BLOCK];
+  __shared__ Sum open_sum[2][BLOCK];
   __shared__ bool opens[2][BLOCK];  // whether the open run starts in this thread: the scan stops there
 
   const int t = threadIdx.x;
@@ -22,8 +23,8 @@ __global__ void __launch_bounds__(BLOCK)
   // Runs inside the thread's share are done at once; the first one may have begun before it.
   int row = any ? rows[begin] : -1;
   const int head = row;
-  V sum = 0;
-  V head_sum = 0;
+  Sum sum = 0;
+  Sum head_sum = 0;
   bool single = true;
   for (int i = begin; i < end; ++i) {
     const int next = rows[i];
@@ -31,13 +32,13 @@ __global__ void __launch_bounds__(BLOCK)
       if (single) {
         head_sum = sum;
       } else {
-        y[row] += sum;
+        put<true>(y + row, sum);
       }
       single = false;
       row = next;
       sum = 0;
     }
-    sum += sums[i];
+    sum += own(sums + i);
   }
 
   first_row[t] = head;
@@ -51,7 +52,7 @@ __global__ void __launch_bounds__(BLOCK)
 
   int now = 0;
   for (int offset = 1; offset < BLOCK; offset *= 2) {
-    V total = open_sum[now][t];
+    Sum total = open_sum[now][t];
     bool opened = opens[now][t];
     if (t >= offset && !opened) {
       total += open_sum[now][t - offset];
@@ -64,9 +65,9 @@ __global__ void __launch_bounds__(BLOCK)
   }
 
   if (!any) return;
-  if (!single) y[head] += head_sum + (continues ? open_sum[now][t - 1] : V(0));
+  if (!single) put<true>(y + head, head_sum + (continues ? open_sum[now][t - 1] : Sum(0)));
   // Threads without carries hold -1, as does the place after the last thread: no row continues into them.
-  if (first_row[t + 1] != row) y[row] += open_sum[now][t];
+  if (first_row[t + 1] != row) put<true>(y + row, open_sum[now][t]);
 }
 
 // One thread a carry, for lists that are long for one block. Carries of a row within a warp are added up first; a row

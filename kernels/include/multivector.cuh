@@ -9,7 +9,7 @@ constexpr int vector_alignment() {
 
 // A row of K neighbouring values in memory, of which a thread computes T. LANES: neighbouring threads of a block
 // (LANES, threads) that share a row, each with T values of its own, from T times its tile on; the tiles that a block
-// does not reach belong to others in y of the grid. K, T and LANES of one kernel agree: K == T if LANES is 1.
+// does not reach belong to others in y of the grid.
 template <typename V, int T, int K = T, int LANES = 1>
 struct alignas(vector_alignment<K* static_cast<int>(sizeof(V))>()) Multi {
   V v[K];
@@ -19,6 +19,11 @@ struct alignas(vector_alignment<K* static_cast<int>(sizeof(V))>()) Multi {
   __device__ __forceinline__ Multi(S value) {
 #pragma unroll
     for (int i = 0; i < T; ++i) v[i] = static_cast<V>(value);
+  }
+  template <int HELD, int BESIDE>
+  __device__ __forceinline__ Multi(const Multi<V, T, HELD, BESIDE>& other) {
+#pragma unroll
+    for (int i = 0; i < T; ++i) v[i] = other.v[i];
   }
   __device__ __forceinline__ Multi(const Multi& other) { *this = other; }
   __device__ __forceinline__ Multi& operator=(const Multi& other) {
@@ -48,7 +53,9 @@ struct alignas(vector_alignment<K* static_cast<int>(sizeof(V))>()) Multi {
   }  // a value counts for all
 
   // Where this thread's values of a row in memory are, and whether there are any.
-  static __device__ __forceinline__ int tile() { return LANES == 1 ? 0 : blockIdx.y * LANES + threadIdx.x; }
+  static __device__ __forceinline__ int tile() {
+    return K == T ? 0 : LANES == 1 ? blockIdx.y : blockIdx.y * LANES + threadIdx.x;
+  }
   static __device__ __forceinline__ bool inside() { return K / T % LANES == 0 || tile() < K / T; }
   static __device__ __forceinline__ int first() { return inside() ? tile() * T : 0; }
 };
@@ -83,12 +90,34 @@ MULTI __device__ __forceinline__ OF_MULTI load_x(const OF_MULTI* __restrict__ x,
   return __ldg(x + column);
 }
 
-template <bool ADD, typename V, int T, int K, int LANES>
-__device__ __forceinline__ void put(OF_MULTI* y, OF_MULTI sum) {
+// sum: in the first T of K values, or of T alone.
+template <bool ADD, typename V, int T, int K, int LANES, int HELD, int BESIDE>
+__device__ __forceinline__ void put(OF_MULTI* y, Multi<V, T, HELD, BESIDE> sum) {
   if (!OF_MULTI::inside()) return;
   V* to = y->v + OF_MULTI::first();
 #pragma unroll
   for (int i = 0; i < T; ++i) to[i] = ADD ? to[i] + sum.v[i] : sum.v[i];
+}
+// This thread's values of a row in memory alone, as V if they are all.
+template <typename V>
+struct Own {
+  using type = V;
+};
+MULTI struct Own<OF_MULTI> {
+  using type = Multi<V, T>;
+};
+template <typename V>
+using OwnOf = typename Own<V>::type;
+
+template <typename V>
+__device__ __forceinline__ V own(const V* p) {
+  return *p;
+}
+MULTI __device__ __forceinline__ Multi<V, T> own(const OF_MULTI* p) {
+  Multi<V, T> found;
+#pragma unroll
+  for (int i = 0; i < T; ++i) found.v[i] = p->v[OF_MULTI::first() + i];
+  return found;
 }
 MULTI __device__ __forceinline__ void atomicAdd(OF_MULTI* y, OF_MULTI sum) {
   if (!OF_MULTI::inside()) return;
@@ -131,6 +160,11 @@ __device__ __forceinline__ unsigned row_thread() {
 template <typename V>
 __device__ __forceinline__ unsigned row_threads() {
   return SHARING<V> == 1 ? blockDim.x : blockDim.y;
+}
+// Which of the threads that share a row, if a block has rows in x and these in y.
+template <typename V>
+__device__ __forceinline__ unsigned thread_of_row() {
+  return SHARING<V> == 1 ? threadIdx.y : threadIdx.z;
 }
 template <typename V>
 __device__ __forceinline__ long long global_thread() {

@@ -35,13 +35,13 @@ __device__ __forceinline__ V slot_sum(int first, int end, const S* __restrict__ 
 }
 
 // Sum over the threads of a block's row: partial sums of ROWS rows, THREADS each, thread t's in row t of the block.
-// Threads with threadIdx.y 0 have it. Every thread of the block must arrive.
+// The first threads of the rows have it. Every thread of the block must arrive.
 template <int ROWS, int THREADS, typename V>
 __device__ __forceinline__ V rows_sum(V sum) {
   if (THREADS == 1) return sum;
-  __shared__ V partial[THREADS][ROWS];
-  partial[threadIdx.y][threadIdx.x] = sum;
+  __shared__ V partial[THREADS][ROWS / SHARING<V>];
+  put<false>(&partial[thread_of_row<V>()][row_thread<V>()], sum);
   __syncthreads();
-  for (int t = 1; t < THREADS && threadIdx.y == 0; ++t) sum += partial[t][threadIdx.x];
+  for (int t = 1; t < THREADS && thread_of_row<V>() == 0; ++t) sum += own(&partial[t][row_thread<V>()]);
   return sum;
 }

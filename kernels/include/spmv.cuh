@@ -95,9 +95,9 @@ __device__ __forceinline__ HalfPair<S> load_stream(const HalfPair<S>* p) {
 }
 
 // A row's sum becomes y, or with ADD is added to it: one thread does either, so nothing is atomic.
-template <bool ADD, typename V>
-__device__ __forceinline__ void put(V* y, V sum) {
-  *y = ADD ? *y + sum : sum;
+template <bool ADD, typename V, typename Sum>
+__device__ __forceinline__ void put(V* y, Sum sum) {
+  *y = ADD ? *y + sum : V(sum);
 }
 
 __device__ __forceinline__ long long global_thread() {

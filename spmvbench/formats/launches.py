@@ -68,7 +68,9 @@ class Launch:
     ``ell_spmv<double, 2>``; whatever changes the machine code is a template argument. grid, block: threads in up to
     three dimensions. args: arrays, NumPy scalars of the exact type that the kernel takes, and a `Struct` of such.
     shared_bytes: dynamic shared memory. part: as `in_part` names it. overlaps: as `after_zeros` sets it. A launch with
-    an empty grid does nothing.
+    an empty grid does nothing. row_lanes: how many threads share a row, if no others of the block meet with them: side
+    by side in a warp, or the y of a block; 0 if others do, or it is not known. `multivector` puts threads beside such
+    threads.
     """
 
     source: str
@@ -79,6 +81,7 @@ class Launch:
     shared_bytes: int = 0
     part: str = ""
     overlaps: bool = False
+    row_lanes: int = 0
 
 
 @dataclass(frozen=True)

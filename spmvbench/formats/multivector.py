@@ -20,13 +20,15 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.admission import Skip
-from spmvbench.formats.arrays import Array, address, array_module
+from spmvbench.formats.arrays import Array, address, array_module, cdiv
 from spmvbench.formats.kernels import declaration, headers, kernel_path, split
-from spmvbench.formats.launches import MOST_SHARED_BYTES, Launch, Step, Struct, ctype, per_thread
+from spmvbench.formats.launches import MOST_SHARED_BYTES, Launch, Step, Struct, ctype, per_thread, zero_fill
 
 KERNEL = "multivector.cu"
 MOST = 64  # vectors
 TOGETHER = 8  # vectors that a thread holds
+LARGE = 512  # threads of a block
+WARP = 32
 ASYNCHRONOUS = "async_copy.cuh"  # the copies that it starts are counted in bytes of one vector
 
 
@@ -61,16 +63,19 @@ def launches(
     if not any(array.dtype.kind == "f" for array in stored):
         raise Skip("values are packed with other data: kernels multiply one vector")
     known = {address(array) for array in stored if array.size}
-    cols, together = len(x) // k, min(k, TOGETHER)
+    cols, xp, found = len(x) // k, array_module(x), list[Step]()
+    steps = product(x[:cols], y[:rows])
+    wide = all(isinstance(step, Launch) and (step.row_lanes or _zeroes(step)) for step in steps)
+    together = k if wide else min(k, TOGETHER)
     if layout == "row" and k == together:
-        return _typed(product, known, x, y, k)
-    xp, found = array_module(x), list[Step]()
+        return _typed(steps, known, (Rows(x[:cols], x, k), Rows(y[:rows], y, k)), k)
     packed_x, packed_y = xp.zeros(cols * together, x.dtype), xp.zeros(rows * together, y.dtype)
     for first in range(0, k, together):
         n = min(together, k - first)
         part_x, part_y = packed_x[: cols * n], packed_y[: rows * n]
         found += [_packed(x, part_x, cols, k, n, first, layout, "pack")]
-        found += _typed(product, known, part_x, part_y, n)
+        vectors = Rows(part_x[:cols], part_x, n), Rows(part_y[:rows], part_y, n)
+        found += _typed(product(*(rows.one for rows in vectors)), known, vectors, n)
         found += [_packed(y, part_y, rows, k, n, first, layout, "unpack")]
     return found
 
@@ -85,12 +90,46 @@ def _packed(whole: Array, part: Array, rows: int, k: int, n: int, first: int, la
     return Launch(KERNEL, f"{kernel}<{ctype(whole)}, {n}, {str(layout == 'row').lower()}>", grid, block, args)
 
 
-def _typed(product: Product, stored: set[int], x: Array, y: Array, k: int) -> list[Step]:
+def _zeroes(step: Launch) -> bool:
+    return step.kernel.startswith("zero_fill<")
+
+
+def _typed(steps: Sequence[Step], stored: set[int], vectors: Sequence[Rows], k: int) -> list[Step]:
     """The launches for rows of k values, each in the types of `Multi`."""
-    vectors = [Rows(whole[: len(whole) // k], whole, k) for whole in (x, y)]
     scratch: dict[tuple[int, int], Array] = {}
-    steps = product(*(rows.one for rows in vectors))
     return [_multi(step, vectors, stored, scratch, k) for step in steps]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How many of k values a thread computes, how many threads are beside each other, and in how many turns (of y)."""
+
+    values: int
+    lanes: int = 1
+    turns: int = 1
+
+    @classmethod
+    def of(cls, launch: Launch, k: int, itemsize: int) -> Shape:
+        """By 16 bytes of each row of X, if as many threads find room beside those that share a row."""
+        if not launch.row_lanes:
+            return cls(k)
+        threads = launch.block if isinstance(launch.block, int) else launch.block[0]
+        room = min(WARP // launch.row_lanes, threads)
+        values = max(n for n in (1, 2, 4) if n * itemsize <= 16 and k % n == 0)
+        lanes = min(1 << (k // values - 1).bit_length(), room)
+        most = TOGETHER if threads <= LARGE else values  # the threads of a large block have few registers
+        while values * lanes < k and values < most and k % (2 * values) == 0:
+            values *= 2
+        return cls(values, lanes, cdiv(k // values, lanes))
+
+    def launched(self, launch: Launch) -> dict[str, Any]:
+        """Grid and block."""
+        if not launch.row_lanes:
+            return {}
+        assert isinstance(launch.grid, int | np.integer)
+        block = (launch.block,) if isinstance(launch.block, int) else launch.block
+        beside = (self.lanes, block[0] // self.lanes, *block[1:]) if self.lanes > 1 else block
+        return {"grid": (int(launch.grid) * self.lanes, self.turns), "block": beside}
 
 
 def _multi(
@@ -98,6 +137,9 @@ def _multi(
 ) -> Launch:
     if not isinstance(step, Launch):
         raise Skip(f"{getattr(step, 'name', 'a loop')} multiplies one vector")
+    if _zeroes(step):
+        whole = next((part for rows in vectors if (part := rows.of(step.args[0])) is not None), step.args[0])
+        return replace(zero_fill(whole), part=step.part)
     name, _, given = step.kernel.partition("<")
     known = declaration(step.source, name)
     if len(known.types) != len(step.args):
@@ -105,7 +147,8 @@ def _multi(
     if any(file.name == ASYNCHRONOUS for file in headers(kernel_path(step.source))):
         raise Skip(f"{name} copies x by blocks of so many bytes: it multiplies one vector")
     dtype = vectors[0].one.dtype
-    multi = f"Multi<{ctype(dtype)}, {k}>"
+    shape = Shape.of(step, k, dtype.itemsize)
+    multi = f"Multi<{ctype(dtype)}, {shape.values}, {k}, {shape.lanes}>"
     deduced, unsure, args = dict[str, str](), dict[str, str](), list[Any]()  # unsure: from arrays of nothing
     for kind, arg in zip(known.types, step.args, strict=True):
         if isinstance(arg, Struct) and any(getattr(part, "dtype", None) == dtype for part in arg):
@@ -136,4 +179,5 @@ def _multi(
     if step.shared_bytes * k > MOST_SHARED_BYTES:
         raise Skip(f"{name} would take {step.shared_bytes * k:,} bytes of shared memory")
     kernel = f"{name}<{', '.join(found.values())}>"
-    return replace(step, kernel=kernel, args=tuple(args), shared_bytes=step.shared_bytes * k)
+    shared = step.shared_bytes * k
+    return replace(step, kernel=kernel, args=tuple(args), shared_bytes=shared, **shape.launched(step))

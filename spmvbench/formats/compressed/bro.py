@@ -264,7 +264,9 @@ class BroCoo(Format):
         carries = (np.int32(intervals), np.int32(cdiv(intervals, fixup)), carry_row, carry_sum, y)
         return [
             Launch("compressed/bro.cu", f"bro_coo<{value}>", *per_thread(intervals * LANES), args),
-            Launch("compressed/bro.cu", f"carry_fixup<{value}, {fixup}>", min(intervals, 1), fixup, carries),
+            Launch(
+                "compressed/bro.cu", f"carry_fixup<{value}, {fixup}>", min(intervals, 1), fixup, carries, row_lanes=32
+            ),
         ]
 
     def launches(self, x: Array, y: Array) -> list[Launch]:

@@ -44,7 +44,7 @@ class Coo(Format):
         """The launch that adds every product to y by an atomic, for these rows and columns of the entries."""
         kernel = f"coo_atomic<{ctype(self.values)}, {ctype(self._nnz)}>"
         args = (self._nnz, row_idx, col_idx, self.values, x, y)
-        return Launch("coo/coo.cu", kernel, *per_thread(len(self.values)), args)
+        return Launch("coo/coo.cu", kernel, *per_thread(len(self.values)), args, row_lanes=1)
 
     def launches(self, x: Array, y: Array) -> Sequence[Step]:
         return [zero_fill(y), *self.accumulate(x, y)]
@@ -115,5 +115,5 @@ class CooFlat(Coo):
         carries = (np.int32(warps), np.int32(cdiv(warps, fixup)), carry_row, carry_sum, y)
         return [
             Launch("coo/coo.cu", flat, cdiv(warps * 32, block), block, matrix),
-            Launch("coo/coo.cu", f"carry_fixup<{value}, {fixup}>", min(warps, 1), fixup, carries),
+            Launch("coo/coo.cu", f"carry_fixup<{value}, {fixup}>", min(warps, 1), fixup, carries, row_lanes=32),
         ]

@@ -80,7 +80,9 @@ class CsrByLanes(CsrArrays):
         kernel = f"csr_vector<{ctype(self.values)}, {ctype(self.row_ptr)}, {lanes}, {self.entries_per_lane}, {rows}>"
         nnz = self.row_ptr.dtype.type(len(self.values))
         args = (np.int32(self.shape[0]), nnz, self.row_ptr, self.col_idx, self.values, x, y)
-        return [Launch("csr/csr.cu", kernel, cdiv(self.shape[0], rows * (block // lanes)), block, args)]
+        return [
+            Launch("csr/csr.cu", kernel, cdiv(self.shape[0], rows * (block // lanes)), block, args, row_lanes=lanes)
+        ]
 
 
 @register

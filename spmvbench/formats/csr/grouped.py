@@ -62,7 +62,7 @@ class SicRows(SlicedEll):
         args = (*size, self.slice_ptr, self.lengths, self.perm, self.columns, self.values, x, y)
         kernel = f"sell_spmv<{types}, false, true, {cbool(add)}>"
         zero = [zero_fill(y)] if rows < len(y) and not add else []
-        return [*zero, Launch("ellpack/sell.cu", kernel, cdiv(rows, height), (height, threads), args)]
+        return [*zero, Launch("ellpack/sell.cu", kernel, cdiv(rows, height), (height, threads), args, row_lanes=1)]
 
 
 @register

@@ -46,7 +46,8 @@ def rows_launch(
     kernel = f"csr_rows<{ctype(a.values)}, {ctype(a.row_ptr)}, {lanes}, {step}, {which}, {cbool(add)}>"
     sizes = np.int32(places), a.row_ptr.dtype.type(len(a.values))
     args = (*sizes, rows, a.row_ptr, a.col_idx, a.values, x, y)
-    return Launch("csr/rows.cu", kernel, *per_thread(places * lanes, lanes if lanes > 32 else block), args)
+    threads = per_thread(places * lanes, lanes if lanes > 32 else block)
+    return Launch("csr/rows.cu", kernel, *threads, args, row_lanes=lanes if lanes <= 32 else 0)
 
 
 class Pieces(NamedTuple):
@@ -80,7 +81,8 @@ class Pieces(NamedTuple):
         pieces = len(self.row)
         kernel = f"csr_pieces<{ctype(a.values)}, {ctype(a.row_ptr)}, {lanes}, {step}>"
         args = (np.int32(pieces), a.row_ptr.dtype.type(len(a.values)), *self, a.col_idx, a.values, x, y)
-        return Launch("csr/rows.cu", kernel, *per_thread(pieces * lanes, lanes if lanes > 32 else 128), args)
+        threads = per_thread(pieces * lanes, lanes if lanes > 32 else 128)
+        return Launch("csr/rows.cu", kernel, *threads, args, row_lanes=lanes if lanes <= 32 else 0)
 
 
 class CsrRows(Adding, CsrArrays):

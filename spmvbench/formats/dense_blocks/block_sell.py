@@ -36,7 +36,8 @@ def block_sell_launch(fmt: Sliced, x: Array, y: Array, threads: int = 0, *, add:
     )
     sizes = np.int32(fmt.block_rows), np.int32(rows), np.int32(cols)
     args = (*sizes, fmt.slice_ptr, fmt.block_col, fmt.values, fmt.perm, x, y)
-    return Launch("dense_blocks/block_sell.cu", kernel, cdiv(fmt.block_rows, across), (across, threads), args)
+    grid, block = cdiv(fmt.block_rows, across), (across, threads)
+    return Launch("dense_blocks/block_sell.cu", kernel, grid, block, args, row_lanes=1)
 
 
 class BlockSell(Adding, Sliced):

@@ -92,7 +92,7 @@ class Cds(Adding):
         kernel = f"cds_spmv<{ctype(self.values)}, {self.width}, {batch}, {cbool(add)}>"
         sizes = np.int32(rows), np.int32(cols // self.width), np.int32(len(self.offset))
         args = (*sizes, np.int64(self.values.shape[1]), self.offset, self.values, x, y)
-        return [Launch("dia/pieces.cu", kernel, *per_thread(rows, BLOCK), args)]
+        return [Launch("dia/pieces.cu", kernel, *per_thread(rows, BLOCK), args, row_lanes=1)]
 
     def add_transposed(self, x: Array, y: Array) -> list[Launch]:
         if self.width > 1:

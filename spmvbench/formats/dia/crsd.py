@@ -113,7 +113,8 @@ class PatternDiagonals(Adding):
         source, kernel = ("dia/crsd.cu", "crsd_generated") if codes else ("dia/pieces.cu", "crsd_spmv")
         lists = (self.segment_ptr, self.pattern, self.pattern_ptr, self.offset)
         args = (np.int32(rows), np.int32(cols), *lists, self.values, x, y)
-        return [Launch(source, f"{kernel}<{types}{codes}>", *per_thread(rows, SEGMENT), args)]
+        kernel = f"{kernel}<{types}{codes}>"
+        return [Launch(source, kernel, *per_thread(rows, SEGMENT), args, row_lanes=int(not codes))]
 
     @property
     def detail(self) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class NaiveDiagonals(Adding):
         kernel = f"ddd_naive<{ctype(self.values)}, {cbool(add)}>"
         sizes = np.int32(rows), np.int32(cols), np.int32(len(self.offset))
         args = (*sizes, self.offset, self.first, self.values, x, y)
-        return [Launch("dia/pieces.cu", kernel, *per_thread(rows, BLOCK), args)]
+        return [Launch("dia/pieces.cu", kernel, *per_thread(rows, BLOCK), args, row_lanes=1)]
 
 
 class Segments(NamedTuple):

@@ -192,7 +192,8 @@ class Dia(Diagonals):
         sizes = np.int32(rows), np.int32(cols), np.int32(diagonals), np.int64(pitch)
         threads = per_thread(cdiv(rows, 2), BLOCK)
         kernel = f"dia_spmv<{ctype(self.values)}, {cbool(add)}>"
-        return [Launch("dia/dia.cu", kernel, *threads, (*sizes, self.offset, self.values, x, y))]
+        args = (*sizes, self.offset, self.values, x, y)
+        return [Launch("dia/dia.cu", kernel, *threads, args, row_lanes=1)]
 
     def add_transposed(self, x: Array, y: Array) -> list[Launch]:
         return [transposed.by_diagonals(self.shape, self.offset, self.values, x, y)]
@@ -243,7 +244,7 @@ class Hdi(Diagonals):
         rows, cols = self.shape
         kernel = f"hdi_spmv<{ctype(self.values)}, {ctype(self.hack_ptr)}, {cbool(add)}>"
         args = np.int32(rows), np.int32(cols), self.hack_ptr, self.offset, self.values, x, y
-        return [Launch("dia/dia.cu", kernel, *per_thread(rows, BLOCK), args)]
+        return [Launch("dia/dia.cu", kernel, *per_thread(rows, BLOCK), args, row_lanes=1)]
 
     def add_transposed(self, x: Array, y: Array) -> list[Launch]:
         return [transposed.by_hacks(self.shape, self.hack_ptr, self.offset, self.values, x, y)]

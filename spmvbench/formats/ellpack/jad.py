@@ -108,7 +108,8 @@ class Jad(Format):
         rows, diagonals = self.shape[0], len(self.diag_ptr) - 1
         kernel = f"{'pjds' if lengths else 'jad'}_spmv<{ctype(self.values)}, {ctype(self.diag_ptr)}>"
         arrays = self.diag_ptr, *lengths, self.perm, self.columns, self.values, x, y
-        return Launch("ellpack/jad.cu", kernel, *per_thread(rows, 128), (np.int32(rows), np.int32(diagonals), *arrays))
+        args = np.int32(rows), np.int32(diagonals), *arrays
+        return Launch("ellpack/jad.cu", kernel, *per_thread(rows, 128), args, row_lanes=1)
 
 
 @register

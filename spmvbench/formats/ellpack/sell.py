@@ -196,7 +196,8 @@ class SlicedEll(Adding):
         size = np.uint32(rows), np.int64(self.slice_height), np.int32(self.width)
         args = (*size, self.slice_ptr, self.lengths, self.perm, self.columns, self.values, x, y)
         zero = [zero_fill(y)] if rows < len(y) and not add else []
-        return [*zero, Launch("ellpack/sell.cu", kernel, grid, block, args)]
+        lanes = threads if self.interleaved else 1
+        return [*zero, Launch("ellpack/sell.cu", kernel, grid, block, args, row_lanes=lanes)]
 
     def add_transposed(self, x: Array, y: Array) -> list[Launch]:
         size = self.places, self.slice_height, self.width, self.row_threads
