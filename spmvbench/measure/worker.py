@@ -163,14 +163,13 @@ def measure(
     previous.discarded = context.discarded
 
 
-def stay_tied(parent: int, *, expendable: bool = True) -> None:
-    """End with the parent, and ignore Ctrl-C at the terminal; expendable: be killed first if memory runs out."""
+def stay_tied(parent: int) -> None:
+    """End with the parent, ignore Ctrl-C at the terminal, and be killed first if memory runs out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(
             PR_SET_PDEATHSIG, signal.SIGKILL
         )  # otherwise a hung kernel would outlive a killed parent
-    if sys.platform == "linux" and expendable:
         with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
             file.write("1000")  # forbidden in some sandboxes; only the preference is lost
     if os.getppid() != parent:

@@ -30,7 +30,7 @@ FAULTS = Path(__file__).parents[1] / "planted" / "faults.py"
 VERDICTS = {"fault-hang": "timeout", "fault-fault": "crashed", "fault-wrong": "wrong", "fault-hungry": "oom"}
 MARKS = {  # part of a process's command line
     "child": "spmvbench.measure.worker",
-    "worker": ("distributed.cli.dask_worker", "spmvbench.runner.cluster.remote"),
+    "worker": ("distributed.cli.dask_worker", "multiprocessing.spawn"),
     "scheduler": "distributed.cli.dask_scheduler",
     "client": "spmvbench run",
 }

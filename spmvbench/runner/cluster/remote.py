@@ -7,15 +7,10 @@ ended.
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import os
-import pickle
 import platform
-import signal
-import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Container
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -28,7 +23,6 @@ from spmvbench.matrices import Matrix
 from spmvbench.measure import matrix_cache, protocol
 from spmvbench.measure.cases import Group, Settings, device_kind
 from spmvbench.measure.protocol import Malformed
-from spmvbench.measure.worker import stay_tied
 from spmvbench.rows.fitting import storable
 from spmvbench.rows.schema import blank_row
 from spmvbench.runner import prefetch as prefetching
@@ -37,8 +31,6 @@ from spmvbench.runner.precompile import open_and_compile
 from spmvbench.runner.session import package_hash
 
 PACKAGE = package_hash()  # computed at import: the files may be edited while a worker runs
-RESOURCES = {"GPU": 1}
-LOOPBACK = "127.0.0.1"
 # Errors of requests to a scheduler that has ended or was replaced.
 DISCONNECTED = (OSError, RuntimeError, ValueError, KeyError)
 ANSWER_LIMIT = 600.0  # seconds without an answer until the client counts as gone: merging a large run's rows is slow
@@ -171,7 +163,7 @@ def measure(job: Job) -> None:
     """The task: measure a job's group, and send all results and at last how it ended to the client. Raises nothing."""
     is_cancelled = _cancellation(answer_queue(job.token, job.number))
     with suppress(Disconnected):
-        reporter = Reporter(job, is_cancelled)
+        reporter, failed = Reporter(job, is_cancelled), ""
         try:
             end = _measured(job, reporter, is_cancelled)
         except Disconnected:
@@ -180,9 +172,9 @@ def measure(job: Job) -> None:
         except SpmvbenchError as error:
             end = {"refused": str(error)}
         except Exception as error:
-            logging.getLogger(__name__).exception("a job failed")
             end = {"refused": f"{type(error).__name__}: {error}"}
-        reporter.send("end", end | {"log": _logged()})
+            failed = traceback.format_exc()
+        reporter.send("end", end | {"log": _logged() + failed})
         reporter.wait_for_answer()
 
 
@@ -295,41 +287,3 @@ def _logged() -> str:
         text = file.read()
     state.sent += len(text)
     return text[-MAX_LOG_BYTES:].decode(errors="replace")
-
-
-def without_http(server: type) -> type:
-    """A Dask class, Scheduler or Worker, without its HTTP server. Theirs run one with or without a dashboard."""
-    return type(server.__name__, (server,), {"start_http_server": lambda self, *args, **options: None})
-
-
-async def serve(address: str, name: str, security: Any) -> None:
-    """Run a Dask worker with one thread and one GPU until the scheduler ends."""
-    import dask
-    from distributed import Worker
-
-    dask.config.set({"distributed.worker.profile.enabled": False})
-    with tempfile.TemporaryDirectory(prefix="spmvbench-dask-") as folder:
-        # No limit on memory, which Dask would take from what the machine seems to have now.
-        options = {"nthreads": 1, "resources": RESOURCES, "memory_limit": 0, "local_directory": folder}
-        secured = {"host": LOOPBACK, "protocol": "tls", "security": security, "dashboard": False}
-        async with without_http(Worker)(address, name=name, **secured, **options) as worker:
-            await worker.finished()
-
-
-def main() -> None:
-    """`python -m spmvbench.runner.cluster.remote ADDRESS NAME FD PARENT`: a worker that ends with its parent.
-
-    FD: a pipe with the pickled `distributed.Security` of the invocation.
-    """
-    address, name, descriptor, parent = sys.argv[1:]
-    stay_tied(int(parent), expendable=False)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    logging.disable(logging.CRITICAL)
-    with open(int(descriptor), "rb") as pipe:
-        security = pickle.load(pipe)
-    asyncio.run(serve(address, name, security))
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

@@ -95,7 +95,7 @@ class ClusterRun:
         while self.assignments or (self.schedule and self.is_running):
             self.is_running = self.is_running and not self.watcher.stopping()
             if time.monotonic() > looked + POLL_SECONDS:
-                present = self.workers.present(self.log)
+                present = self.workers.present()
                 self.reschedule_lost(present)
                 looked = time.monotonic()
             if self.is_running:

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import IO, Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
 
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.runner.cluster import remote
-from spmvbench.runner.supervisor import Supervised, how_ended
 
 CONNECT_LIMIT = 10.0  # seconds for the scheduler to answer
 FIRST_WORKER_LIMIT = 600.0  # seconds for the first worker to connect
-RESTART_INTERVAL = 1.0  # seconds between two starts of a local worker
-MAX_STARTS = 5  # of each local worker before it connects; then the run ends
 
 
 def require() -> None:
@@ -36,26 +30,19 @@ def require() -> None:
 class Workers:
     """A scheduler's workers.
 
-    maintain: is called regularly, with the names of those that are connected and the run's log, and restarts local
-    workers. expected: the minimum number that will connect. notice: a line on who may connect; empty if nobody else
-    can.
+    expected: the minimum number that will connect. notice: a line on who may connect; empty if nobody else can.
     """
 
     client: Any
     address: str
-    maintain: Callable[[Container[str], IO[bytes] | None], None] = lambda connected, log: None
     expected: int = 1
     notice: str = ""
 
-    def present(self, log: IO[bytes] | None = None) -> list[str]:
-        """Addresses of the workers with a GPU resource. log: of the run; it gets the output of local workers that end.
-
-        Raises SpmvbenchError if the scheduler is gone or local workers cannot start.
-        """
+    def present(self) -> list[str]:
+        """Addresses of the workers with a GPU resource. Raises SpmvbenchError if the scheduler is gone."""
         # Not client.scheduler_info(): what it returns may be replaced, by an answer without workers that Dask asks for
         # every two seconds, before it returns.
         known = self._request(lambda: self.client.sync(self.client.scheduler.identity, n_workers=-1))["workers"]
-        self.maintain({about.get("name") for about in known.values()}, log)
         return [address for address, about in known.items() if about.get("resources", {}).get("GPU")]
 
     def kind(self) -> str:
@@ -76,9 +63,7 @@ class Workers:
 
     def submit(self, function: Callable[..., Any], job: Any, *, worker: str, key: str) -> Any:
         """Run a job on a worker. Dask never repeats it: lost jobs are rescheduled here."""
-        return self.client.submit(
-            function, job, workers=[worker], resources=remote.RESOURCES, retries=0, pure=False, key=key
-        )
+        return self.client.submit(function, job, workers=[worker], resources={"GPU": 1}, retries=0, pure=False, key=key)
 
     def put(self, queue: Any, value: Any) -> None:
         """Put a value into a queue. Raises SpmvbenchError if the scheduler is gone."""
@@ -130,62 +115,7 @@ def connected(address: str) -> Iterator[Workers]:
         try:
             yield Workers(client, address, notice="" if is_secured else notice)
         finally:
-            with suppress(Exception):
-                client.close(timeout=5)
-
-
-@dataclass
-class _LocalWorker:
-    """One worker process of this host.
-
-    visible: its CUDA_VISIBLE_DEVICES; None without a GPU. output: of the last process. failed_starts: processes that
-    ended before one has connected. end_of_last: how the last one ended, in words.
-    """
-
-    name: str
-    visible: str | None
-    output: IO[bytes]
-    process: Supervised | None = None
-    started: float = field(default=-RESTART_INTERVAL)
-    has_connected: bool = False
-    failed_starts: int = 0
-    end_of_last: str = ""
-
-    def observe(self, connected: Container[str], log: IO[bytes] | None) -> None:
-        """Note whether it is connected, and whether it has ended; its output is added to the log."""
-        self.has_connected = self.has_connected or self.name in connected
-        if self.process is None or (code := self.process.poll()) is None:
-            return
-        self.end()
-        self.process = None
-        self.output.seek(0)
-        output = self.output.read()[-remote.MAX_LOG_BYTES :]
-        lines = output.decode(errors="replace").split("\n")
-        last_line = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        self.end_of_last = how_ended(code) + (f" ({last_line})" if last_line else "")
-        self.failed_starts = 0 if self.has_connected else self.failed_starts + 1
-        if log is not None and self.failed_starts <= MAX_STARTS:  # it may fail as long as others measure
-            log.write(f"-- local worker {self.name} {how_ended(code)}\n".encode() + output)
-            log.flush()
-
-    def start(self, address: str, secret: bytes) -> None:
-        """Start it if it is not running. secret: the invocation's certificate and key, as `remote.main` takes them."""
-        if self.process is None and time.monotonic() > self.started + RESTART_INTERVAL:
-            env = os.environ | ({} if self.visible is None else {"CUDA_VISIBLE_DEVICES": self.visible})
-            self.output.seek(0)
-            self.output.truncate()
-            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": self.output, "stderr": self.output}
-            theirs, ours = os.pipe()  # the command line and files could be read by others
-            with open(theirs, "rb"), open(ours, "wb") as pipe:
-                pipe.write(secret)
-                command = [sys.executable, "-P", "-m", "spmvbench.runner.cluster.remote", address, self.name]
-                self.process = Supervised([*command, str(theirs)], pass_fds=[theirs], env=env, **streams)
-            self.started = time.monotonic()
-
-    def end(self) -> None:
-        """End it and what it has started."""
-        if self.process is not None:
-            self.process.end()
+            _closed(client)
 
 
 @contextmanager
@@ -193,49 +123,44 @@ def local(visible: Sequence[str | None]) -> Iterator[Workers]:
     """A scheduler in this process and workers on this host, one per GPU, or None for an emulated one.
 
     They listen on the loopback interface, and accept only connections with the invocation's key, which stays in their
-    memory. Raises SpmvbenchError if no key can be made.
+    memory. Dask's nannies restart workers that end, and end them with this process. Raises SpmvbenchError if no key can
+    be made, or a worker cannot start.
     """
     distributed = remote.dask_distributed()
     try:
         security = distributed.Security.temporary()
     except ImportError:
         raise SpmvbenchError("--scheduler local needs cryptography: pip install 'spmvbench[cluster]'") from None
-    with _quiet():
-        options = {"host": remote.LOOPBACK, "port": 0, "protocol": "tls", "security": security, "dashboard": False}
-        scheduler = {"cls": remote.without_http(distributed.Scheduler), "options": options}
-        cluster = distributed.SpecCluster(
-            workers={}, scheduler=scheduler, security=security, silence_logs=logging.CRITICAL
-        )
-        client = distributed.Client(cluster, set_as_default=False)
-        _silence_closing(client)
-        address = cluster.scheduler_address
-        local_workers = [
-            _LocalWorker(f"gpu{number}", of, tempfile.TemporaryFile())  # noqa: SIM115 - closed below
-            for number, of in enumerate(visible)
-        ]
-        secret = pickle.dumps(security)
+    from spmvbench.runner.cluster import servers
 
-        def maintain(connected: Container[str], log: IO[bytes] | None) -> None:
-            for worker in local_workers:
-                worker.observe(connected, log)
-            if all(worker.failed_starts >= MAX_STARTS for worker in local_workers):
-                last, place = local_workers[-1], f": see {log.name}" if log else ""
-                raise SpmvbenchError(
-                    f"no local worker can start: after {MAX_STARTS} tries {last.name} {last.end_of_last}{place}"
-                )
-            for worker in local_workers:
-                worker.start(address, secret)
-
+    options = {"host": servers.LOOPBACK, "protocol": "tls", "security": security, "dashboard": False}
+    with _quiet(), tempfile.TemporaryDirectory(prefix="spmvbench-dask-") as folder, ExitStack() as stack:
+        # No limit on memory, which Dask would take from what the machine seems to have now.
+        of_worker = options | {"nthreads": 1, "resources": servers.RESOURCES, "memory_limit": 0}
+        of_worker |= {"local_directory": folder, "worker_class": servers.Worker, "silence_logs": logging.CRITICAL}
+        of_worker |= {"config": {"distributed.worker.profile.enabled": False}}
+        nannies = {
+            f"gpu{number}": {
+                "cls": distributed.Nanny,
+                "options": of_worker | {"env": {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}},
+            }
+            for number, gpu in enumerate(visible)
+        }
+        scheduler = {"cls": servers.Scheduler, "options": options | {"port": 0}}
         try:
-            maintain((), None)  # they start while the caller plans
-            yield Workers(client, address, maintain, len(local_workers))
-        finally:
-            for worker in local_workers:
-                worker.end()
-                worker.output.close()
-            with suppress(Exception):
-                client.close(timeout=5)
-                cluster.close(timeout=5)
+            cluster = distributed.SpecCluster(nannies, scheduler, security=security, silence_logs=logging.CRITICAL)
+        except Exception as error:  # of the process of a worker, any
+            raise SpmvbenchError(f"no local worker can start: {type(error).__name__}: {error}") from None
+        stack.callback(_closed, cluster)
+        client = distributed.Client(cluster, set_as_default=False)
+        stack.callback(_closed, client)
+        _silence_closing(client)
+        yield Workers(client, cluster.scheduler_address, len(visible))
+
+
+def _closed(server: Any) -> None:
+    with suppress(Exception):
+        server.close(timeout=5)
 
 
 def gpus(count: int | None) -> list[str]:
