@@ -77,10 +77,6 @@ def _environment(environ: Any) -> Callable[[Any], None]:
     return restore
 
 
-def _streams() -> list[Any]:
-    return [getattr(sys, name) for name in STREAMS]
-
-
 def _with_streams(held: list[Any]) -> None:
     for name, stream in zip(STREAMS, held, strict=True):
         setattr(sys, name, stream)
@@ -106,10 +102,6 @@ def _with_collector(held: tuple[bool, Any]) -> None:
     gc.set_threshold(*held[1])
 
 
-def _half_of_descriptors_free() -> bool:
-    return 2 * len(os.listdir("/proc/self/fd")) <= resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-
-
 def settings(streams: list[int]) -> list[Setting]:
     """All settings that are noted but those of modules (`ProcessState`). streams: copies of the descriptors 0 to 2."""
     libc = ctypes.CDLL(None)
@@ -122,9 +114,15 @@ def settings(streams: list[int]) -> list[Setting]:
     def descriptors() -> list[tuple[int, int]]:
         return [(status.st_dev, status.st_ino) for status in map(os.fstat, range(3))]
 
+    def few_descriptors() -> bool:
+        return 2 * len(os.listdir("/proc/self/fd")) <= resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+    def raising() -> list[Any]:
+        return [each for each in warnings.filters if each[0] == "error"]  # libraries add others when they are imported
+
     return [  # numbers can be compared only after the first
         Setting("rounding or subnormals of the processor", floats, lambda _: libc.fesetenv(DEFAULT_FLOATS)),
-        Setting("sys.stdin, sys.stdout or sys.stderr", _streams, _with_streams),
+        Setting("sys.stdin, sys.stdout or sys.stderr", lambda: [getattr(sys, name) for name in STREAMS], _with_streams),
         Setting("file descriptors 0 to 2", descriptors, lambda _: [os.dup2(streams[n], n) for n in range(3)]),
         Setting("NumPy's handling of errors", np.geterr, lambda held: np.seterr(**held)),
         Setting("NumPy's callback for errors", np.geterrcall, np.seterrcall),
@@ -153,28 +151,24 @@ def settings(streams: list[int]) -> list[Setting]:
         Setting("the trace function", sys.gettrace, sys.settrace),
         Setting("the profile function", sys.getprofile, sys.setprofile),
         Setting("the garbage collector", lambda: (gc.isenabled(), gc.get_threshold()), _with_collector),
-        Setting("filters that make warnings errors", _raising, _raising_only),
+        Setting("filters that make warnings errors", raising, _raising_only),
         Setting("sys.path", lambda: list(sys.path), lambda held: sys.path.__setitem__(slice(None), held)),
         Setting(
             "the locale", lambda: locale.setlocale(locale.LC_ALL), lambda held: locale.setlocale(locale.LC_ALL, held)
         ),
         Setting("its processors", lambda: os.sched_getaffinity(0), lambda held: os.sched_setaffinity(0, held)),
-        Setting("its priority", lambda: os.getpriority(os.PRIO_PROCESS, 0), _with_priority),
-        Setting("the number of free file descriptors", _half_of_descriptors_free, lambda _: None),
+        Setting(
+            "its priority",
+            lambda: os.getpriority(os.PRIO_PROCESS, 0),
+            lambda held: os.setpriority(os.PRIO_PROCESS, 0, held),
+        ),
+        Setting("the number of free file descriptors", few_descriptors, lambda _: None),
     ]
-
-
-def _raising() -> list[Any]:
-    return [each for each in warnings.filters if each[0] == "error"]  # libraries add others when they are imported
 
 
 def _raising_only(held: list[Any]) -> None:
     kept = [each for each in warnings.filters if each[0] != "error" or each in held]
     warnings.filters[:] = kept  # type: ignore[index]
-
-
-def _with_priority(held: int) -> None:
-    os.setpriority(os.PRIO_PROCESS, 0, held)
 
 
 def _read(setting: Setting) -> Any:

@@ -216,10 +216,6 @@ def _positive(value: Any) -> bool:
     return isinstance(value, int | float) and 0 < value < 1e30
 
 
-def _positives(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_positive, value.values()))
-
-
 def _are_bounds(value: Any) -> bool:
     """Whether these are bounds as `measure.bounds` takes them: pairs of bytes and seconds, by rising bytes."""
     return isinstance(value, dict) and all(
@@ -237,7 +233,7 @@ _METADATA: dict[str, Callable[[Any], bool]] = {
     "command": lambda value: isinstance(value, list) and all(isinstance(word, str) for word in value),
     "properties": lambda value: isinstance(value, dict),
     "multiprocessors": _positive,
-    "launch_overhead": _positives,
+    "launch_overhead": lambda value: isinstance(value, dict) and all(map(_positive, value.values())),
     "bounds": _are_bounds,
     "seconds": lambda value: (
         isinstance(value, dict) and all(isinstance(part, int | float) and 0 <= part < 1e30 for part in value.values())

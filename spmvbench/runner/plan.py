@@ -82,14 +82,12 @@ def in_order(matrix: Matrix, order: str) -> Matrix:
     return matrix if order == NATURAL else replace(matrix, order=order, order_hash=source_hash(order))
 
 
-def _of_group(case: Case) -> tuple[str, str, str, Any]:
-    return case.matrix.id, case.order, case.dtype, operations.group_of(case.op)
-
-
 def grouped(cases: Iterable[Case]) -> list[Group]:
     """Cases in groups that share a matrix. Cases of one group must be next to each other."""
     groups = []
-    by_group = itertools.groupby(cases, key=_of_group)
+    by_group = itertools.groupby(
+        cases, key=lambda case: (case.matrix.id, case.order, case.dtype, operations.group_of(case.op))
+    )
     for _, same_group in by_group:
         by_format = tuple(
             tuple(same_label) for _, same_label in itertools.groupby(same_group, key=lambda case: case.label)
