@@ -55,17 +55,13 @@ OWN = {
         ),
     },
     "dense_blocks/block_convert.cu": {
-        *(
-            f"mark_first<{index}, {r}, {c}>"
-            for index in ("int", "long long")
-            for r, c in ((175, 175), (4, 175), (1 << 15, 1 << 15))
-        ),
-        *(
-            f"{kernel}<{index}>"
-            for kernel in ("pick_shape", "count_tiles", "slice_steps")
-            for index in ("int", "long long")
-        ),
-        *("store_tiles<double, int, int>", "store_tiles<float, long long, int>"),
+        *("sample_counts<int>", "sample_columns<long long, int>", "slice_steps<int>", "slice_steps<long long>"),
+        *(f"count_shapes<{index}, {r}, {c}>" for index in ("int", "long long") for r, c in ((175, 175), (4, 175))),
+        *("add_shapes<175, 175>", "count_long<int>", "count_long<long long>"),
+        *(f"count_tiles<{r}, {index}>" for r in (1, 2, 4, 8) for index in ("int", "long long")),
+        *(f"fill_tiles<{r}, double, int, int, false>" for r in (1, 2, 4, 8)),
+        *("fill_tiles<4, float, long long, int, true>", "fill_long<double, int, int, false>"),
+        "fill_long<float, long long, int, true>",
     },
     "load_balanced/chain.cu": {
         *("chain_exits", "chain_enters", "chain_places<false, int>"),

@@ -9,7 +9,7 @@ import numpy as np
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, nonzero_mask, offsets, round_up
 from spmvbench.formats.conversion import Run, runner, search_once
-from spmvbench.formats.dense_blocks.blocks import MarkedTiles, Shape, SortedTiles, best_shape, shapes, tiles_of
+from spmvbench.formats.dense_blocks.blocks import MergedTiles, Shape, SortedTiles, best_shape, shapes, tiles_of
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype, in_part, per_thread
@@ -196,18 +196,20 @@ class Bccoo(Format):
         return blocks * (h * w * a.dtype.itemsize + column) + blocks // 8
 
     @classmethod
-    def chosen(cls, tiles: SortedTiles | MarkedTiles, h: int, w: int, delta: bool) -> tuple[int, int, Array]:
-        """The h and w with the fewest bytes, and the blocks of each block row."""
+    def chosen(cls, tiles: SortedTiles | MergedTiles, h: int, w: int, delta: bool) -> Shape:
+        """The h and w with the fewest bytes."""
 
-        def footprint(counts: Array, r: int, c: int) -> int:
-            return cls.read_bytes(tiles.a, counts, r, c, delta)
+        def footprint(some: SortedTiles | MergedTiles, r: int, c: int) -> int:
+            return cls.read_bytes(some.a, some.counts(r, c), r, c, delta)
 
         return best_shape(tiles, cls.choices(h, w), footprint, index_bytes=2)
 
     @classmethod
     def estimate(cls, a: Csr, *, h: int, w: int, steps: int, group: int, delta: bool, **params: Any) -> int:
         a = cls.stacked(a, h, w, **params)
-        h, w, counts = cls.chosen(tiles_of(a, cls.choices(h, w)), h, w, delta)
+        tiles = tiles_of(a)
+        h, w = cls.chosen(tiles, h, w, delta)
+        counts = tiles.counts(h, w)
         blocks, group, column = cls.blocks(counts), group or GROUP, cls.column_dtype(a.cols, w)
         steps = steps or steps_for(blocks, len(counts))
         blocks = round_up(blocks, steps * group)
@@ -219,24 +221,24 @@ class Bccoo(Format):
     @classmethod
     def convert(cls, a: Csr, *, h: int, w: int, tune: bool, **params: Any) -> dict[str, Any]:
         tall = cls.stacked(a, h, w, **params)
-        tiles = tiles_of(tall, cls.choices(h, w))
+        tiles = tiles_of(tall)
 
-        def by_rule() -> tuple[Plan, Array]:
-            r, c, counts = cls.chosen(tiles, h, w, params["delta"])
+        def by_rule() -> Plan:
+            r, c = cls.chosen(tiles, h, w, params["delta"])
+            counts = tiles.counts(r, c)
             steps = params["steps"] or steps_for(cls.blocks(counts), len(counts))
-            return Plan(r, c, steps, params["group"] or GROUP), counts
+            return Plan(r, c, steps, params["group"] or GROUP)
 
         if tune and a.xp is not np and a.nnz:
-            plan = search_once(cls, a, lambda: cls.tuned(a, tiles, h=h, w=w, **params), lambda: by_rule()[0])
-            counts = tiles.counts(plan.h, plan.w)
+            plan = search_once(cls, a, lambda: cls.tuned(a, tiles, h=h, w=w, **params), by_rule)
         else:
-            plan, counts = by_rule()
-        return cls.assigned(tiles, plan, counts, a.nnz, **params)
+            plan = by_rule()
+        return cls.assigned(tiles, plan, tiles.counts(plan.h, plan.w), a.nnz, **params)
 
     @classmethod
     def assigned(
         cls,
-        tiles: SortedTiles | MarkedTiles,
+        tiles: SortedTiles | MergedTiles,
         plan: Plan,
         counts: Array,
         nnz: int,
@@ -251,14 +253,14 @@ class Bccoo(Format):
         blocks = round_up(int(ends[-1]), steps * group)
         filled = ends.copy()
         filled[-1] = blocks
-        block_col, values = tiles.store(h, w, 1, 1, xp.arange(block_rows, dtype=np.int32), filled)
+        block_col, values = tiles.store(h, w, 1, 1, filled, blocks)
         threads = blocks // steps
         deal = Deal(plan, threads, across or max(threads, 1), cls.column_dtype(tiles.a.cols, w), delta)
         arrays = ends, block_col.reshape(-1), values
         return {
             **(
                 deal.by_kernel(*arrays, tiles.run)
-                if isinstance(tiles, MarkedTiles) and blocks
+                if isinstance(tiles, MergedTiles) and blocks
                 else deal.by_arrays(*arrays)
             ),
             "plan": plan,
@@ -267,7 +269,7 @@ class Bccoo(Format):
         }
 
     @classmethod
-    def tuned(cls, a: Csr, tiles: SortedTiles | MarkedTiles, **params: Any) -> Plan:
+    def tuned(cls, a: Csr, tiles: SortedTiles | MergedTiles, **params: Any) -> Plan:
         """The plan with the shortest product."""
         cols = tiles.a.cols
         x, y = a.xp.zeros(cols, a.vector_dtype), a.xp.empty(a.rows, a.vector_dtype)

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand
+from spmvbench.formats.conversion import runner
 from spmvbench.formats.dense_blocks.bcsr import SMALL, squares
 from spmvbench.formats.dense_blocks.block_sell import block_sell_launch
-from spmvbench.formats.dense_blocks.blocks import MarkedTiles, SortedTiles, best_shape, tiles_of
-from spmvbench.formats.dense_blocks.tiled import Cut, Sliced, steps_of_slices
+from spmvbench.formats.dense_blocks.blocks import MergedTiles, SortedTiles, first_steps, tiles_of
+from spmvbench.formats.dense_blocks.tiled import Cut, Sliced
 from spmvbench.formats.format import Adding
 from spmvbench.formats.launches import Launch
 from spmvbench.formats.parameters import Parameter
@@ -41,27 +42,28 @@ class BinBcsr(Adding, Sliced):
     def cut(cls, *, block: int) -> Cut:
         return Cut(squares(block), height=BIN)
 
+    @staticmethod
+    def lengths(tiles: SortedTiles | MergedTiles, side: int) -> Array:
+        """Of each row the tiles of its block row, (rows,)."""
+        counts = tiles.counts(side, side)
+        lengths: Array = counts[tiles.a.xp.arange(tiles.a.rows) // side]
+        return lengths
+
     @classmethod
-    def chosen(cls, tiles: SortedTiles | MarkedTiles, cut: Cut) -> tuple[int, int, Array]:
-        a = tiles.a
-
-        def footprint(counts: Array, r: int, c: int) -> int:
-            return cls.footprint(a, cut, counts[a.xp.arange(a.rows) // r], 1, c)
-
-        r, c, counts = best_shape(tiles, cut.choices, footprint)
-        return 1, c, counts[a.xp.arange(a.rows) // r]
+    def footprint(cls, tiles: SortedTiles | MergedTiles, cut: Cut, r: int, c: int) -> int:
+        rows = tiles.a.rows
+        _, steps = first_steps(cls.lengths(tiles, c), BIN, runner(tiles.a))
+        return steps * BIN * (4 + c * tiles.a.dtype.itemsize) + cls.finder_bytes(cdiv(rows, BIN), steps)
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        xp, cut = a.xp, cls.cut(**params)
-        tiles = tiles_of(a, cut.choices)
-        _, c, lengths = cls.chosen(tiles, cut)
-        counts = tiles.counts(c, c)
-        block_ptr, block_rows = offsets(counts), cdiv(a.rows, c)
-        blocks_col, blocks = tiles.store(c, c, 1, 1, xp.arange(block_rows, dtype=np.int32), block_ptr)
+        xp, run, tiles = a.xp, runner(a), tiles_of(a)
+        _, c = cls.chosen(tiles, cls.cut(**params))
+        block_ptr, blocks = first_steps(tiles.counts(c, c), 1, run)
+        blocks_col, of_blocks = tiles.store(c, c, 1, 1, block_ptr, blocks)
 
-        slice_ptr = offsets(steps_of_slices(lengths, xp, BIN))
-        steps = int(slice_ptr[-1])
+        lengths = cls.lengths(tiles, c)
+        slice_ptr, steps = first_steps(lengths, BIN, run)
         slice_of_step = expand(slice_ptr, steps)
         row = slice_of_step[:, None].astype(np.int64) * BIN + xp.arange(BIN)
         rank = (xp.arange(steps) - slice_ptr[slice_of_step])[:, None]
@@ -71,7 +73,7 @@ class BinBcsr(Adding, Sliced):
         block_col = xp.full((steps, BIN), -1, dtype=np.int32)
         block_col[step, lane] = blocks_col[block, 0]
         rows = xp.zeros((steps * BIN, c), dtype=a.dtype)
-        rows[step * BIN + lane] = blocks.reshape(len(blocks), c, c)[block, row % c]
+        rows[step * BIN + lane] = of_blocks.reshape(blocks, c, c)[block, row % c]
         values = xp.ascontiguousarray(rows.reshape(steps, BIN, c).transpose(0, 2, 1)).reshape(steps, c * BIN)
         found = {"block_col": block_col, "values": values, "perm": xp.empty(0, dtype=np.int32)}
         return {"slice_ptr": slice_ptr, **found, "tile": (1, c), "nnz": a.nnz}

@@ -11,20 +11,38 @@ r * c by load stays as it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, round_up
-from spmvbench.formats.conversion import Run, both_offsets, notes, runner
+from spmvbench.formats.arrays import (
+    Array,
+    ArrayModule,
+    Csr,
+    array_module,
+    cdiv,
+    expand,
+    inverse,
+    offsets,
+    on_host,
+    round_up,
+)
+from spmvbench.formats.conversion import Run, notes, runner
+from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, ctype
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
 
 SIDES = (1, 2, 3, 4, 6, 8)  # of a tile, where a format takes any
 PIECE = 1 << 19  # entries that the host works on at a time: its work arrays stay in cache
 CONVERT = "dense_blocks/block_convert.cu"
-BLOCK, WORDS = constant(CONVERT, "CONVERT_BLOCK"), constant(CONVERT, "WORDS")  # threads; words that a warp marks
+BLOCK = constant(CONVERT, "CONVERT_BLOCK")
+MERGED_ROWS, MERGED_ENTRIES = constant(CONVERT, "MERGED_ROWS"), constant(CONVERT, "MERGED_ENTRIES")
+SLAB = constant(CONVERT, "SLAB")  # neighbouring rows of a sample
+SAMPLE, LEAST_SLABS = 1 << 20, 16  # entries of a sample, about; slabs at least
+GROUP = 96  # rows, about, in which a block counts the tiles of all shapes
+MOST_BLOCKS = 2048  # that take long block rows
 
 Shape = tuple[int, int]
 
@@ -34,26 +52,29 @@ def shapes(r: int, c: int, down: Sequence[int] = SIDES, across: Sequence[int] = 
     return [(i, j) for i in ((r,) if r else down) for j in ((c,) if c else across)]
 
 
-def tiles_of(a: Csr, choices: Sequence[Shape]) -> SortedTiles | MarkedTiles:
-    """The tiles of a matrix, to be counted and stored in any shape of `choices`, r x c."""
+def tiles_of(a: Csr) -> SortedTiles | MergedTiles:
+    """The tiles of a matrix, to be counted and stored in any shape, r x c."""
     run = runner(a)
-    return MarkedTiles(a, choices, run) if run else SortedTiles(a)
+    return MergedTiles(a, run) if run else SortedTiles(a)
 
 
 def best_shape(
-    tiles: SortedTiles | MarkedTiles,
+    tiles: SortedTiles | MergedTiles,
     choices: Sequence[Shape],
-    footprint: Callable[[Array, int, int], int],
+    footprint: Callable[[SortedTiles | MergedTiles, int, int], int],
     index_bytes: int = 4,
-) -> tuple[int, int, Array]:
-    """r, c and the tiles of each block row, of that of `choices` that takes the fewest bytes.
+    height: int = 1,
+) -> Shape:
+    """R and c of `choices` with which the matrix, or a sample of it (`sampled`), takes the fewest bytes.
 
-    Of equal ones it is that with the smallest r, then c. footprint: bytes, from the tiles of each block row, r and c;
-    at least those of the tiles, with `index_bytes` for the place of each.
+    Of equal ones it is that with the smallest r, then c. footprint: bytes, from the tiles that are looked at, r and c;
+    at least those of the tiles, with `index_bytes` for the place of each. height: of slices that it asks for.
     """
-    totals, value = dict(tiles.totals), tiles.a.dtype.itemsize
     if len(choices) == 1:
-        return *choices[0], tiles.counts(*choices[0])
+        return choices[0]
+    tiles = tiles.sample()
+    tiles.measure(choices, height)
+    totals, value = dict(tiles.totals), tiles.a.dtype.itemsize
 
     def least(shape: Shape) -> tuple[int, Shape]:
         """Bytes that it takes at least, and itself."""
@@ -66,18 +87,71 @@ def best_shape(
         return count * (index_bytes + i * j * value), shape
 
     best: tuple[int, Shape] | None = None
-    best_counts: Array | None = None
     for shape in sorted(choices, key=least):
         if best is not None and least(shape) >= best:
             continue
-        counts = tiles.counts(*shape)
         if shape not in totals:
-            totals[shape] = int(counts.sum())
-        found = footprint(counts, *shape), shape
-        if best is None or found < best:
-            best, best_counts = found, counts
-    assert best is not None and best_counts is not None, "there is no shape to choose"
-    return *best[1], best_counts
+            totals[shape] = int(tiles.counts(*shape).sum())
+        found = footprint(tiles, *shape), shape
+        best = found if best is None else min(best, found)
+    assert best is not None, "there is no shape to choose"
+    return best[1]
+
+
+def sampled(a: Csr, run: Run | None) -> Csr:
+    """Slabs of SLAB rows, evenly spread, as a matrix of some SAMPLE entries or rows, whose values say nothing.
+
+    Im, Yelick & Vuduc (IJHPCA 2004) estimate the fill of a block size from a sample of rows, too. A matrix of no more
+    entries and rows than SAMPLE is returned as it is.
+    """
+    xp, every, size = a.xp, cdiv(a.rows, SLAB), max(a.nnz, a.rows)
+    if size <= SAMPLE or (slabs := max(SAMPLE * a.rows // (size * SLAB), LEAST_SLABS)) >= every:
+        return a
+    rows = slabs * SLAB
+    if run is None:
+        begin = (2 * np.arange(slabs) + 1) * every // (2 * slabs) * SLAB
+        row = (begin[:, None] + np.arange(SLAB)).reshape(-1)
+        ends = np.minimum(np.stack((row, row + 1)), a.rows)
+        first, last = a.row_ptr[ends]
+        row_ptr = offsets(last - first)
+        total = int(row_ptr[-1])
+        col_idx = a.col_idx[np.arange(total) + (first - row_ptr[:-1])[expand(row_ptr, total)]]
+    else:
+        counts, sizes = xp.empty(rows, dtype=np.int32), (np.int32(slabs), np.int32(every))
+        args = (np.int32(a.rows), *sizes, a.row_ptr, counts)
+        run(Launch(CONVERT, f"sample_counts<{ctype(a.row_ptr)}>", *per_thread(rows), args))
+        row_ptr, (*_, total) = offsets_by(counts, notes(xp, rows), run)
+        col_idx = xp.empty(total, dtype=np.int32)
+        kernel = f"sample_columns<{ctype(a.row_ptr)}, {ctype(row_ptr)}>"
+        run(Launch(CONVERT, kernel, *per_thread(rows * 32), (*sizes, a.row_ptr, row_ptr, a.col_idx, col_idx)))
+    return Csr((rows, a.cols), row_ptr, col_idx, a.values[:total], a.vectors)
+
+
+def first_steps(counts: Array, height: int, run: Run | None) -> tuple[Array, int]:
+    """The first step of each slice and the end, (slices + 1,), and how many there are.
+
+    counts: (block rows,), the tiles of each in the order of storage.
+    """
+    xp = array_module(counts)
+    if run is None:
+        ptr = offsets(steps_of_slices(counts, xp, height) if height > 1 else counts)
+        return ptr, int(ptr[-1])
+    counts = xp.ascontiguousarray(counts)  # sorted ones may be read backwards
+    if height > 1:
+        slices, steps = cdiv(len(counts), height), xp.empty(cdiv(len(counts), height), dtype=counts.dtype)
+        args = (np.int32(len(counts)), np.int32(slices), np.int32(height), counts, steps)
+        run(Launch(CONVERT, f"slice_steps<{ctype(counts)}>", *per_thread(slices), args))
+        counts = steps
+    ptr, found = offsets_by(counts, notes(xp, len(counts)), run)
+    return ptr, found[-1]
+
+
+def steps_of_slices(counts: Array, xp: ArrayModule, height: int) -> Array:
+    """Steps of each slice, (slices,), from the tiles of each block row in the order of storage."""
+    padded = xp.zeros((cdiv(len(counts), height), height), dtype=counts.dtype)
+    padded.reshape(-1)[: len(counts)] = counts
+    steps: Array = padded.max(axis=1)
+    return steps
 
 
 def value_places(r: int, c: int, height: int, load: int) -> Array:
@@ -88,17 +162,25 @@ def value_places(r: int, c: int, height: int, load: int) -> Array:
     return np.where(e < size // load * load, packed, e * height + lane)
 
 
-def room(a: Csr, steps: int, r: int, c: int, height: int) -> tuple[Array, Array]:
-    """block_col, (steps, height), and values, (steps, r * c * height), with no tiles in them."""
-    return a.xp.full((steps, height), -1, dtype=np.int32), a.xp.zeros((steps, r * c * height), dtype=a.dtype)
-
-
 class SortedTiles:
     """The tiles of a matrix by array operations. Counts are kept with the matrix."""
 
     def __init__(self, a: Csr):
         self.a = a
         self.totals: dict[Shape, int] = {}  # tiles of shapes, known before they are counted
+
+    def sample(self) -> SortedTiles:
+        """Those of a sample of the matrix."""
+        a = sampled(self.a, None)
+        return self if a is self.a else SortedTiles(a)
+
+    def measure(self, choices: Sequence[Shape], height: int) -> None:
+        """Nothing is known before it is counted."""
+
+    def steps(self, r: int, c: int, height: int, *, sort: bool = False) -> int:
+        """Steps of all slices of so many block rows. sort: block rows with the most tiles first."""
+        counts = self.counts(r, c)
+        return first_steps(np.sort(counts)[::-1] if sort else counts, height, None)[1]
 
     def counts(self, r: int, c: int) -> Array:
         """Tiles of each block row, (block rows,)."""
@@ -111,14 +193,19 @@ class SortedTiles:
                 kept[r, c][first // r : cdiv(first + piece.rows, r)] = _Runs(piece, r, c).counts
         return kept[r, c]
 
-    def store(self, r: int, c: int, height: int, load: int, place: Array, slice_ptr: Array) -> tuple[Array, Array]:
+    def store(
+        self, r: int, c: int, height: int, load: int, slice_ptr: Array, steps: int, perm: Array | None = None
+    ) -> tuple[Array, Array]:
         """block_col, (steps, height), int32, and values, (steps, r * c * height).
 
-        place: (block rows,), where each is in the order of storage. slice_ptr: (slices + 1,), the first step of
-        each slice, as the counts demand it.
+        slice_ptr: (slices + 1,), the first step of each slice, as the counts demand it, and `steps`. perm: (block
+        rows,), the block row at each place in the order of storage; all as they are where it is not given.
         """
-        block_col, values = room(self.a, int(slice_ptr[-1]), r, c, height)
+        block_col = np.full((steps, height), -1, dtype=np.int32)
+        values = np.zeros((steps, r * c * height), dtype=self.a.dtype)
         places = value_places(r, c, height, load)
+        block_rows = cdiv(self.a.rows, r)
+        place = np.arange(block_rows, dtype=np.int32) if perm is None else inverse(perm)
         for first, piece in self.a.row_blocks(r, PIECE):
             runs = _Runs(piece, r, c)
             block_row = place[first // r + runs.row // r]
@@ -157,57 +244,87 @@ class _Runs:
                 self.rank[self.row % r == p] = ranks[row_in_tile == p]
 
 
-class MarkedTiles:
-    """The tiles of a matrix by kernels: a bit of each entry and shape says whether it is the first of its tile.
+class MergedTiles:
+    """The tiles of a matrix by kernels, in which a thread merges the rows of a block row, or a block long ones.
 
-    Shapes are marked with any r and any c of those in `choices`. run: runs a launch on the arrays of `a`.
+    run: runs a launch on the arrays of `a`.
     """
 
-    def __init__(self, a: Csr, choices: Sequence[Shape], run: Run):
-        xp, self.a, self.run = a.xp, a, run
-        down, across = (sorted(set(sides)) for sides in zip(*choices, strict=True))
-        self.shapes = shapes(0, 0, down, across)
-        self.index = a.row_ptr.dtype.type
-        self.words = xp.empty((a.nnz // 32 + 1, len(self.shapes)), dtype=np.uint32)
-        self.threads = round_up(cdiv(len(self.words), WORDS) * 32, BLOCK)
-        totals = xp.empty((len(self.shapes), self.threads // 32), dtype=np.int32)
-        args = np.int32(a.rows), self.index(a.nnz), a.row_ptr, a.col_idx, self.words, totals
-        masks = (sum(1 << side - 1 for side in sides) for sides in (down, across))
-        self._launch(f"mark_first<{ctype(a.row_ptr)}, {', '.join(map(str, masks))}>", self.threads, *args)
+    def __init__(self, a: Csr, run: Run):
+        self.a, self.run = a, run
         self.totals: dict[Shape, int] = {}
-        if len(self.shapes) > 1:
-            self.totals = dict(zip(self.shapes, totals.sum(axis=1).tolist(), strict=True))
-        self.picked: dict[Shape, tuple[Array, Array]] = {}
+        self._steps: dict[tuple[int, int, int], int] = {}
+        self._counts: dict[Shape, Array] = {}
+
+    def sample(self) -> MergedTiles:
+        """As that of `SortedTiles`."""
+        a = sampled(self.a, self.run)
+        return self if a is self.a else MergedTiles(a, self.run)
+
+    def measure(self, choices: Sequence[Shape], height: int) -> None:
+        """Count the tiles and steps of all shapes with any r and any c of those in `choices`; one wait."""
+        a, xp = self.a, self.a.xp
+        down, across = (sorted(set(sides)) for sides in zip(*choices, strict=True))
+        found, group = shapes(0, 0, down, across), round_up(GROUP, math.lcm(*down))
+        counts = xp.empty(sum(cdiv(a.rows, r) for r, _ in found), dtype=np.int32)
+        totals = xp.zeros((2, len(found)), dtype=np.uint64)
+        masks = ", ".join(str(sum(1 << side - 1 for side in sides)) for sides in (down, across))
+        args = (np.int32(a.rows), np.int32(group), a.row_ptr, a.col_idx, counts)
+        shared = 4 * sum(group // r for r, _ in found)
+        kernel = f"count_shapes<{ctype(a.row_ptr)}, {masks}>"
+        self.run(Launch(CONVERT, kernel, cdiv(a.rows, group), BLOCK, args, shared))
+        grid = cdiv(cdiv(cdiv(a.rows, down[0]), height), BLOCK), len(found)
+        self.run(
+            Launch(CONVERT, f"add_shapes<{masks}>", grid, BLOCK, (*map(np.int32, (a.rows, height)), counts, totals))
+        )
+        tiles, steps = on_host(totals).tolist()
+        self.totals = dict(zip(found, tiles, strict=True))
+        self._steps = {(*shape, height): n for shape, n in zip(found, steps, strict=True)}
+
+    def steps(self, r: int, c: int, height: int, *, sort: bool = False) -> int:
+        """As that of `SortedTiles`."""
+        known = None if sort and height > 1 else self._steps.get((r, c, height))
+        if known is None:
+            counts = self.counts(r, c)
+            known = first_steps(self.a.xp.sort(counts)[::-1] if sort else counts, height, self.run)[1]
+        return known
+
+    def _merge(self, r: int) -> tuple[int, int, Array]:
+        """Rows that a thread merges, entries, and the list of block rows that have more."""
+        a = self.a
+        limit = MERGED_ENTRIES if r <= MERGED_ROWS else 0
+        longer = min(cdiv(a.rows, r), a.nnz // (limit + 1))
+        return 1 << (r - 1).bit_length() if limit else 1, limit, a.xp.zeros(1 + longer, dtype=np.int32)
 
     def _launch(self, kernel: str, threads: int, *args: Any) -> None:
-        if threads:
-            self.run(Launch("dense_blocks/block_convert.cu", kernel, cdiv(threads, BLOCK), BLOCK, args))
-
-    def marks(self, shape: Shape) -> tuple[Array, Array]:
-        """Of a shape, (words,) each: its bits, and how many are set up to the end of each word."""
-        if shape not in self.picked:
-            xp, count, number = self.a.xp, len(self.words), self.shapes.index(shape)
-            words, counted = xp.empty(count, dtype=np.uint32), xp.empty(count, dtype=self.index)
-            sizes = self.index(count), np.int32(len(self.shapes)), np.int32(number)
-            self._launch(f"pick_shape<{ctype(counted)}>", count, *sizes, self.words, words, counted)
-            narrow, wide = both_offsets(counted, notes(xp, count), self.run)
-            self.picked[shape] = words, (narrow if self.index is np.int32 else wide)[1:]
-        return self.picked[shape]
+        self.run(Launch(CONVERT, kernel, cdiv(threads, BLOCK), BLOCK, args))
 
     def counts(self, r: int, c: int) -> Array:
         """Tiles of each block row, (block rows,)."""
-        a = self.a
-        counts = a.xp.empty(cdiv(a.rows, r), dtype=self.index)
-        sizes = np.int32(len(counts)), np.int32(a.rows), np.int32(r)
-        self._launch(f"count_tiles<{ctype(counts)}>", len(counts), *sizes, a.row_ptr, *self.marks((r, c)), counts)
-        return counts
+        if (r, c) not in self._counts:
+            a, block_rows = self.a, cdiv(self.a.rows, r)
+            counts = self._counts[r, c] = a.xp.empty(block_rows, dtype=a.row_ptr.dtype)
+            merged, limit, long = self._merge(r)
+            sizes, index = tuple(map(np.int32, (a.rows, block_rows, r, c, limit))), ctype(a.row_ptr)
+            self._launch(f"count_tiles<{merged}, {index}>", block_rows, *sizes, a.row_ptr, a.col_idx, counts, long)
+            args = (sizes[0], *sizes[2:4], a.row_ptr, a.col_idx, counts, long)
+            if r * c > 1:
+                self._launch(f"count_long<{index}>", min(len(long) - 1, MOST_BLOCKS) * BLOCK, *args)
+        return self._counts[r, c]
 
-    def store(self, r: int, c: int, height: int, load: int, place: Array, slice_ptr: Array) -> tuple[Array, Array]:
-        """As `SortedTiles.store`."""
-        a = self.a
-        found = room(a, int(slice_ptr[-1]), r, c, height)
-        sizes = np.int32(a.rows), self.index(a.nnz), *(np.int32(n) for n in (r, c, height, load))
-        kernel = f"store_tiles<{ctype(a.values)}, {ctype(a.row_ptr)}, {ctype(slice_ptr)}>"
-        matrix = a.row_ptr, a.col_idx, a.values
-        self._launch(kernel, self.threads, *sizes, *matrix, *self.marks((r, c)), place, slice_ptr, *found)
-        return found
+    def store(
+        self, r: int, c: int, height: int, load: int, slice_ptr: Array, steps: int, perm: Array | None = None
+    ) -> tuple[Array, Array]:
+        """As that of `SortedTiles`."""
+        a, xp, block_rows = self.a, self.a.xp, cdiv(self.a.rows, r)
+        block_col = xp.empty((steps, height), dtype=np.int32)
+        values = xp.empty((steps, r * c * height), dtype=a.dtype)
+        merged, limit, long = self._merge(r)
+        rows, size = np.int32(a.rows), tuple(map(np.int32, (r, c, height, load)))
+        order = xp.empty(0, dtype=np.int32) if perm is None else perm
+        arrays = (a.row_ptr, a.col_idx, a.values, order, slice_ptr, block_col, values, long)
+        types = f"{ctype(values)}, {ctype(a.row_ptr)}, {ctype(slice_ptr)}, {cbool(perm is not None)}"
+        sizes = (rows, np.int32(block_rows), *size, np.int32(limit))
+        self._launch(f"fill_tiles<{merged}, {types}>", round_up(block_rows, height), *sizes, *arrays)
+        self._launch(f"fill_long<{types}>", min(len(long) - 1, MOST_BLOCKS) * BLOCK, rows, *size, *arrays)
+        return block_col, values

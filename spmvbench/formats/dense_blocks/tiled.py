@@ -9,58 +9,28 @@ import numpy as np
 
 from spmvbench.formats.arrays import (
     Array,
-    ArrayModule,
     Csr,
-    array_module,
     cdiv,
     expand,
     index_dtype,
-    inverse,
     nonzero_mask,
-    offsets,
 )
-from spmvbench.formats.conversion import Run, notes, runner
-from spmvbench.formats.conversion import offsets as offsets_by
+from spmvbench.formats.conversion import runner
 from spmvbench.formats.dense_blocks.blocks import (
-    CONVERT,
-    MarkedTiles,
+    MergedTiles,
     Shape,
     SortedTiles,
     best_shape,
+    first_steps,
     tiles_of,
     value_places,
 )
 from spmvbench.formats.format import Format
-from spmvbench.formats.launches import Launch, ctype, per_thread
 
 
 def values_together(load: int, dtype: np.dtype, r: int, c: int) -> int:
     """Values of a load of up to `load` bytes: a power of two, at most the r * c of a tile."""
     return min(max(load // dtype.itemsize, 1), 1 << (r * c).bit_length() - 1)
-
-
-def steps_of_slices(counts: Array, xp: ArrayModule, height: int) -> Array:
-    """Steps of each slice, (slices,), from the tiles of each block row in the order of storage."""
-    padded = xp.zeros((cdiv(len(counts), height), height), dtype=counts.dtype)
-    padded.reshape(-1)[: len(counts)] = counts
-    steps: Array = padded.max(axis=1)
-    return steps
-
-
-def first_steps(counts: Array, height: int, run: Run | None) -> tuple[Array, int]:
-    """The first step of each slice and the end, (slices + 1,), and how many there are; counts as above."""
-    xp = array_module(counts)
-    if run is None:
-        ptr = offsets(steps_of_slices(counts, xp, height) if height > 1 else counts)
-        return ptr, int(ptr[-1])
-    counts = xp.ascontiguousarray(counts)  # sorted ones may be read backwards
-    if height > 1:
-        slices, steps = cdiv(len(counts), height), xp.empty(cdiv(len(counts), height), dtype=counts.dtype)
-        args = (np.int32(len(counts)), np.int32(slices), np.int32(height), counts, steps)
-        run(Launch(CONVERT, f"slice_steps<{ctype(counts)}>", *per_thread(slices), args))
-        counts = steps
-    ptr, found = offsets_by(counts, notes(xp, len(counts)), run)
-    return ptr, found[-1]
 
 
 class Cut(NamedTuple):
@@ -109,38 +79,35 @@ class Tiled(Format):
         raise NotImplementedError
 
     @classmethod
-    def footprint(cls, a: Csr, cut: Cut, counts: Array, r: int, c: int) -> int:
-        """Bytes of the arrays for tiles of r x c. counts: (block rows,), the tiles of each."""
-        if cut.sort:
-            counts = a.xp.sort(counts)[::-1]
-        _, steps = first_steps(counts, cut.height, runner(a))
-        found = steps * cut.height * (4 + r * c * a.dtype.itemsize) + 4 * len(counts) * cut.sort
-        return found + cls.finder_bytes(cdiv(len(counts), cut.height), steps)
+    def footprint(cls, tiles: SortedTiles | MergedTiles, cut: Cut, r: int, c: int) -> int:
+        """Bytes of the arrays for tiles of r x c."""
+        block_rows, steps = cdiv(tiles.a.rows, r), tiles.steps(r, c, cut.height, sort=cut.sort)
+        found = steps * cut.height * (4 + r * c * tiles.a.dtype.itemsize) + 4 * block_rows * cut.sort
+        return found + cls.finder_bytes(cdiv(block_rows, cut.height), steps)
 
     @classmethod
-    def chosen(cls, tiles: SortedTiles | MarkedTiles, cut: Cut) -> tuple[int, int, Array]:
-        """The r and c in use, and the tiles of each block row. tiles: those of `tiles_of` with the cut's choices."""
-        return best_shape(tiles, cut.choices, lambda *counted: cls.footprint(tiles.a, cut, *counted))
+    def chosen(cls, tiles: SortedTiles | MergedTiles, cut: Cut) -> Shape:
+        """The r and c in use: of large matrices from a sample (`blocks.sampled`)."""
+        return best_shape(tiles, cut.choices, lambda some, r, c: cls.footprint(some, cut, r, c), height=cut.height)
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
-        cut = cls.cut(**params)
-        r, c, counts = cls.chosen(tiles_of(a, cut.choices), cut)
-        return cls.footprint(a, cut, counts, r, c)
+        cut, tiles = cls.cut(**params), tiles_of(a)
+        return cls.footprint(tiles, cut, *cls.chosen(tiles, cut))
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        xp, cut = a.xp, cls.cut(**params)
-        tiles = tiles_of(a, cut.choices)
-        r, c, counts = cls.chosen(tiles, cut)
-        perm = xp.empty(0, dtype=np.int32)
-        place = xp.arange(len(counts), dtype=np.int32)
+        xp, cut, tiles = a.xp, cls.cut(**params), tiles_of(a)
+        r, c = cls.chosen(tiles, cut)
+        counts, perm = tiles.counts(r, c), None
         if cut.sort:
             perm = xp.argsort(-counts, kind="stable").astype(np.int32)
-            counts, place = counts[perm], inverse(perm)
-        slice_ptr, _ = first_steps(counts, cut.height, runner(a))
-        block_col, values = tiles.store(r, c, cut.height, values_together(cls.load, a.dtype, r, c), place, slice_ptr)
-        found = {"block_col": block_col, "values": values, "perm": perm}
+            counts = counts[perm]
+        slice_ptr, steps = first_steps(counts, cut.height, runner(a))
+        load = values_together(cls.load, a.dtype, r, c)
+        block_col, values = tiles.store(r, c, cut.height, load, slice_ptr, steps, perm)
+        none = xp.empty(0, dtype=np.int32)
+        found = {"block_col": block_col, "values": values, "perm": none if perm is None else perm}
         return {**cls.finder(slice_ptr), **found, "tile": (r, c), "nnz": a.nnz}
 
     @property

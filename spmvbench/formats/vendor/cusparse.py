@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.admission import Skip
-from spmvbench.formats.arrays import INT32_MAX, Array, Csr, address, cdiv, expand, nonzero_mask, offsets, round_up
+from spmvbench.formats.arrays import INT32_MAX, Array, Csr, address, cdiv, expand, nonzero_mask, round_up
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.coo.coo import Coo
 from spmvbench.formats.csc.csc import CscArrays
 from spmvbench.formats.csr.csr import CsrArrays
-from spmvbench.formats.dense_blocks.blocks import tiles_of
+from spmvbench.formats.dense_blocks.blocks import first_steps, tiles_of
 from spmvbench.formats.ellpack.sell_convert import Slices, fill
 from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Call, Step, zero_fill
@@ -372,15 +372,14 @@ class CusparseBsr(Vendor):
 
     @classmethod
     def estimate(cls, a: Csr, block: int, **params: Any) -> int:
-        counts = tiles_of(a, [(block, block)]).counts(block, block)
+        counts = tiles_of(a).counts(block, block)
         return int(counts.sum()) * (4 + block * block * a.dtype.itemsize) + 4 * (len(counts) + 1)
 
     @classmethod
     def convert(cls, a: Csr, block: int, **params: Any) -> dict[str, Any]:
-        tiles = tiles_of(a, [(block, block)])
-        counts = tiles.counts(block, block)
-        block_ptr, place = offsets(counts), a.xp.arange(len(counts), dtype=np.int32)
-        block_col, values = tiles.store(block, block, 1, 1, place, block_ptr)
+        tiles = tiles_of(a)
+        block_ptr, blocks = first_steps(tiles.counts(block, block), 1, runner(a))
+        block_col, values = tiles.store(block, block, 1, 1, block_ptr, blocks)
         shape = (len(values), block, block)
         return {"block_ptr": block_ptr, "block_col": block_col.reshape(-1), "values": values.reshape(shape)}
 

@@ -126,7 +126,7 @@ def test_the_search_keeps_the_shortest(monkeypatch):
 
     monkeypatch.setattr(bccoo, "seconds", seconds)
     a = Csr.of(spmvbench.load("fem:4:3"))
-    tiles = bccoo.tiles_of(a, bccoo.PlainBccoo.choices(0, 0))
+    tiles = bccoo.tiles_of(a)
     params = bccoo.PlainBccoo.resolve({"tune": True})
     found = bccoo.PlainBccoo.tuned(a, tiles, **params)
     assert len(timed) == 4 * 3 * 2

@@ -14,6 +14,7 @@ from spmvbench.formats.arrays import offsets
 from spmvbench.formats.dense_blocks import blocks
 from spmvbench.formats.dense_blocks.block_sell import threads_by_slices
 from tests.formats.rows import runs_on, with_long_pointers
+from tests.formats.test_conversion import assert_kernels_convert_alike
 
 HARD = testing.hard_matrices()
 
@@ -37,12 +38,11 @@ def check_store(tiles, a, r, c):
     expected = tiles_by_the_book(a, r, c)
     counts = tiles.counts(r, c)
     assert counts.tolist() == [len(columns) for columns in expected]
-    place = np.arange(len(counts), dtype=np.int32)
-    block_col, values = tiles.store(r, c, 1, 1, place, offsets(counts))
+    block_col, values = tiles.store(r, c, 1, 1, offsets(counts), sum(map(len, expected)))
     assert block_col.reshape(-1).tolist() == [column for columns in expected for column in columns]
     padded = np.zeros((-(-a.shape[0] // r) * r, -(-a.shape[1] // c) * c))
     padded[: a.shape[0], : a.shape[1]] = a.toarray()
-    owner = np.repeat(place, counts)
+    owner = np.repeat(np.arange(len(counts)), counts)
     whole = padded.reshape(len(counts), r, padded.shape[1] // c, c).transpose(0, 2, 1, 3)[owner, block_col[:, 0]]
     np.testing.assert_array_equal(values, whole.reshape(len(values), r * c))
 
@@ -62,9 +62,10 @@ def test_tiles_by_kernels(sides, wide, emulated):
         a = Csr.of(HARD[name])
         if wide:
             a = with_long_pointers(a)
-        tiles = blocks.MarkedTiles(a, blocks.shapes(*sides), runs_on(emulated))
-        known = {shape: int(blocks.SortedTiles(a).counts(*shape).sum()) for shape in blocks.shapes(*sides)}
-        assert tiles.totals == (known if len(known) > 1 else {})
+        tiles, by_arrays = blocks.MergedTiles(a, runs_on(emulated)), blocks.SortedTiles(a)
+        tiles.measure(blocks.shapes(*sides), 32)
+        assert tiles.totals == {shape: int(by_arrays.counts(*shape).sum()) for shape in blocks.shapes(*sides)}
+        assert all(tiles.steps(*shape, 32) == by_arrays.steps(*shape, 32) for shape in tiles.totals)
         check_store(tiles, HARD[name], sides[0] or 6, sides[1] or 3)
 
 
@@ -81,6 +82,22 @@ def test_the_chosen_shape_takes_the_fewest_bytes(key, given):
         fmt = cls.from_csr(a.fresh(), **given)
         assert fmt.tile == min(sizes, key=lambda shape: (sizes[shape], shape))
         assert fmt.nbytes == min(sizes.values())
+
+
+def test_the_shape_of_a_large_matrix_is_that_of_a_sample(emulated, same_arrays, monkeypatch):
+    monkeypatch.setattr(blocks, "SAMPLE", 3000)
+    monkeypatch.setattr(blocks, "LEAST_SLABS", 2)
+    # Of ten slabs of 768 rows the third and the eighth are looked at, which alone have blocks.
+    dense = sparse.kron(sparse.eye_array(256), np.ones((3, 3)))
+    a = sparse.csr_array(sparse.block_diag([dense if slab in (2, 7) else sparse.eye_array(768) for slab in range(10)]))
+    some = blocks.sampled(Csr.of(a), None)
+    assert (some.shape, some.nnz) == ((2 * 768, a.shape[1]), 2 * 256 * 9)
+    by_kernels = blocks.sampled(with_long_pointers(a), runs_on(emulated))
+    same_arrays({"ptr": by_kernels.row_ptr, "col": by_kernels.col_idx}, {"ptr": some.row_ptr, "col": some.col_idx}, "")
+    assert testing.convert("block-sell", a).tile == (3, 3)
+    assert_kernels_convert_alike("block-sell", {"sampled": a}, emulated, same_arrays)
+    monkeypatch.undo()
+    assert testing.convert("block-sell", a).tile == (1, 1)
 
 
 def test_bsellpack_has_the_tiles_of_its_paper_s_program():
