@@ -38,6 +38,13 @@ def loaded(folder):
     return check.Bundle(folder, None, store.load(folder), store.environment(folder)["sessions"])
 
 
+def setting(name, value):
+    def change(rows):
+        rows[name] = value
+
+    return change
+
+
 # --- genuine runs
 
 
@@ -127,10 +134,7 @@ def test_fetches_of_a_transposed_product_are_those_of_its_copy(command, tmp_path
 
 @pytest.mark.parametrize("name", ["measured", "searched"])
 def test_a_run_without_a_verified_row_is_checked(name, request, altered, failed):
-    def refuse(rows):
-        rows["status"], rows["reason"] = "skipped", "too large"
-
-    folder = altered(request.getfixturevalue(name), refuse)
+    folder = altered(request.getfixturevalue(name), setting(["status", "reason"], ("skipped", "too large")))
     assert failed(folder) == set()
 
 
@@ -197,10 +201,8 @@ def test_rows_of_a_small_matrix_with_a_huge_name_take_little_memory(measured, al
 
 
 def test_a_matrix_that_takes_longer_than_the_limit_is_open(measured, altered):
-    def rename(rows):
-        rows[["name", "rows", "cols", "nnz"]] = "rmat:26:8", 2**26, 2**26, 2**29
-
-    bundle = loaded(altered(measured, rename))
+    rmat = setting(["name", "rows", "cols", "nnz"], ("rmat:26:8", 2**26, 2**26, 2**29))
+    bundle = loaded(altered(measured, rmat))
     (finding,) = check.matrices(bundle, 0.1, lambda text: None)
     assert (finding.verdict, finding.text) == (
         check.OPEN,
@@ -246,10 +248,7 @@ def identity(row):
 
 
 def test_a_verified_row_has_the_hash_of_a_matrix(measured, altered, failed):
-    def empty(rows):
-        rows["matrix_sha256"] = ""
-
-    assert "verdicts" in failed(altered(measured, empty), math.inf)
+    assert "verdicts" in failed(altered(measured, setting("matrix_sha256", "")), math.inf)
 
 
 def test_sources_of_no_release_are_open(run, tmp_path, altered, verdicts):
@@ -285,10 +284,6 @@ def no_samples(rows):
     rows["samples"] = [[]] * len(rows)
 
 
-def too_long(rows):
-    rows["t_case"] = 1e-9
-
-
 def ten_times_the_work(op):
     def change(rows):
         rows.loc[only(rows, op), "work"] *= 10
@@ -299,13 +294,6 @@ def ten_times_the_work(op):
 def more_entries(rows):
     """Change the entries and all columns that follow from them."""
     rows[["nnz", "work"]] *= 2
-
-
-def setting(name, value):
-    def change(rows):
-        rows[name] = value
-
-    return change
 
 
 def in_detail(name, value):
@@ -322,10 +310,6 @@ def times(name, factor):
     return change
 
 
-def more_arrays(rows):
-    rows["bytes_arrays"] = ['{"values": 7}'] * len(rows)
-
-
 def unmarked(rows):
     rows["near_launch_overhead"] = ~rows["near_launch_overhead"]
 
@@ -336,7 +320,7 @@ def unmarked(rows):
     [
         (constant, {"samples"}),
         (no_samples, {"samples"}),
-        (too_long, {"samples"}),
+        (setting("t_case", 1e-9), {"samples"}),
         (setting("repeats", 0), {"samples"}),
         (ten_times_the_work("spmspv"), {"rates"}),
         (ten_times_the_work("bfs"), {"rates"}),
@@ -351,7 +335,7 @@ def unmarked(rows):
         (setting("error_ratio", math.nan), {"verdicts"}),
         (setting("error_ratio", -1.0), {"verdicts"}),
         (setting("launches", 0), {"verdicts"}),
-        (more_arrays, {"bytes"}),
+        (setting("bytes_arrays", '{"values": 7}'), {"bytes"}),
         (setting("bytes_arrays", "none"), {"bytes"}),
         (times("model_bytes", 9), {"bytes"}),
         (setting("label", "csr"), {"names"}),

@@ -59,8 +59,3 @@ def test_every_option_of_run_is_in_one_group(run_help):
     options = [max(option.opts, key=len) for option in run.command.params if isinstance(option, click.Option)]
     assert sorted(name for names in run_help.values() for name in names) == sorted([*options, "--help"])
     assert REST not in run_help
-
-
-def test_run_shows_the_six_options_that_everyone_needs_first(run_help):
-    title, first = next(iter(run_help.items()))
-    assert (title, first) == ("Most used", ["--set", "--formats", "--dtype", "--mode", "--device", "--run"])

@@ -96,11 +96,6 @@ def test_no_two_names_of_a_paper_share_all_programs(table):
     assert shared_by_names(table, lambda key: program(AT_ANY_SIZE.get(key, key))) == []
 
 
-def test_names_that_share_everything_are_found():
-    table = {"A": ("ell",), "B": ("hyb-max",), "C": ("hyb",)}
-    assert shared_by_names(table, lambda key: formats.get(key).alias_of or key) == [["A", "B"]]
-
-
 def test_a_different_program_is_distinguished():
     assert program("ell") != program("ell-r")
     assert program("csr-rg") != program("csr-jsr")

@@ -11,7 +11,7 @@ import pytest
 
 from spmvbench import formats
 from spmvbench.errors import UsageError
-from spmvbench.formats import Format, Parameter, descriptions, recent, register, survey
+from spmvbench.formats import Parameter, descriptions, recent, survey
 from spmvbench.publishing import format_pages
 
 # What is still to come may only get fewer: lower this with every key that is built.
@@ -113,28 +113,6 @@ def test_parameters_parse_text_and_numbers():
     for bad in ("10", 0, 2.5, None):
         with pytest.raises(UsageError):
             bounded.check(bad)
-
-
-def test_an_incomplete_format_is_refused():
-    class Nameless(Format):
-        key = "nameless"
-        family = "CSR"
-
-    with pytest.raises(ValueError, match="reference"):
-        register(Nameless)
-
-
-def test_a_key_cannot_be_taken_twice():
-    class Second(Format):
-        key, family, reference = "ell", "ELLPACK", "nobody"
-
-    with pytest.raises(ValueError, match=r"taken by Ell of ellpack\.py"):
-        register(Second)
-
-
-def test_the_hash_follows_the_sources():
-    assert formats.source_hash(formats.get("ell")) != formats.source_hash(formats.get("dia"))
-    assert formats.source_hash(formats.get("hyb")) == formats.source_hash(formats.get("hyb-max"))
 
 
 @pytest.mark.parametrize("names", [survey.names, recent.names])

@@ -23,7 +23,7 @@ from spmvbench.devices import open_device
 from spmvbench.devices.emulated import Emulated
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Csr, Skip
-from spmvbench.operators import Operator, operator
+from spmvbench.operators import operator
 from spmvbench.operators.binding import PAIRS
 
 # One thread a row, kernels that add, several launches, an order of x and y, and one that only this project has.
@@ -494,7 +494,3 @@ def test_it_works_as_a_petsc_shell(device):
     names["shell"].multTranspose(x, y)
     np.testing.assert_allclose(y.getArray(), a.T @ vector(144), rtol=1e-12)
     assert isinstance(names["shell"], petsc.Mat)
-
-
-def test_the_class_is_exported():
-    assert spmvbench.operator is operator and issubclass(Operator, LinearOperator)

@@ -385,23 +385,42 @@ class DyingWorker:
         return bool(self.messages)
 
 
-def test_a_group_whose_reading_dies_is_tried_again_and_then_marked(tmp_path):
+def group_of(text):
+    """A group of cases of these formats on a matrix of a test."""
     known = {"file_sha256": "", "generator_hash": "", "order": "none", "order_hash": ""}
     matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", **known)
-    cases = plan.cross([matrix], formats.parse("csr-scalar,csr-vector"), ["f64"], ["hot"], "emulated", 0)
-    (group,) = plan.grouped(cases)
-    written = []
-    facts = {"device": "emulated", "properties": {"device_name": "none"}}
-    keep = lambda row: written.append(row) is None  # noqa: E731
-    measuring = driver.Driver(Settings("emulated"), None, keep, facts=facts)
+    (group,) = plan.grouped(plan.cross([matrix], formats.parse(text), ["f64"], ["hot"], "emulated", 0))
+    return group
+
+
+@pytest.fixture
+def group():
+    return group_of("csr-scalar,csr-vector")
+
+
+@pytest.fixture
+def measuring():
+    """A driver without workers; `written` and `described` are what it keeps."""
+    written, described = [], []
+    facts = {"device": "emulated", "properties": {"gpu": "mine"}}
+    made = driver.Driver(
+        Settings("emulated", timeout=5.0), None, lambda row: not written.append(row), described.append, facts=facts
+    )
+    made.written, made.described = written, described
+    return made
+
+
+def test_a_group_whose_reading_dies_is_tried_again_and_then_marked(group, measuring):
     reading = ("begin", None, "reading the matrix", 0)
     assert measuring.measure_group(DyingWorker(reading), group) == [group]
-    assert not written
+    assert not measuring.written
     (alone, rest) = measuring.measure_group(DyingWorker(reading, ("begin", 1, "checking", 0)), group)
     assert [case.format for part in (alone, rest) for case in part.cases] == ["csr-vector", "csr-scalar"]
-    assert not written
+    assert not measuring.written
     assert measuring.measure_group(DyingWorker(reading), group) == []
-    assert [(row["status"], row["reason"]) for row in written] == [("crashed", "died while reading the matrix")] * 2
+    assert [(row["status"], row["reason"]) for row in measuring.written] == [
+        ("crashed", "died while reading the matrix")
+    ] * 2
 
 
 class InvalidWorker(DyingWorker):
@@ -412,14 +431,6 @@ class InvalidWorker(DyingWorker):
 
     def kill(self):
         self.ended = True
-
-
-@pytest.fixture
-def group():
-    known = {"file_sha256": "", "generator_hash": "", "order": "none", "order_hash": ""}
-    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", **known)
-    cases = plan.cross([matrix], formats.parse("csr-scalar,csr-vector"), ["f64"], ["hot"], "emulated", 0)
-    return plan.grouped(cases)[0]
 
 
 OK, VALID = {"status": "ok"}, ("begin", 0, "checking", 0)
@@ -450,17 +461,14 @@ INVALID = {
 
 
 @pytest.mark.parametrize("invalid", INVALID)
-def test_an_invalid_message_marks_only_the_running_case(group, invalid):
+def test_an_invalid_message_marks_only_the_running_case(group, measuring, invalid):
     """The running case is tried once more, alone, then marked; the other is measured."""
     first, second = group.cases
     message = tuple(first.case_id if part == "FIRST" else part for part in INVALID[invalid])
-    written, described = [], []
-    facts = {"device": "emulated", "properties": {"device_name": "none"}}
-    keep = lambda row: not written.append(row)  # noqa: E731
-    measuring = driver.Driver(Settings("emulated"), None, keep, described.append, facts=facts)
+    written = measuring.written
     worker = InvalidWorker(VALID, message, ("row", second.case_id, OK), ("done",))
     alone, rest = measuring.measure_group(worker, group)
-    assert worker.ended and not written and not described
+    assert worker.ended and not written and not measuring.described
     assert (alone.cases, rest.cases) == ([first], [second])
     assert measuring.measure_group(InvalidWorker(VALID, message), alone) == []
     assert measuring.measure_group(InvalidWorker(VALID, ("row", second.case_id, OK), ("done",)), rest) == []
@@ -468,8 +476,7 @@ def test_an_invalid_message_marks_only_the_running_case(group, invalid):
     assert re.fullmatch("the worker sent (an?|that) .*, while checking", written[0]["reason"])
 
 
-def test_a_group_is_given_to_as_many_processes_as_it_may_have(group):
-    measuring = driver.Driver(Settings("emulated"), None, None, facts={"device": "emulated", "properties": {}})
+def test_a_group_is_given_to_as_many_processes_as_it_may_have(group, measuring):
     first, second = group.cases
     left = [group]
     for processes in (1, 0):
@@ -505,31 +512,25 @@ def test_what_a_worker_has_sent_is_known_without_waiting(monkeypatch, tmp_path):
     assert not worker.has_sent()
 
 
-def test_a_second_row_of_a_case_is_invalid_and_the_first_is_kept(group):
+def test_a_second_row_of_a_case_is_invalid_and_the_first_is_kept(group, measuring):
     first, second = group.cases
-    written, row = [], ("row", first.case_id, OK)
-    keep = lambda row: not written.append(row)  # noqa: E731
-    measuring = driver.Driver(Settings("emulated"), None, keep, facts={"device": "emulated", "properties": {}})
+    row = "row", first.case_id, OK
     assert [part.cases for part in measuring.measure_group(InvalidWorker(VALID, row, row), group)] == [[second]]
-    assert [row["case_id"] for row in written] == [first.case_id]
+    assert [row["case_id"] for row in measuring.written] == [first.case_id]
 
 
-def test_the_identity_of_a_row_comes_from_its_case(group):
+def test_the_identity_of_a_row_comes_from_its_case(group, measuring):
     first, second = group.cases
-    written, described = [], []
-    keep = lambda row: not written.append(row)  # noqa: E731
-    facts = {"device": "emulated", "properties": {"gpu": "mine"}}
-    measuring = driver.Driver(Settings("emulated"), None, keep, described.append, facts=facts)
     other = {"case_id": second.case_id, "label": "best", "name": "other", "device": "cuda:0", "gpu": "yours", "nnz": 5}
     rows = [("row", case.case_id, OK | other) for case in group.cases]
     about = ("description", {"matrix_sha256": "x", "group": "H", "name": "n"})
     assert measuring.measure_group(InvalidWorker(VALID, about, *rows, ("done",)), group) == []
-    assert [(row["case_id"], row["label"], row["name"]) for row in written] == [
+    assert [(row["case_id"], row["label"], row["name"]) for row in measuring.written] == [
         (first.case_id, "csr-scalar", "m"),
         (second.case_id, "csr-vector", "m"),
     ]
-    assert {(row["device"], row["gpu"], row["nnz"]) for row in written} == {("emulated", "mine", 5)}
-    assert described == [{"matrix_sha256": "x", "group": "G", "name": "m"}]
+    assert {(row["device"], row["gpu"], row["nnz"]) for row in measuring.written} == {("emulated", "mine", 5)}
+    assert measuring.described == [{"matrix_sha256": "x", "group": "G", "name": "m"}]
 
 
 WRITES = """
@@ -600,15 +601,13 @@ def test_a_worker_that_closes_its_pipe_and_continues_is_killed(monkeypatch, tmp_
     assert worker.process.returncode == -signal.SIGKILL
 
 
-def test_waiting_for_other_conversions_does_not_count_as_time_of_the_case(monkeypatch):
+def test_waiting_for_other_conversions_does_not_count_as_time_of_the_case(measuring, monkeypatch):
     """Also: a case whose worker was killed is tried twice more."""
     clock = [100.0]
     monkeypatch.setattr(driver.time, "monotonic", lambda: clock[0])
-    known = {"file_sha256": "", "generator_hash": "", "order": "none", "order_hash": ""}
-    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", **known)
-    (group,) = plan.grouped(plan.cross([matrix], formats.parse("csr-scalar"), ["f64"], ["hot"], "emulated", 0))
+    group = group_of("csr-scalar")
     (case,) = group.cases
-    asked, written = [], []
+    asked, written = [], measuring.written
 
     class SlowWorker(DyingWorker):
         def receive(self, deadline, limit, stage):
@@ -616,9 +615,6 @@ def test_waiting_for_other_conversions_does_not_count_as_time_of_the_case(monkey
             clock[0] += 1000 if stage == driver.WAITING else 1
             return super().receive(deadline, limit, stage)
 
-    facts = {"device": "emulated", "properties": {"device_name": "none"}}
-    settings = Settings("emulated", timeout=5.0)
-    measuring = driver.Driver(settings, None, lambda row: not written.append(row), facts=facts)
     stages = ("converting on the host", driver.WAITING, "converting on the host", "checking")
     messages = [("begin", 0, stage, 0) for stage in stages]
     measuring.measure_group(SlowWorker(*messages, ("row", case.case_id, {"status": "ok"}), ("done",)), group)
