@@ -68,6 +68,8 @@ class Format(Parametrised):
       entries and more, its offsets then take 64 bits, in kernels too. Other matrices are refused with Skip.
     - `accumulate`: y += A x, for a part of another format. `transposed` or `add_transposed`: A^T x. `multiplied`: A X
       of several vectors, if not by the launches for one. `traced`: the levels of a search.
+    - `vectors_together`: of how many vectors a thread holds values, if shared memory or registers do not suffice for
+      `multivector.TOGETHER`; 1: kernels cannot multiply several.
     - `x_order`, `y_order`: the orders of vectors that the launches take and give.
     - `prepare`, `setup_seconds`: work on the host that is kept. `in_use`: what it finds by timing. `bytes_read`: if
       kernels pass over padding. `detail`: what a row should keep besides.
@@ -95,6 +97,7 @@ class Format(Parametrised):
     alias_of: ClassVar[str] = ""
     square_only: ClassVar[bool] = False
     wide_offsets: ClassVar[bool] = False
+    vectors_together: ClassVar[int] = multivector.TOGETHER
     converts_on_host: ClassVar[bool] = True  # False: of a matrix on the GPU only (a program that runs there)
 
     shape: tuple[int, int]
@@ -162,7 +165,10 @@ class Format(Parametrised):
         """
         if self.x_order is not None or self.y_order is not None:
             raise Skip("x or y in an order of the format's own are multiplied one at a time")
-        return multivector.launches(self.launches, self.arrays().values(), self.shape[0], x, y, k, layout)
+        if self.vectors_together < 2:
+            raise Skip("the kernels multiply one vector")
+        arrays = self.arrays().values()
+        return multivector.launches(self.launches, arrays, self.shape[0], x, y, k, layout, self.vectors_together)
 
     @classmethod
     def transposes(cls) -> bool:

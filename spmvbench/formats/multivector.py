@@ -53,11 +53,12 @@ Product = Callable[[Array, Array], Sequence[Step]]
 
 
 def launches(
-    product: Product, stored: Iterable[Array], rows: int, x: Array, y: Array, k: int, layout: str
+    product: Product, stored: Iterable[Array], rows: int, x: Array, y: Array, k: int, layout: str, together: int
 ) -> list[Step]:
     """The launches of Y = A X for A of `rows` rows. x: (cols * k,), y: (rows * k,), by rows or by columns.
 
-    product: the launches of y = A x for an x and a y. stored: the arrays of the format. Raises Skip if a kernel cannot.
+    product: the launches of y = A x for an x and a y. stored: the arrays of the format. together: vectors that a thread
+    holds, if threads beside it cannot hold others. Raises Skip if a kernel cannot.
     """
     stored = list(stored)
     if not any(array.dtype.kind == "f" for array in stored):
@@ -66,7 +67,7 @@ def launches(
     cols, xp, found = len(x) // k, array_module(x), list[Step]()
     steps = product(x[:cols], y[:rows])
     wide = all(isinstance(step, Launch) and (step.row_lanes or _zeroes(step)) for step in steps)
-    together = k if wide else min(k, TOGETHER)
+    together = k if wide else min(k, together)
     if layout == "row" and k == together:
         return _typed(steps, known, (Rows(x[:cols], x, k), Rows(y[:rows], y, k)), k)
     packed_x, packed_y = xp.zeros(cols * together, x.dtype), xp.zeros(rows * together, y.dtype)
@@ -78,6 +79,13 @@ def launches(
         found += _typed(product(*(rows.one for rows in vectors)), known, vectors, n)
         found += [_packed(y, part_y, rows, k, n, first, layout, "unpack")]
     return found
+
+
+def of_two_dimensions(x: Array, y: Array, k: int, layout: str) -> tuple[Array, Array]:
+    """X, (cols, k), and Y, (rows, k), as views of what lies in memory by rows or by columns."""
+    if layout == "row":
+        return x.reshape(-1, k), y.reshape(-1, k)
+    return x.reshape(k, -1).T, y.reshape(k, -1).T
 
 
 def _packed(whole: Array, part: Array, rows: int, k: int, n: int, first: int, layout: str, kernel: str) -> Launch:

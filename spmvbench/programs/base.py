@@ -23,6 +23,7 @@ from spmvbench.formats.admission import byte_text
 from spmvbench.formats.arrays import Array, ArrayModule, address
 from spmvbench.formats.conversion import untimed
 from spmvbench.formats.launches import Step, zero_fill
+from spmvbench.formats.multivector import of_two_dimensions
 from spmvbench.formats.parameters import cached
 
 DRIVER_PIECE = 2 << 20  # bytes: CUDA's driver takes free memory in pieces of this size
@@ -121,11 +122,17 @@ class Program(Format):
     def transposed(self, x: Array, y: Array) -> Sequence[Step]:
         return self._calls(self.matrix.multiply_transposed, x, y)
 
+    def multiplied(self, x: Array, y: Array, k: int, layout: str) -> Sequence[Step]:
+        multiply = getattr(self.matrix, "several", None)
+        if multiply is None:
+            raise Skip("the program multiplies one vector")
+        return self._calls(multiply, *of_two_dimensions(x, y, k, layout))
+
     def _calls(self, multiply: Callable[[Array, Array, int], Any], x: Array, y: Array) -> Sequence[Step]:
         if not len(y):
             return []
         if not len(x):
-            return [zero_fill(y)]
+            return [zero_fill(y.ravel("K"))]
         if x.dtype != self.dtype:
             raise Skip(f"{self.key} multiplies values and vectors of one type")
         return [Call(self.key, lambda stream: multiply(x, y, stream), (x, y), y=y if self.returns_y else None)]

@@ -37,7 +37,10 @@ def _product_of_torch(torch: Any, matrix: Any, parts: tuple[Any, ...]) -> Multip
     def multiply(x: Array, y: Array) -> None:
         torch.mv(matrix, torch.from_dlpack(x), out=torch.from_dlpack(y))
 
-    vars(multiply)["nbytes"] = sum(part.nbytes for part in parts)
+    def several(x: Array, y: Array) -> None:
+        torch.mm(matrix, torch.from_dlpack(x), out=torch.from_dlpack(y))
+
+    vars(multiply).update(nbytes=sum(part.nbytes for part in parts), several=several)
     return multiply
 
 

@@ -38,7 +38,8 @@ def program(
     ``host``, and returns ``multiply(x, y)``, which enqueues y = A x on the current stream. Its keyword arguments with
     defaults are the parameters of the format. The conversion and all compiling belong into `build`. The matrix is
     unreadable after it has returned. It may raise Skip. The function that it returns may have the attributes
-    ``nbytes`` (bytes that it takes), ``decode()`` (rows, cols, values) and, with `transposes`, ``transposed(x, y)``.
+    ``nbytes`` (bytes that it takes), ``decode()`` (rows, cols, values), ``several(x, y)`` (Y = A X of k vectors, of
+    (cols, k) and (rows, k), by rows or by columns) and, with `transposes`, ``transposed(x, y)``.
 
     runs_on: ``cuda``, ``host`` or ``both``. packages: distributions that it needs; the format is skipped where one is
     missing, and their versions are part of a row's identity. returns_y: multiply returns y instead of writing to it;
@@ -144,6 +145,12 @@ class PythonMatrix:
         transposed: Multiply = self._multiply.transposed  # type: ignore[attr-defined]
         with self._current(stream):
             return transposed(x, y)
+
+    @property
+    def several(self) -> Callable[[Array, Array, int], Any] | None:
+        """Enqueues Y = A X for X of (cols, k), or returns Y; None if the function has no `several`."""
+        several: Multiply | None = getattr(self._multiply, "several", None)
+        return None if several is None else PythonMatrix(several, self._home).multiply
 
     def decode(self) -> tuple[Array, Array, Array]:
         """(rows, cols, values) of every entry. Raises NotImplementedError if the function has no `decode`."""

@@ -1,13 +1,15 @@
 """Y = A X of several vectors by the kernels for one: over hard matrices, and faults that the checks must find."""
 
 import re
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 from spmvbench import devices, formats, testing
+from spmvbench.devices import DeviceUnavailable, cuda
 from spmvbench.errors import UsageError
-from spmvbench.formats import Call, Skip
+from spmvbench.formats import Call, Skip, kernel_path
 from spmvbench.formats.arrays import Csr
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.measure import operations, verify
@@ -38,10 +40,22 @@ def test_products_of_several_vectors_are_right(key, op, dtypes, device):
 @pytest.mark.slow
 @pytest.mark.parametrize("key", PLAIN)
 def test_every_format_multiplies_several_vectors_or_says_why_not(key, device):
-    with testing.skipping():
-        testing.over(
-            {name: HARD[name] for name in NAMES}, lambda a: testing.check_product(key, a, device, ops=["spmm@8"])
-        )
+    """Products are right, and a GPU has the shared memory and registers for the kernels."""
+
+    reason = ""
+    for name in NAMES:
+        try:
+            testing.check_product(key, HARD[name], device, ops=["spmm@8"])
+            a = testing.suited(formats.get(key), HARD[name])
+            steps = testing.convert(key, a).multiplied(*operations.get("spmm@8").vectors(a), 8, "row")
+        except Skip as skip:
+            reason = skip.reason
+            continue
+        for step in steps:
+            with suppress(DeviceUnavailable):
+                cuda.compiled(kernel_path(step.source), step.kernel, "sm_90", None)
+    if reason:
+        pytest.skip(reason)
 
 
 def test_narrower_values_multiply_several_vectors_too(device):

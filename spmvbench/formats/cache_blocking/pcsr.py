@@ -27,6 +27,7 @@ class Pcsr(Format):
     """
 
     key = "pcsr"
+    vectors_together = 1
     family = "CSR"
     survey_name = "PCSR"
     reference = "Dehnavi, Fernández & Giannacopoulos, IEEE Transactions on Magnetics 2010"

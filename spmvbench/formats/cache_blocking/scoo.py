@@ -82,6 +82,7 @@ class Scoo(Format):
     """
 
     key = "scoo"
+    vectors_together = 4
     family = "COO"
     survey_name = "SCOO"
     reference = "Dang & Schmidt, ICCS 2012; Parallel Computing 2013"

@@ -62,6 +62,7 @@ class CsrAmf(Format):
     """
 
     key = "csr-amf"
+    vectors_together = 2
     family = "CSR"
     reference = "Gao, Ji, Liu, Shao, Wang & Shi, AMF-CSR, ICPADS 2021"
 

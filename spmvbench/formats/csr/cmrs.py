@@ -53,6 +53,7 @@ class Cmrs(Format):
     """
 
     key = "cmrs"
+    vectors_together = 2
     family = "CSR"
     survey_name = "CMRS"
     reference = "Koza, Matyka, Szkoda & Mirosław, SIAM Journal on Scientific Computing 36(2), 2014"

@@ -41,6 +41,7 @@ class CsrLrb(CsrVisited):
     """
 
     key = "csr-lrb"
+    vectors_together = 2
     reference = "AMD rocSPARSE, csrmv LRB, after Fox, Tripathy & Green, HPEC 2019"
     shared_implementation = "CSR by a list of rows: in bins by powers of two, long rows cut"
 

@@ -24,6 +24,7 @@ class PerfectCsr(CsrArrays):
     """
 
     key = "perfect-csr"
+    vectors_together = 4
     reference = "He & Gao, Mathematical Problems in Engineering, 2016"
 
     def launches(self, x: Array, y: Array) -> list[Launch]:

@@ -198,6 +198,7 @@ class Bit8x4(BitBlocks):
     """
 
     key = "bit8x4"
+    vectors_together = 1
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
@@ -218,6 +219,7 @@ class Bit8x4Dict(BitBlocks):
     """
 
     key = "bit8x4-dict"
+    vectors_together = 1
     values_decide = True
 
     table: Array  # (distinct values,)

@@ -186,6 +186,7 @@ class SellLocal(Format):
     """
 
     key = "sell-local"
+    vectors_together = 4
     family = "ELLPACK"
     reference = "this project; 16-bit columns after Chen, Explicit caching HYB, 2022"
     shared_implementation = "sliced ELLPACK: C=32, sigma and T by rule, 16-bit columns"

@@ -32,6 +32,7 @@ class CooScan(Coo):
     """
 
     key = "coo-scan"
+    vectors_together = 4
     survey_name = "COO sorted by row with prefix scan"
     reference = "Filippone et al. 2017, section 4.1; Baxter, ModernGPU, 2013"
 
@@ -104,6 +105,7 @@ class MgpuCsrPlus(Format):
     """
 
     key = "mgpu-csr-plus"
+    vectors_together = 4
     family = "CSR"
     survey_name = "MGPU CSR+"
     reference = "Baxter, ModernGPU, 2013"

@@ -9,6 +9,7 @@ from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.launches import Call, Step, zero_fill
+from spmvbench.formats.multivector import of_two_dimensions
 from spmvbench.formats.registry import register
 from spmvbench.formats.streams import Stream
 
@@ -35,9 +36,12 @@ class CupyCsr(CsrArrays):
     def transposed(self, x: Array, y: Array) -> Sequence[Step]:
         return self._launches(x, y, lambda matrix: matrix.T)
 
+    def multiplied(self, x: Array, y: Array, k: int, layout: str) -> Sequence[Step]:
+        return self._launches(*of_two_dimensions(x, y, k, layout), lambda matrix: matrix)
+
     def _launches(self, x: Array, y: Array, operand: Callable[[Any], Any]) -> Sequence[Step]:
         if not len(x) or not len(y) or not len(self.values):
-            return [zero_fill(y)]
+            return [zero_fill(y.ravel("K"))]
         if self.values.dtype != x.dtype:
             raise Skip("CuPy would convert the values in every product: values and vectors have to be of one type")
         import cupy

@@ -31,7 +31,9 @@ from spmvbench.formats.registry import register
 INDEX_32, INDEX_64, BASE_0, NON_TRANSPOSE, TRANSPOSE = 2, 3, 0, 0, 1  # their types and operations
 DATA_TYPES = {np.dtype(np.float32): 0, np.dtype(np.float64): 1}  # cudaDataType
 DEFAULT_ALG, COO_ALG1, CSR_ALG1, CSR_ALG2, COO_ALG2, SELL_ALG1, BSR_ALG1 = range(7)  # cusparseSpMVAlg_t
-ORDER_ROW = 2  # cusparseOrder_t
+SPMM_COO_ALG1, SPMM_COO_ALG2, SPMM_COO_ALG3, SPMM_CSR_ALG1, SPMM_COO_ALG4, SPMM_CSR_ALG2 = range(1, 7)
+SPMM_CSR_ALG3 = 12  # cusparseSpMMAlg_t
+ORDER_COLUMN, ORDER_ROW = 1, 2  # cusparseOrder_t
 NOT_SUPPORTED = 10  # cusparseStatus_t
 # 12.5.4 and 12.6.3 end with an internal error beyond 2^31 entries, with pointers and columns in 64 bits; 12.8.0 holds
 # them (CuPy's issue 9490, and rmat:27:18 on an H200).
@@ -100,15 +102,16 @@ class _Product:
         scalar = c_double if x.dtype == np.float64 else c_float
         self._made = [("cusparseDestroySpMat", matrix)]
         weakref.finalize(self, _destroy, self._made)
-        self.x, self.y = (
-            self._make("cusparseCreateDnVec", "cusparseDestroyDnVec", c_int64(len(v)), _pointer(v), self.kind)
-            for v in (x, y)
-        )
+        self.x, self.y = (self._operand(v) for v in (x, y))
         self._scalars = scalar(1), scalar(0)  # read by the library at each call
         self.one, self.zero = (byref(s) for s in self._scalars)
         _call("cusparseSetStream", _handle(), c_void_p(cupy.cuda.get_current_stream().ptr))
         self.buffer = cupy.empty(0, dtype=np.uint8)
         self._prepare(matrix, algorithm)
+
+    def _operand(self, v: Array) -> c_void_p:
+        """The descriptor of x or y."""
+        return self._make("cusparseCreateDnVec", "cusparseDestroyDnVec", c_int64(len(v)), _pointer(v), self.kind)
 
     def _make(self, create: str, destroy: str, *args: Any) -> c_void_p:
         """One of the library's objects, destroyed with this one."""
@@ -126,7 +129,7 @@ class _Product:
 
     def _prepare(self, matrix: c_void_p, algorithm: int) -> None:
         vectors = (matrix, self.x, self.zero, self.y)
-        self._arguments = (_handle(), self.operation, self.one, *vectors, self.kind, algorithm)
+        self._arguments: tuple[Any, ...] = (_handle(), self.operation, self.one, *vectors, self.kind, algorithm)
         self._allocate("cusparseSpMV_bufferSize", *self._arguments)
         if hasattr(_library(), "cusparseSpMV_preprocess"):  # since 12.4
             _call("cusparseSpMV_preprocess", *self._arguments, _pointer(self.buffer))
@@ -155,6 +158,30 @@ class _OpProduct(_Product):
         _call("cusparseSpMVOp", _handle(), self._plan, self.one, self.zero, self.x, self.y, self.y)
 
 
+class _SeveralProduct(_Product):
+    """Y = A X of k vectors, by rows or by columns, preprocessed."""
+
+    def __init__(self, matrix: c_void_p, algorithm: int, x: Array, y: Array, k: int, layout: str):
+        self.k, self.layout = k, layout
+        super().__init__(matrix, algorithm, x, y)
+
+    def _operand(self, v: Array) -> c_void_p:
+        rows, by_row = len(v) // self.k, self.layout == "row"
+        leading, order = c_int64(self.k if by_row else rows), ORDER_ROW if by_row else ORDER_COLUMN
+        sizes = c_int64(rows), c_int64(self.k), leading
+        return self._make("cusparseCreateDnMat", "cusparseDestroyDnMat", *sizes, _pointer(v), self.kind, order)
+
+    def _prepare(self, matrix: c_void_p, algorithm: int) -> None:
+        several = (matrix, self.x, self.zero, self.y)
+        self._arguments = (_handle(), NON_TRANSPOSE, self.operation, self.one, *several, self.kind, algorithm)
+        self._allocate("cusparseSpMM_bufferSize", *self._arguments)
+        _call("cusparseSpMM_preprocess", *self._arguments, _pointer(self.buffer))
+
+    def __call__(self, stream: int) -> None:
+        _call("cusparseSetStream", _handle(), c_void_p(stream))
+        _call("cusparseSpMM", *self._arguments, _pointer(self.buffer))
+
+
 def _destroy(made: list[tuple[str, c_void_p]]) -> None:
     for destroy, thing in made:
         _call(destroy, thing)
@@ -167,6 +194,7 @@ class Vendor(Format):
     survey_name = ""
     devices = ("cuda",)
     algorithm: ClassVar[int]
+    algorithm_for_several: ClassVar[int] = 0  # that multiplies several vectors; 0: none does
     product: ClassVar[type[_Product]] = _Product
 
     @classmethod
@@ -181,6 +209,19 @@ class Vendor(Format):
 
     def launches(self, x: Array, y: Array) -> Sequence[Step]:
         return self._launches(x, y, NON_TRANSPOSE)
+
+    def multiplied(self, x: Array, y: Array, k: int, layout: str) -> Sequence[Step]:
+        if not self.algorithm_for_several:
+            raise Skip("the library multiplies one vector with this storage")
+        values = self.arrays()["values"]
+        if not len(x) or not len(y) or not len(values):
+            return [zero_fill(y)]
+        if values.dtype != x.dtype:
+            raise Skip("the library takes values of this type with vectors of the same type only")
+        matrix = c_void_p()
+        self._descriptor(matrix)
+        product = _SeveralProduct(matrix, self.algorithm_for_several, x, y, k, layout)
+        return [Call(self.key, product, (*self.arrays().values(), x, y, product.buffer))]
 
     def _launches(self, x: Array, y: Array, operation: int) -> Sequence[Step]:
         if not len(x) or not len(y) or not len(self.arrays()["values"]):
@@ -252,6 +293,7 @@ class CusparseCsrAlg1(VendorCsr):
 
     key = "cusparse-csr-alg1"
     algorithm = CSR_ALG1
+    algorithm_for_several = SPMM_CSR_ALG1
 
 
 @register
@@ -260,6 +302,26 @@ class CusparseCsrAlg2(VendorCsr):
 
     key = "cusparse-csr-alg2"
     algorithm = CSR_ALG2
+    algorithm_for_several = SPMM_CSR_ALG2
+
+
+class _ForSeveral(Vendor):
+    """An algorithm that the library has for several vectors only."""
+
+    reference = "NVIDIA cuSPARSE, generic SpMM"
+
+    def launches(self, x: Array, y: Array) -> Sequence[Step]:
+        raise Skip("the library has this algorithm for several vectors only: --op spmm@8")
+
+    transposed = Format.transposed
+
+
+@register
+class CusparseCsrAlg3(_ForSeveral, VendorCsr):
+    """cuSPARSE's third CSR algorithm for several vectors, preprocessing included."""
+
+    key = "cusparse-csr-alg3"
+    algorithm_for_several = SPMM_CSR_ALG3
 
 
 @register
@@ -282,6 +344,7 @@ class CusparseCoo(_Transposing, Coo):
 
     key = "cusparse-coo"
     algorithm = COO_ALG1
+    algorithm_for_several = SPMM_COO_ALG1
 
     def _descriptor(self, created: c_void_p) -> None:
         pointers = _pointer(self.row_idx), _pointer(self.col_idx), _pointer(self.values)
@@ -294,6 +357,23 @@ class CusparseCooAlg2(CusparseCoo):
 
     key = "cusparse-coo-alg2"
     algorithm = COO_ALG2
+    algorithm_for_several = SPMM_COO_ALG2
+
+
+@register
+class CusparseCooAlg3(_ForSeveral, CusparseCoo):
+    """cuSPARSE's third COO algorithm for several vectors, on the same arrays."""
+
+    key = "cusparse-coo-alg3"
+    algorithm_for_several = SPMM_COO_ALG3
+
+
+@register
+class CusparseCooAlg4(_ForSeveral, CusparseCoo):
+    """cuSPARSE's fourth COO algorithm for several vectors, on the same arrays."""
+
+    key = "cusparse-coo-alg4"
+    algorithm_for_several = SPMM_COO_ALG4
 
 
 @register
