@@ -24,6 +24,7 @@ _LITERAL = (
 _GAP_OR_LITERAL = re.compile(rf"""(?P<gap>(?:\s|{_SPLICE.pattern}|{_COMMENT.pattern})+)|{_LITERAL}""", re.DOTALL)
 _COMMENT_OR_LITERAL = re.compile(rf"{_COMMENT.pattern}|(?P<literal>{_LITERAL})", re.DOTALL)
 _WORDS = re.compile(r"\w\w|[-+*/%&|^!<>=:.#]{2}")
+_COMPILERS = re.compile(r"SPMVBENCH_EMULATED|__CUDA|__NVCC__")  # conditions on who compiles
 # A macro may name an included file, so every string counts that is a file's name.
 _NAMED = re.compile(r'"([^"\n]+)"|#\s*include\s*<([^>\n]+)>')
 
@@ -122,6 +123,30 @@ def headers(source: Path, read: Read = read) -> list[Path]:
                     found[Path(candidate)] = None
                     todo.append(Path(candidate))
     return list(found)[1:]
+
+
+def absent(source: Path) -> list[tuple[Path, int, str]]:
+    """The files that a kernel's source includes and NVRTC does not find, as all standard headers: (file, line, name).
+
+    Those under a condition on the compiler are left out.
+    """
+    found = []
+    for path in (source, *headers(source)):
+        conditions: list[str] = []
+        bare = _COMMENT_OR_LITERAL.sub(lambda match: match["literal"] or "\n" * match[0].count("\n") or " ", read(path))
+        for number, line in enumerate(bare.split("\n"), 1):
+            if (directive := re.match(r'\s*#\s*(if|endif|include)\w*\s*["<]?([^">\n]*)', line)) is None:
+                continue
+            kind, rest = directive.groups()
+            if kind == "if":
+                conditions.append(rest)
+            elif kind == "endif":
+                conditions[-1:] = []
+            elif not any(_COMPILERS.search(condition) for condition in conditions):
+                folders = path.parent, source.parent, paths.include()
+                if not any((folder / rest).is_file() for folder in folders):
+                    found.append((path, number, rest))
+    return found
 
 
 @cache

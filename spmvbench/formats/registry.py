@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from inspect import getattr_static
 from pathlib import Path
 
 from spmvbench.formats.format import Format
@@ -28,5 +29,8 @@ def register(cls: type[Format]) -> type[Format]:
     taken = REGISTRY.get(cls.key)
     if taken is not None and taken is not cls:
         raise ValueError(f"the key {cls.key} is taken by {taken.__name__} of {Path(inspect.getfile(taken)).name}")
+    methods = ("estimate", "convert", "to_coo", "launches")
+    if lacking := [name for name in methods if getattr_static(cls, name) is getattr_static(Format, name)]:
+        raise ValueError(f"{cls.__name__} lacks the methods {', '.join(lacking)}")
     REGISTRY[cls.key] = cls
     return cls

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -571,6 +571,23 @@ def test_a_source_that_does_not_compile(fast, tmp_path):
         run(fast, str(source), "broken", 1, 1, np.zeros(1, np.int32))
     with pytest.raises(DeviceFault, match="does not compile"):
         run(fast, BLOCKS, "no_such_kernel<int>", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("#include <cstdint>", 'refused.cu:1: cannot open "cstdint": NVRTC finds no such file'),
+        ('#include "spmv.cuh"\n /* two\nlines */ # include "absent.h"', 'refused.cu:3: cannot open "absent.h"'),
+        ("// #include <vector>\n#ifdef SPMVBENCH_EMULATED\n#include <cstdio>\n#endif", ""),
+    ],
+)
+def test_headers_that_nvrtc_has_not_are_refused(fast, tmp_path, text, said):
+    source = tmp_path / "refused.cu"
+    source.write_text(f"{text}\n__global__ void one(int* y) {{ *y = 1; }}")
+    y = np.zeros(1, np.int32)
+    with pytest.raises(DeviceFault, match=said) if said else nullcontext():
+        run(fast, str(source), "one", 1, 1, y)
+    assert bool(y[0]) == (not said)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,12 @@ MISTAKES = {
     "a key of spaces": (FORMAT.format(key=" "), "could not be typed"),
     "a number for a key": (FORMAT.replace('"{key}"', "5"), "key of Mine must be text"),
     "devices in one text": (FORMAT.format(key="mine") + "    devices = 'cuda'\n", "must be a tuple of texts"),
+    "no methods": (
+        "from spmvbench.formats import Format, register\n@register\nclass Mine(Format):\n"
+        "    key, family, reference = 'mine', 'CSR', 'none'\n    def launches(self, x, y): return []\n",
+        "Mine lacks the methods estimate, convert, to_coo",
+    ),
+    "nothing registered": ("class Mine: pass", "registers no format"),
     "a parameter of no type": (
         FORMAT.format(key="mine") + "    from spmvbench.formats import Parameter\n    p = Parameter(None, 'p')\n",
         "TypeError: the default of a parameter is a truth value, a number or a text, not None",

@@ -29,7 +29,7 @@ from spmvbench import paths
 from spmvbench.devices.base import DeviceUnavailable, does_not_compile
 from spmvbench.devices.emulation import symbols
 from spmvbench.errors import SpmvbenchError
-from spmvbench.formats.kernels import headers
+from spmvbench.formats.kernels import absent, headers
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -244,6 +244,11 @@ def _make(source: Path, names: dict[str, Path], check: bool) -> None:
         missing = {expression: path for expression, path in names.items() if not path.exists()}
         if not missing:
             return
+        if lacking := absent(source):  # the compiler here has standard headers
+            log = [
+                f'{path}:{line}: error: cannot open "{name}": NVRTC finds no such file' for path, line, name in lacking
+            ]
+            raise does_not_compile(source, "the emulated device", "\n".join(log))
         runtime = _runtime(compiler, flags, check, folder)
         with paths.scratch(folder) as scratch:
             text, made = scratch / "unit.cpp", scratch / "unit.so"
