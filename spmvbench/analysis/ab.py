@@ -33,11 +33,6 @@ def _rank(n: int, confidence: float) -> int:
     return int(np.searchsorted(below, (1 - confidence) / 2, side="right"))
 
 
-def min_pairs(confidence: float = CONFIDENCE) -> int:
-    """The least number of pairs that allows a verdict."""
-    return next(n for n in range(1, 64) if _rank(n, confidence))
-
-
 def median_interval(differences: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float, float]:
     """Low end, Hodges-Lehmann estimate and high end of the median. The ends are infinite if there are too few pairs."""
     d = np.asarray(differences, float)

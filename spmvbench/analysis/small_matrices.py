@@ -31,14 +31,16 @@ def small_matrices(rows: pd.DataFrame) -> pd.DataFrame:
     for setting, part in known.groupby("setting", observed=True):
         best = part.loc[part.groupby("matrix")["t_median"].idxmin()].set_index("matrix")
         several = part["launches"] > 1
-        kinds = {"one": part[~several], "several": part[several]}
-        of_kind = {name: kind.groupby("matrix")["t_median"].min().reindex(best.index) for name, kind in kinds.items()}
-        both = of_kind["one"].notna() & of_kind["several"].notna()
+        least = {
+            name: part[which].groupby("matrix")["t_median"].min().reindex(best.index)
+            for name, which in {"one": ~several, "several": several}.items()
+        }
+        both = least["one"].notna() & least["several"].notna()
         for text, chosen in _classes(best["row_len_max"]):
             if not chosen.any():
                 continue
             held = best[chosen]
-            times = {name: geometric_mean(seconds[chosen & both]) for name, seconds in of_kind.items()}
+            times = {name: geometric_mean(seconds[chosen & both]) for name, seconds in least.items()}
             found.append(
                 {
                     "setting": setting,

@@ -53,12 +53,12 @@ def strengths(rows: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
     some = some.assign(first=some["gflops"] == top, near=some["share"] >= NEAR)
     found = []
     for setting, part in rows.groupby("setting", observed=True):
-        kinds = part.drop_duplicates("matrix").set_index("matrix")["structure"]
+        known = part.drop_duplicates("matrix").set_index("matrix")["structure"]
         for label in labels:
             mine = some[(some["setting"] == setting) & (some["label"] == label)]
-            for structure in (EVERY, *sorted(kinds.unique())):
+            for structure in (EVERY, *sorted(known.unique())):
                 cases = mine if structure == EVERY else mine[mine["structure"] == structure]
-                matrices = len(kinds) if structure == EVERY else int((kinds == structure).sum())
+                matrices = len(known) if structure == EVERY else int((known == structure).sum())
                 share = geometric_mean(cases["share"]) if len(cases) else float("nan")
                 counts = len(cases), int(cases["first"].sum()), int(cases["near"].sum())
                 found.append((str(setting), label, structure, matrices, *counts, share))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spmvbench.cli import completion, option_types
-from spmvbench.cli.option_types import Number, Words
-from spmvbench.cli.results import echo_table, number
+from spmvbench.cli.results import echo_table, time
 from spmvbench.errors import SpmvbenchError, UsageError
 
 if TYPE_CHECKING:
@@ -17,23 +16,22 @@ if TYPE_CHECKING:
     from spmvbench.advice.choosing import Advice, Expected
 
 
-def _time(seconds: float) -> str:
-    """Seconds with three digits and a unit."""
-    size, unit = next((s, u) for s, u in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")) if seconds >= s or u == "us")
-    return number(seconds / size, ".3g", f" {unit}")
-
-
 @click.command(name="advise")
 @click.argument("matrix")
 @click.option(
     "--spmvs",
-    type=Number(1, 1e12),
+    type=option_types.number(1, 1e12),
     default=10_000,
     show_default=True,
     help="Number of SpMVs with the matrix; the conversion is done once.",
 )
 @click.option(
-    "--dtype", "dtypes", type=Words("f64", "f32"), default="f64", show_default=True, help="Precision: f64 or f32."
+    "--dtype",
+    "dtypes",
+    type=option_types.words("f64", "f32"),
+    default="f64",
+    show_default=True,
+    help="Precision: f64 or f32.",
 )
 @click.option(
     "--device-like",
@@ -172,10 +170,10 @@ def _echo(advice: Advice, what: str, dtype: str, spmvs: float, top: int, about: 
     shown += [e for e in dict.fromkeys((advice.vendor, advice.fallback)) if e not in shown and e in advice.ranked]
     columns = {
         "format": lambda e: e.label,
-        "total": lambda e: _time(e.total),
-        "per SpMV": lambda e: _time(e.spmv),
-        "80 % interval": lambda e: f"{_time(e.low)} - {_time(e.high)}",
-        "conversion": lambda e: _time(e.conversion),
+        "total": lambda e: time(e.total),
+        "per SpMV": lambda e: time(e.spmv),
+        "80 % interval": lambda e: f"{time(e.low)} - {time(e.high)}",
+        "conversion": lambda e: time(e.conversion),
         "relative to cuSPARSE": lambda e: f"{e.total / advice.vendor.total:.2f}",
         "": lambda e: "cuSPARSE" if e == advice.vendor else "fallback" if e == advice.fallback else "",
     }
@@ -192,8 +190,8 @@ def _echo(advice: Advice, what: str, dtype: str, spmvs: float, top: int, about: 
         click.echo(_worst_case(best, advice.ranked[1], spmvs))
     described, estimated, once = advice.seconds
     click.echo(
-        f"Time for the matrix's features: {_time(described)}, for the formats' footprints: {_time(estimated)}, "
-        f"for one SpMV on one thread of this machine: {_time(once)}."
+        f"Time for the matrix's features: {time(described)}, for the formats' footprints: {time(estimated)}, "
+        f"for one SpMV on one thread of this machine: {time(once)}."
     )
 
 
@@ -214,9 +212,9 @@ def _echo_use(format: str, matrix: str, dtype: str, seed: int, real_part: bool) 
     if seed or real_part:
         complex_values = "real" if real_part else "refuse"
         given = f'spmvbench.load({given}, seed={seed}, complex_values="{complex_values}")'
-    kind = ', dtype="float32"' if dtype == "f32" else ""
+    more = ', dtype="float32"' if dtype == "f32" else ""
     click.echo("\nIn Python:\nimport spmvbench")
-    click.echo(f'op = spmvbench.operator({given}, format="{format}"{kind})')
+    click.echo(f'op = spmvbench.operator({given}, format="{format}"{more})')
     click.echo("y = op @ x")
 
 
@@ -225,10 +223,10 @@ def _echo_measured(rows: pd.DataFrame) -> None:
     click.secho(f"\nMeasured on {device}", bold=True)
     columns = {
         "format": lambda row: row.label,
-        "total": lambda row: _time(row.total) if row.status == "ok" else row.status,
-        "per SpMV": lambda row: _time(row.t_median) if row.status == "ok" else "",
-        "conversion": lambda row: _time(row.made) if row.status == "ok" else "",
-        "predicted total": lambda row: _time(row.expected),
+        "total": lambda row: time(row.total) if row.status == "ok" else row.status,
+        "per SpMV": lambda row: time(row.t_median) if row.status == "ok" else "",
+        "conversion": lambda row: time(row.made) if row.status == "ok" else "",
+        "predicted total": lambda row: time(row.expected),
     }
     if rows["same_as"].any():
         columns["program"] = lambda row: row.same_as and f"= {row.same_as}"

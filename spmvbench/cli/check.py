@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from spmvbench.cli import completion, option_types
-from spmvbench.cli.option_types import Number
 
 UNVERIFIED = 4  # exit code: nothing is wrong, something is not verified; 1 and 2 are errors, as for all commands
 
@@ -16,10 +15,12 @@ UNVERIFIED = 4  # exit code: nothing is wrong, something is not verified; 1 and 
 @click.command()
 @click.argument("bundle", shell_complete=completion.runs)
 @option_types.results
-@click.option("--seconds", type=Number(0), default=240.0, show_default=True, help="Time for regenerating matrices.")
+@click.option(
+    "--seconds", type=option_types.number(0), default=240.0, show_default=True, help="Time for regenerating matrices."
+)
 @click.option(
     "--programs",
-    type=Number(0),
+    type=option_types.number(0),
     default=0.0,
     metavar="SECONDS",
     help="Time for making the rows' programs again from these sources, machine code and arrays; needs the run's NVRTC. "

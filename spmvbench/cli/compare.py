@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from spmvbench.cli import completion, option_types
-from spmvbench.cli.results import Columns, echo_table, number
+from spmvbench.cli.results import Columns, echo_table, number, time
 from spmvbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,18 +19,12 @@ LISTED = 20
 SLOWER, INCOMPLETE = 3, 4  # exit codes; 1 and 2 are errors, as for all commands
 
 
-def _time(seconds: float) -> str:
-    """Seconds with four digits and a unit."""
-    size, unit = (1.0, "s") if seconds >= 1 else (1e-3, "ms") if seconds >= 1e-3 else (1e-6, "us")
-    return number(seconds / size, ".4g", f" {unit}")
-
-
 CASES = {
     "matrix": lambda row: row.matrix,
     "format": lambda row: row.label,
     "setting": lambda row: str(row.setting),
-    "before": lambda row: _time(row.t_before),
-    "after": lambda row: _time(row.t_after),
+    "before": lambda row: time(row.t_before, 4),
+    "after": lambda row: time(row.t_after, 4),
     "ratio": lambda row: number(row.ratio, ".3f"),
     "interval": lambda row: f"{row.low:.3f}-{row.high:.3f}",
 }
@@ -98,7 +92,7 @@ def _echo_others(table: pd.DataFrame, every: bool) -> None:
 )
 @click.option(
     "--threshold",
-    type=option_types.Percent(),
+    type=option_types.PERCENT,
     metavar="PERCENT",
     help="Differences up to this are reported as the same. Default: 6.8 % between invocations (99 % of the cases of "
     "one program, measured twice, differ by less), 0.5 % within one. 0: the samples alone decide.",
@@ -193,8 +187,8 @@ def _of_pair(label: str, over: str) -> Columns:
     """The columns of the table of two formats."""
     return {
         "matrix": lambda row: row.matrix,
-        label: lambda row: _time(row.t_median),
-        over: lambda row: _time(row.t_base),
+        label: lambda row: time(row.t_median, 4),
+        over: lambda row: time(row.t_base, 4),
         "speed-up": lambda row: number(row.speedup, ".3f"),
         "outcome": lambda row: row.outcome,
     }
@@ -288,5 +282,5 @@ def _listed(labels: Sequence[str]) -> str:
 def _held(rows: pd.DataFrame) -> str:
     """Number of cases, devices, types and modes of a run, in words."""
     devices = ", ".join(sorted(set(rows["device_name"]) - {""})) or "no device"
-    kinds = ", ".join(sorted(set(rows["dtype"] + " " + rows["mode"])))
-    return f"{len(rows)} cases on {devices}, {kinds}"
+    settings = ", ".join(sorted(set(rows["dtype"] + " " + rows["mode"])))
+    return f"{len(rows)} cases on {devices}, {settings}"

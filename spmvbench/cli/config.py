@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from spmvbench.cli.option_types import Words
 from spmvbench.errors import UsageError, did_you_mean
 
 # What one command does; a file says what is measured.
@@ -44,7 +43,7 @@ def read_config(ctx: click.Context, param: click.Parameter, value: str | None) -
             continue
         items = setting if isinstance(setting, list) else [setting]
         many = option.multiple if isinstance(option, click.Option) else option.nargs == -1
-        comma = isinstance(option.type, Words) or key == "formats"
+        comma = option.type.name == "list" or key == "formats"
         if not all(isinstance(item, str | int | float) and not isinstance(item, bool) for item in items) or (
             isinstance(setting, list) and not many and not comma
         ):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from spmvbench.cli import completion
-from spmvbench.cli.option_types import ParamType
+from spmvbench.cli.option_types import Checked, gathered
 from spmvbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,20 +25,18 @@ if TYPE_CHECKING:
     from spmvbench.runner.session import Watcher
 
 
-class Shard(ParamType):
-    """K/N: part K of N, counted from 1."""
+def _shard(value: Any) -> tuple[int, int]:
+    """The number of the shard, from 1, and the number of shards."""
+    if isinstance(value, tuple):
+        return value
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(value))
+    part, count = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= part <= count:
+        raise UsageError(f"{value!r} is not K/N with K from 1 to N: write 1/8 to 8/8")
+    return part, count
 
-    name = "shard"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        """The number of the shard, from 1, and the number of shards."""
-        if isinstance(value, tuple):
-            return value
-        match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(value))
-        part, count = (int(match[1]), int(match[2])) if match else (0, 0)
-        if not 1 <= part <= count:
-            self.fail(f"{value!r} is not K/N with K from 1 to N: write 1/8 to 8/8", param, ctx)
-        return part, count
+SHARD = Checked("shard", lambda _, __, value: _shard(value))
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,9 @@ class Distribution:
         return many.measure(folder, groups, settings, watcher, workers, costs.default_costs(settings))
 
 
-_PARAMETERS = (
+distribution = gathered(
+    "distribution",
+    lambda values: Distribution(**{field.name: values.pop(field.name) for field in fields(Distribution)}),
     click.option(
         "--scheduler",
         metavar="ADDRESS|local",
@@ -178,7 +178,7 @@ _PARAMETERS = (
         metavar="N",
         help="Number of workers of --scheduler local, or of GPUs of --estimate. Default: one per GPU, else one.",
     ),
-    click.option("--shard", type=Shard(), metavar="K/N", help="Measure part K of N as a separate run, for job arrays."),
+    click.option("--shard", type=SHARD, metavar="K/N", help="Measure part K of N as a separate run, for job arrays."),
     click.option(
         "--sample",
         type=click.IntRange(min=1),
@@ -194,27 +194,6 @@ _PARAMETERS = (
         help="A run whose rows --estimate and --shard use; repeat for more.",
     ),
 )
-
-
-def distribution(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator that gives a command these options as one parameter `distribution`."""
-
-    @functools.wraps(command)
-    def gathered(
-        *args: Any,
-        scheduler: str | None,
-        count: int | None,
-        shard: tuple[int, int] | None,
-        sample: int | None,
-        like: tuple[str, ...],
-        estimate: bool,
-        **options: Any,
-    ) -> Any:
-        return command(*args, distribution=Distribution(scheduler, count, shard, sample, like, estimate), **options)
-
-    for parameter in reversed(_PARAMETERS):
-        gathered = parameter(gathered)
-    return gathered
 
 
 def choose_device(name: str, *, dry_run: bool) -> tuple[str, str]:

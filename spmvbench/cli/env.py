@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spmvbench.cli import option_types
 from spmvbench.errors import SpmvbenchError
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _device_text(about: dict[str, Any]) -> str:
 
 
 @click.command(name="env")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@option_types.JSON
 def command(as_json: bool) -> None:
     """Show versions, devices and folders, and what to install for missing features."""
     from spmvbench.formats.admission import byte_text

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import os
-from collections.abc import Callable, Container
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
+from spmvbench.cli import option_types
 from spmvbench.cli.results import counted
 from spmvbench.errors import UsageError, did_you_mean
 
@@ -23,40 +25,27 @@ def _family(cls: type[Format], quote: str = "") -> str:
     return cls.family if cls.op == "spmv" else f"{cls.family} ({quote}--op {cls.op}{quote})"
 
 
-def _every() -> list[type[Format]]:
+def _chosen(name: str | None, family: str | None, text: str | None) -> list[type[Format]]:
+    """The formats by family: of a name as in `run --formats`, of a family (its case ignored), or that contain the words
+    of a text, best first; all if none is given. Raises UsageError.
+    """
     from spmvbench import formats
     from spmvbench.formats.descriptions import by_family
-
-    return by_family(formats.keys())
-
-
-def _of_family(name: str) -> list[type[Format]]:
-    """The formats of a family, its case ignored. Raises UsageError."""
-    from spmvbench import formats
-
-    found = [cls for cls in _every() if cls.family.lower() == name.lower()]
-    if not found:
-        known = formats.families()
-        hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
-        raise UsageError(f"there is no family {name!r}{hint}")
-    return found
-
-
-def _found(name: str) -> list[type[Format]]:
-    """The formats of a name as in `run --formats`. Raises UsageError."""
-    from spmvbench import formats
-    from spmvbench.formats.descriptions import by_family
-
-    return by_family(formats.find(name))
-
-
-def _with_text(text: str) -> list[type[Format]]:
-    """The formats whose key, names, paper or description contain the words of a text, best first. Raises UsageError."""
     from spmvbench.formats.search import search
 
-    found = search(_every(), text)
-    if not found:
-        raise UsageError(f"no format's description contains {text!r}: spmvbench formats lists them all")
+    if name:
+        return by_family(formats.find(name))
+    found = by_family(formats.keys())
+    if family:
+        found = [cls for cls in found if cls.family.lower() == family.lower()]
+        known = formats.families()
+        if not found:
+            hint = did_you_mean(family, known) or f"; there are {', '.join(known)}"
+            raise UsageError(f"there is no family {family!r}{hint}")
+    elif text:
+        found = search(found, text)
+        if not found:
+            raise UsageError(f"no format's description contains {text!r}: spmvbench formats lists them all")
     return found
 
 
@@ -125,33 +114,6 @@ def _show_recent() -> None:
     built, every = recent.count()
     click.echo(f"\n{_wrapped(f'{built} of {every} exact storages and kernels for GPUs run here.', '')}")
     click.echo(_wrapped("(Names) are not counted: they are for other devices, not exact, tuners or orders.", ""))
-
-
-def _show_names(show: Callable[[], None], survey: bool, as_json: bool) -> None:
-    """Print the names of the survey or of the years since, as JSON or by `show`."""
-    import dataclasses
-
-    from spmvbench import formats
-    from spmvbench.formats import recent
-
-    if not as_json:
-        show()
-        return
-    names = formats.survey.names() if survey else recent.names()
-    click.echo(json.dumps([dataclasses.asdict(entry) for entry in names], indent=2))
-
-
-def _show_found(classes: list[type[Format]], as_json: bool, *, alone: bool = False) -> None:
-    """Print formats as JSON or for people. alone: whether it is the one format that was named."""
-    from spmvbench.formats.descriptions import describe
-
-    if as_json:
-        about = [describe(cls) for cls in classes]
-        click.echo(json.dumps(about[0] if alone else about, indent=2))
-    elif alone:
-        _show_one(classes[0])
-    else:
-        _show_some(classes)
 
 
 def _show_same(name: str | None, matrix: str, as_json: bool) -> None:
@@ -286,7 +248,7 @@ def _complete_family(ctx: click.Context, param: click.Parameter, incomplete: str
 @click.option(
     "--same-on", metavar="MATRIX", help="List the formats that are the same program on MATRIX; with NAME those alone."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@option_types.JSON
 def command(
     name: str | None,
     family: str | None,
@@ -307,14 +269,27 @@ def command(
     if same_on:
         echo_meanings(name or "", ["spmv"])
         _show_same(name, same_on, as_json)
+    elif (survey or recent) and not as_json:
+        _show_survey() if survey else _show_recent()
     elif survey or recent:
-        _show_names(_show_survey if survey else _show_recent, survey, as_json)
-    elif name or family or search:
+        from spmvbench.formats import recent as since
+        from spmvbench.formats import survey as of_survey
+
+        names = of_survey.names() if survey else since.names()
+        click.echo(json.dumps([dataclasses.asdict(name) for name in names], indent=2))
+    else:
         if name:
             echo_meanings(name)
-        found = _found(name) if name else _of_family(family) if family else _with_text(search or "")
-        _show_found(found, as_json, alone=bool(name) and len(found) == 1)
-    elif as_json:
-        _show_found(_every(), as_json)
-    else:
-        _show_keys(_every())
+        found = _chosen(name, family, search)
+        alone = bool(name) and len(found) == 1
+        if as_json:
+            from spmvbench.formats.descriptions import describe
+
+            about = [describe(cls) for cls in found]
+            click.echo(json.dumps(about[0] if alone else about, indent=2))
+        elif alone:
+            _show_one(found[0])
+        elif name or family or search:
+            _show_some(found)
+        else:
+            _show_keys(found)

@@ -43,7 +43,7 @@ def command(matrix: str, as_json: bool, image: str | None, real_part: bool, seed
     from spmvbench.matrices import features
     from spmvbench.matrices.lookup import obtain
 
-    kind = _image_kind(image) if image else ""
+    suffix = _image_type(image) if image else ""
     found = obtain(matrix)
     a = found.read(seed, "real" if real_part else "refuse")
     csr = Csr.of(a)
@@ -65,19 +65,19 @@ def command(matrix: str, as_json: bool, image: str | None, real_part: bool, seed
     if image:
         if not csr.nnz:
             raise SpmvbenchError(f"{found.id} has no entries to draw")
-        content = _drawn(csr, found.id, kind)
+        content = _drawn(csr, found.id, suffix)
         with paths.output(image) as file:
             file.write(content)
         if image != "-":
             click.echo(f"Wrote {image}", err=True)
 
 
-def _image_kind(image: str) -> str:
+def _image_type(image: str) -> str:
     """The image type by the suffix of a file name; png without one, as for /dev/stdout. Raises UsageError."""
-    kind = os.path.splitext(image)[1].lower().removeprefix(".") or "png"
-    if kind not in ("png", "svg", "pdf"):
+    suffix = os.path.splitext(image)[1].lower().removeprefix(".") or "png"
+    if suffix not in ("png", "svg", "pdf"):
         raise UsageError(f"{image} should end in .png, .svg or .pdf")
-    return kind
+    return suffix
 
 
 def _about(found: Matrix, a: Any) -> dict[str, str]:
@@ -152,7 +152,7 @@ def _picture(csr: Csr) -> str:
     return "\n".join([border, *(f"|{line}|" for line in lines), border, note, legend])
 
 
-def _drawn(csr: Csr, title: str, kind: str) -> bytes:
+def _drawn(csr: Csr, title: str, suffix: str) -> bytes:
     """The density of entries as an image file, at most 500 cells along the longer side."""
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
@@ -168,4 +168,4 @@ def _drawn(csr: Csr, title: str, kind: str) -> bytes:
         axes.set_title(f"{title}: {csr.rows:,} x {csr.cols:,}, {csr.nnz:,} entries")
         bar = figure.colorbar(picture, label="share of positions that hold an entry")
         style.plain_ticks(bar.ax.yaxis)
-        return style.rendered(figure, kind)
+        return style.rendered(figure, suffix)

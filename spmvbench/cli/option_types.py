@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,12 +16,11 @@ if TYPE_CHECKING:
 else:
     ParamType = click.ParamType  # generic from click 8.4 on only
 
-Value = TypeVar("Value")
-
 # For commands that write one file (`paths.output`). Not normalized: "./-" is a file, "-" is standard output.
 OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 # For commands that read runs.
 results = click.option("--results", default="results", show_default=True, metavar="DIR", help="Folder of the runs.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 # For commands that take programs as formats.
 program = click.option(
@@ -33,83 +33,60 @@ program = click.option(
 )
 
 
-def _checked(
-    kind: ParamType,
-    check: Callable[[], Value],
-    param: click.Parameter | None,
-    ctx: click.Context | None,
-) -> Value:
-    """The value that a check of `runner.arguments` returns; its UsageError becomes an error of the option."""
-    try:
-        return check()
-    except UsageError as error:
-        kind.fail(str(error), param, ctx)
+def gathered(name: str, made: Callable[[dict[str, Any]], Any], *parameters: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator that gives a command these options as one parameter.
+
+    made: takes their values out of all values, and returns that of the parameter.
+    """
+
+    def decorator(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_one(**values: Any) -> Any:
+            return command(**{name: made(values)}, **values)
+
+        for parameter in reversed(parameters):
+            with_one = parameter(with_one)
+        return with_one
+
+    return decorator
 
 
-class Words(ParamType):
+class Checked(ParamType):
+    """A value that is checked: a UsageError of the check becomes an error of the option.
+
+    name: in the help. check: gets the module `runner.arguments`, the option's name, and the value.
+    """
+
+    def __init__(self, name: str, check: Callable[[Any, str, Any], Any]):
+        self.name, self.check = name, check
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """What the check returns."""
+        from spmvbench.runner import arguments
+
+        try:
+            return self.check(arguments, (param and param.name) or "it", value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+def words(*known: str) -> Checked:
     """Comma-separated words without repeats, in the order given. known: the allowed words; none: any."""
-
-    name = "list"
-
-    def __init__(self, *known: str):
-        self.known = known
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """The words of a list. Fails for an unknown one."""
-        from spmvbench.runner import arguments
-
-        return _checked(self, lambda: arguments.words(value, self.known), param, ctx)
+    return Checked("list", lambda checks, _, value: checks.words(value, known))
 
 
-class Bytes(ParamType):
-    """A number of bytes, optionally with a decimal unit: 500MB, 2GB."""
-
-    name = "bytes"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number of bytes."""
-        from spmvbench.runner import arguments
-
-        return _checked(self, lambda: arguments.size(value), param, ctx)
-
-
-class Number(ParamType):
+def number(low: float, high: float = float("inf")) -> Checked:
     """A finite number from `low` to `high`."""
-
-    name = "number"
-
-    def __init__(self, low: float, high: float = float("inf")):
-        self.low, self.high = low, high
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number."""
-        from spmvbench.runner import arguments
-
-        return _checked(
-            self, lambda: arguments.number(param.name or "" if param else "it", value, self.low, self.high), param, ctx
-        )
+    return Checked("number", lambda checks, name, value: checks.number(name, value, low, high))
 
 
-class Seconds(ParamType):
-    """A number of seconds, above 0 and below two weeks."""
-
-    name = "seconds"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The seconds."""
-        from spmvbench.runner import arguments
-
-        return _checked(self, lambda: arguments.seconds(value), param, ctx)
+def _percent(value: Any) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%?", str(value).strip())
+    if not match or float(match[1]) > 1000:
+        raise UsageError(f"{value!r} is not a percentage from 0 to 1000: write 5 or 5%")
+    return float(match[1]) / 100
 
 
-class Percent(ParamType):
-    """A percentage, with or without the sign, as a fraction: 0.05 for 5 %."""
-
-    name = "percent"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The percentage as a fraction."""
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%?", str(value).strip())
-        if not match or float(match[1]) > 1000:
-            self.fail(f"{value!r} is not a percentage from 0 to 1000: write 5 or 5%", param, ctx)
-        return float(match[1]) / 100
+SIZE = Checked("bytes", lambda checks, _, value: checks.size(value))  # with or without a decimal unit: 500MB, 2GB
+SECONDS = Checked("seconds", lambda checks, _, value: checks.seconds(value))
+PERCENT = Checked("percent", lambda _, __, value: _percent(value))  # with or without the sign, as a fraction

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -131,11 +130,6 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
     return completion.in_list(incomplete, published.names())
 
 
-def _renamed(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        raise UsageError(f"two formats are compared by spmvbench compare RUN --format {shlex.quote(value)}")
-
-
 @click.command(name="report")
 @click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
 @click.option("--out", metavar="DIR", help="Output folder. Default: report/ in the run's folder.")
@@ -158,7 +152,6 @@ def _renamed(ctx: click.Context, param: click.Parameter, value: str | None) -> N
     help="For a paper: figures 3.5 or 7.16 inches wide with text of 8 points, their captions and tables in LaTeX, and "
     "formats.bib with the papers of the formats.",
 )
-@click.option("--duel", hidden=True, expose_value=False, callback=_renamed)
 @click.option(
     "--beside",
     metavar="RUN",

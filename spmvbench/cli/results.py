@@ -130,6 +130,12 @@ def number(value: float, spec: str, unit: str = "") -> str:
     return "" if value != value else f"{value:{spec}}{unit}"
 
 
+def time(seconds: float, digits: int = 3) -> str:
+    """Seconds with so many digits and a unit; empty for NaN."""
+    size, unit = (1.0, "s") if seconds >= 1 else (1e-3, "ms") if seconds >= 1e-3 else (1e-6, "us")
+    return number(seconds / size, f".{digits}g", f" {unit}")
+
+
 _WORDS = ("format", "kernel", "worst case")
 
 

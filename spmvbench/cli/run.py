@@ -16,7 +16,7 @@ from spmvbench.cli.config import read_config
 from spmvbench.cli.distribution import Distribution, distribution
 from spmvbench.cli.formats import echo_meanings
 from spmvbench.cli.option_groups import GroupedCommand
-from spmvbench.cli.option_types import Bytes, Seconds, Words
+from spmvbench.cli.option_types import SECONDS, SIZE, words
 from spmvbench.cli.progress import Progress, stoppable
 from spmvbench.cli.results import counted, echo_results
 from spmvbench.cli.selection import OPTIONS, selection
@@ -64,7 +64,7 @@ GROUPS = {
 @click.option(
     "--op",
     "ops",
-    type=Words(),
+    type=words(),
     metavar="LIST",
     help="Operations: spmv,spmv-t,spmspv,bfs; spmspv@0.05 or bfs@3 for one alone; spmm@K for K vectors, by rows, or "
     "spmm-column@K; solvers of N iterations: cg@N, pagerank@N. Default: those of the formats, else spmv.",
@@ -72,7 +72,7 @@ GROUPS = {
 @click.option(
     "--order",
     "orders",
-    type=Words(),
+    type=words(),
     default="none",
     show_default=True,
     metavar="LIST",
@@ -81,24 +81,24 @@ GROUPS = {
     "format sees it.",
 )
 @click.option(
-    "--dtype", "dtypes", type=Words("f64", "f32"), show_default="f64", help="Precisions of values, x and y: f64,f32."
+    "--dtype", "dtypes", type=words("f64", "f32"), show_default="f64", help="Precisions of values, x and y: f64,f32."
 )
 @click.option(
     "--values",
-    type=Words("f64", "f32", "f16", "bf16"),
+    type=words("f64", "f32", "f16", "bf16"),
     metavar="TYPES",
     help="In place of --dtype: types that values are stored in, f64,f32,f16,bf16, at most as wide as the vectors.",
 )
 @click.option(
     "--vectors",
-    type=Words("f64", "f32"),
+    type=words("f64", "f32"),
     metavar="TYPES",
     help="In place of --dtype: types of x, y and sums, f64,f32. Default with --values: f64.",
 )
 @click.option(
     "--mode",
     "modes",
-    type=Words("hot", "cold"),
+    type=words("hot", "cold"),
     help="hot: L2 is warm from earlier SpMVs; cold: it is flushed before each SpMV. Default: both on a GPU, else hot.",
 )
 @click.option(
@@ -123,25 +123,25 @@ GROUPS = {
 )
 @click.option(
     "--budget",
-    type=Seconds(),
+    type=SECONDS,
     metavar="SECONDS",
     help="Longest sampling time of a case. Default: 0.5 on a GPU, 0.05 emulated.",
 )
 @click.option(
     "--energy",
-    type=Seconds(),
+    type=SECONDS,
     metavar="SECONDS",
     help="Measure the energy of each hot case over so long, on GPUs that count joules. Default: not measured.",
 )
 @click.option(
     "--timeout",
-    type=Seconds(),
+    type=SECONDS,
     metavar="SECONDS",
     help="A case that takes longer is marked timeout. Default: 60 on a GPU, 120 emulated.",
 )
 @click.option(
     "--max-bytes",
-    type=Bytes(),
+    type=SIZE,
     metavar="SIZE",
     help="Formats that need more memory are skipped. Default: a share of the device's memory.",
 )

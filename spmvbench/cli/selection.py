@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from spmvbench.cli.option_types import gathered
 from spmvbench.matrices.conditions import CONDITIONS, Conditions, option
+
+if TYPE_CHECKING:
+    from spmvbench.matrices.selection import Selection
 
 
 def _complete_matrices(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -42,7 +45,20 @@ def _option(name: str) -> Callable[..., Any]:
 
 
 OPTIONS = ("--group", *(f"--{option(name)}" for name in CONDITIONS), "--limit")  # all but --set
-_PARAMETERS = (
+
+
+def _selection(values: dict[str, Any]) -> Selection:
+    from spmvbench.matrices.selection import Selection
+
+    conditions = Conditions(**{name: values.pop(name) for name in CONDITIONS})
+    named = {name: values.pop(name) for name in ("matrices", "groups", "sets", "limit")}
+    return Selection(conditions=conditions, **named)
+
+
+# The argument and the options, as one parameter `chosen`.
+selection = gathered(
+    "chosen",
+    _selection,
     click.argument("matrices", nargs=-1, metavar="[MATRIX]...", shell_complete=_complete_matrices),
     click.option(
         "--group",
@@ -65,20 +81,3 @@ _PARAMETERS = (
         "--limit", type=click.IntRange(min=1), metavar="N", help="At most N matrices: the first of the index."
     ),
 )
-
-
-def selection(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator that gives a command the shared argument and options as one parameter `chosen`, a Selection."""
-
-    @functools.wraps(command)
-    def gathered(
-        matrices: tuple[str, ...], groups: tuple[str, ...], sets: tuple[str, ...], limit: int | None, **options: Any
-    ) -> Any:
-        from spmvbench.matrices.selection import Selection
-
-        conditions = Conditions(**{name: options.pop(name) for name in CONDITIONS})
-        return command(chosen=Selection(matrices, groups, sets, conditions, limit), **options)
-
-    for parameter in reversed(_PARAMETERS):
-        gathered = parameter(gathered)
-    return gathered

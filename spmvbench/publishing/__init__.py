@@ -5,7 +5,6 @@ measure         the runs of a card that are published, in pieces: `make measure`
 cocktail        the rates by which the format `cocktail` chooses, for configs/cocktail
 sources         the source hashes of this checkout: configs/sources.csv
 crate           the description of the published runs: results/published/ro-crate-metadata.json
-rewrite         runs of versions before 1.0 in the form of this one
 advice          the model of the advice, its page and its figure
 format_pages    the pages of docs/formats
 cards, claims, irregular, kernels, rivals, run_options, small, speed, strengths, time_to_n

@@ -6,8 +6,6 @@ writes it into the page, between two comments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
 
 from spmvbench.analysis.cards import carried_over
@@ -15,8 +13,6 @@ from spmvbench.errors import UsageError
 from spmvbench.publishing import in_page
 from spmvbench.reports import cards, export
 from spmvbench.rows import store
-
-MODULE = "spmvbench.publishing.cards"
 
 
 def markdown(rows: pd.DataFrame, others: pd.DataFrame) -> str:
@@ -27,14 +23,13 @@ def markdown(rows: pd.DataFrame, others: pd.DataFrame) -> str:
     return export.written([cards.summary(carried_over(table), *pair)], "markdown").rstrip("\n")
 
 
-def main(given: Sequence[str] | None = None) -> None:
-    """Print the table, or write it into a page."""
-    parser = in_page.parser(MODULE, __doc__)
-    in_page.add_run(parser)
-    parser.add_argument("other", metavar="OTHER", help="a run of another card")
-    options = parser.parse_args(given)
-    in_page.put(options.page, markdown(store.load(options.run), store.load(options.other)), MODULE)
-
+main = in_page.command(
+    "cards",
+    __doc__,
+    lambda given: markdown(store.load(given.run), store.load(given.other)),
+    in_page.RUN,
+    ("other", {"metavar": "OTHER", "help": "a run of another card"}),
+)
 
 if __name__ == "__main__":
     main()

@@ -6,8 +6,9 @@ the rows of all runs in a folder, those of one model of GPU, and writes it into 
 
 from __future__ import annotations
 
+import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from spmvbench.reports.figures import LeftOut, Options, claims
 from spmvbench.reports.tables import NONE, number
 from spmvbench.rows import store
 
-MODULE = "spmvbench.publishing.claims"
 CLAIM = ["paper", "over", "op", "dtype"]  # identifies a claim
 AUTHORS = "kernel=paper"
 HEAD = ("Paper", "Over", "Type", "Printed", "Measured", "Authors' kernel", "Matrices", "Run", "Not at hand")
@@ -101,19 +101,17 @@ def _speedups(measured: Any) -> str:
     return f"{number(mean)}, at most {number(measured['most'])}, faster on {100 * measured['won']:.0f} %"
 
 
-def main(given: Sequence[str] | None = None) -> None:
-    """Print the table, or write it into a page."""
-    parser = in_page.parser(MODULE, __doc__)
-    parser.add_argument("folder", type=Path, help="the folder of the runs, such as results/published")
-    parser.add_argument("--card", default="", help="only rows of GPUs whose name contains this, such as H200")
-    options = parser.parse_args(given)
-    runs = store.runs(options.folder)
+def _of_folder(given: argparse.Namespace) -> str:
+    runs = store.runs(given.folder)
     if not runs:
-        raise UsageError(f"{options.folder} holds no run")
-    found = table({run.name: measured(store.load(run), options.card) for run in runs})
-    link = Path(os.path.relpath(options.folder, options.page.parent if options.page else None)).as_posix()
-    in_page.put(options.page, markdown(found, link), MODULE)
+        raise UsageError(f"{given.folder} holds no run")
+    found = table({run.name: measured(store.load(run), given.card) for run in runs})
+    link = Path(os.path.relpath(given.folder, given.page.parent if given.page else None)).as_posix()
+    return markdown(found, link)
 
+
+_CARD = {"default": "", "help": "only rows of GPUs whose name contains this, such as H200"}
+main = in_page.command("claims", __doc__, _of_folder, in_page.FOLDER, ("--card", _CARD))
 
 if __name__ == "__main__":
     main()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
-
-import pandas as pd
+from typing import Any
 
 from spmvbench import paths
 from spmvbench.errors import UsageError
-from spmvbench.rows import store
 
 END = "<!-- end of the table -->"
 
@@ -45,32 +43,31 @@ def put(page: Path | None, table: str, module: str) -> None:
         file.write(text.encode())
 
 
-def parser(module: str, description: str | None) -> argparse.ArgumentParser:
-    """A parser for `python -m MODULE`, with the option ``--page``: the page that the table is written into."""
-    found = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
-    found.add_argument(
-        "--page", type=Path, help="the page that holds the table, between two comments; else it is printed"
-    )
-    return found
+Argument = tuple[str, dict[str, Any]]  # of argparse
+_RUN = "a run, by its name in results/ or its folder"
+RUN: Argument = ("run", {"metavar": "RUN", "help": _RUN})
+RUNS: Argument = ("runs", {"nargs": "+", "metavar": "RUN", "help": _RUN})
+FOLDER: Argument = ("folder", {"type": Path, "help": "the folder of the runs, such as results/published"})
+Made = Callable[[argparse.Namespace], str | Mapping[str, str]]
 
 
-def add_run(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Add the argument `run`, or `runs` for one or more."""
-    told = "a run, by its name in results/ or its folder"
-    if several:
-        parser.add_argument("runs", nargs="+", metavar="RUN", help=told)
-    else:
-        parser.add_argument("run", metavar="RUN", help=told)
+def command(name: str, description: str | None, made: Made, *arguments: Argument) -> Callable[..., None]:
+    """The function `main` of `python -m spmvbench.publishing.NAME`, which prints a table or writes it into ``--page``.
 
-
-def command(
-    module: str, description: str | None, made: Callable[[pd.DataFrame], str], given: Sequence[str] | None
-) -> None:
-    """Print the table that `made` gives of the rows of one or more runs, or write it into a page.
-
-    given: the arguments, by default those of the process.
+    made: from the arguments a table, or several by a word that their places have after the module's name.
     """
-    asked = parser(module, description)
-    add_run(asked, several=True)
-    options = asked.parse_args(given)
-    put(options.page, made(store.load_all(options.runs)), module)
+    module = f"spmvbench.publishing.{name}"
+
+    def main(given: Sequence[str] | None = None) -> None:
+        parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
+        parser.add_argument(
+            "--page", type=Path, help="the page that holds the table, between two comments; else it is printed"
+        )
+        for argument, about in arguments:
+            parser.add_argument(argument, **about)
+        options = parser.parse_args(given)
+        tables = made(options)
+        for word, table in {"": tables}.items() if isinstance(tables, str) else tables.items():
+            put(options.page, table, f"{module} {word}".rstrip())
+
+    return main

@@ -7,7 +7,6 @@ rows of h200-irregular, h200-headline and REAL and writes them into the page, be
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -16,7 +15,6 @@ from spmvbench.analysis.cases import fewer_values, hot, latest_cases, natural_pr
 from spmvbench.publishing import in_page
 from spmvbench.rows import store
 
-MODULE = "spmvbench.publishing.irregular"
 FORMATS = (
     "irregular", "column-sweep", "hub-cache", "csr5-hub", "csr5", "csr-merge-tiles", "sell-local", "dasp",
     "cusparse-csr-alg1",
@@ -88,17 +86,16 @@ def rule(rows: pd.DataFrame) -> str:
     return in_page.markdown(head, lines)
 
 
-def main(given: Sequence[str] | None = None) -> None:
-    """Print the tables, or write them into a page."""
-    parser = in_page.parser(MODULE, __doc__)
-    parser.add_argument("folder", type=Path, help="the folder of the runs, such as results/published")
-    options = parser.parse_args(given)
-    folder = options.folder
-    in_page.put(options.page, comparison(rows_of(folder, "h200-irregular")), f"{MODULE} comparison")
+def _tables(folder: Path) -> dict[str, str]:
     generated, real = rows_of(folder, "h200-headline"), timed(real_matrices(folder))
     of_all = [generated[generated["name"].isin(OF_ALL)], real[real["nnz"] >= LEAST_NNZ]]
-    in_page.put(options.page, rule(of_every_value(pd.concat(of_all, ignore_index=True))), f"{MODULE} rule")
+    return {
+        "comparison": comparison(rows_of(folder, "h200-irregular")),
+        "rule": rule(of_every_value(pd.concat(of_all, ignore_index=True))),
+    }
 
+
+main = in_page.command("irregular", __doc__, lambda given: _tables(given.folder), in_page.FOLDER)
 
 if __name__ == "__main__":
     main()

@@ -6,8 +6,6 @@ writes it into the page, between two comments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
 
 from spmvbench.analysis.cases import hot, latest_cases, verified
@@ -17,8 +15,8 @@ from spmvbench.errors import UsageError
 from spmvbench.publishing import in_page
 from spmvbench.reports import export
 from spmvbench.reports.tables import Column, number, table
+from spmvbench.rows import store
 
-MODULE = "spmvbench.publishing.kernels"
 COLUMNS = [
     Column("label", "Key"),
     Column("setting", "Setting"),
@@ -49,10 +47,7 @@ def markdown(rows: pd.DataFrame) -> str:
     return export.written([made], "markdown").rstrip("\n")
 
 
-def main(given: Sequence[str] | None = None) -> None:
-    """Print the table, or write it into a page."""
-    in_page.command(MODULE, __doc__, markdown, given)
-
+main = in_page.command("kernels", __doc__, lambda given: markdown(store.load_all(given.runs)), in_page.RUNS)
 
 if __name__ == "__main__":
     main()

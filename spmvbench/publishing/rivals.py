@@ -6,7 +6,7 @@ writes them into the page, between two comments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pandas as pd
 
@@ -16,8 +16,8 @@ from spmvbench.publishing import in_page
 from spmvbench.publishing.strengths import FORMATS
 from spmvbench.reports import export, published, tables
 from spmvbench.reports.tables import Column, number
+from spmvbench.rows import store
 
-MODULE = "spmvbench.publishing.rivals"
 EQUAL = 0.97  # of the program's GFLOPS, that counts as much
 
 
@@ -77,10 +77,7 @@ def without_rows(cases: pd.DataFrame, pairs: pd.DataFrame, public: published.Pro
                 yield f"In {setting}, {text}: {'; '.join(names)}."
 
 
-def main(given: Sequence[str] | None = None) -> None:
-    """Print the tables, or write them into a page."""
-    in_page.command(MODULE, __doc__, markdown, given)
-
+main = in_page.command("rivals", __doc__, lambda given: markdown(store.load_all(given.runs)), in_page.RUNS)
 
 if __name__ == "__main__":
     main()

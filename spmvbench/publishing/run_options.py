@@ -7,7 +7,7 @@ Matrices that the run has in part, for an order or an operation of some format, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,6 @@ from spmvbench.publishing import in_page
 from spmvbench.rows import store
 from spmvbench.rows.schema import SETTLED
 
-MODULE = "spmvbench.publishing.run_options"
 LOST, REGAINED = "random", "rcm"
 # Types of values and vectors, and what each is compared with: values of the vectors' type.
 TYPES = {"f32/f64": "f64", "f16/f64": "f64", "bf16/f64": "f64", "f16/f32": "f32", "bf16/f32": "f32"}
@@ -157,14 +156,13 @@ def of_run(option: str, run: str) -> pd.DataFrame:
     return found
 
 
-def main(given: Sequence[str] | None = None) -> None:
-    """Print the table, or write it into a page."""
-    parser = in_page.parser(MODULE, __doc__)
-    parser.add_argument("option", choices=TABLES, help="the option of `run` that the table is about")
-    in_page.add_run(parser)
-    options = parser.parse_args(given)
-    in_page.put(options.page, markdown(of_run(options.option, options.run)), f"{MODULE} {options.option}")
-
+main = in_page.command(
+    "run_options",
+    __doc__,
+    lambda given: {given.option: markdown(of_run(given.option, given.run))},
+    ("option", {"choices": TABLES, "help": "the option of `run` that the table is about"}),
+    in_page.RUN,
+)
 
 if __name__ == "__main__":
     main()

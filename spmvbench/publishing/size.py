@@ -29,18 +29,8 @@ def lines(folder: str, counts: Callable[[Path], bool] = lambda _: True) -> int:
 
 def findings() -> int:
     """Findings of ruff's rules COMPLEXITY in the package."""
-    command = [
-        sys.executable,
-        "-m",
-        "ruff",
-        "check",
-        "--isolated",
-        "--select",
-        COMPLEXITY,
-        "--output-format",
-        "concise",
-    ]
-    command += ["--select", COMPLEXITY, "spmvbench"]
+    words = f"-m ruff check --isolated --select {COMPLEXITY} --output-format concise spmvbench"
+    command = [sys.executable, *words.split()]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return len(found.stdout.splitlines())
 

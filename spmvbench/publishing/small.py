@@ -6,15 +6,11 @@ it into the page, between two comments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from spmvbench.analysis.cases import hot, latest_cases, natural_products
 from spmvbench.publishing import in_page
 from spmvbench.reports import export
 from spmvbench.reports.figures import Options, choose
 from spmvbench.rows import store
-
-MODULE = "spmvbench.publishing.small"
 
 
 def of_run(run: str) -> str:
@@ -26,13 +22,7 @@ def of_run(run: str) -> str:
     return export.written(figure.show(figure.data(rows, options), options), "markdown").strip()
 
 
-def main(given: Sequence[str] | None = None) -> None:
-    """Print the table, or write it into a page."""
-    parser = in_page.parser(MODULE, __doc__)
-    in_page.add_run(parser)
-    options = parser.parse_args(given)
-    in_page.put(options.page, of_run(options.run), MODULE)
-
+main = in_page.command("small", __doc__, lambda given: of_run(given.run), in_page.RUN)
 
 if __name__ == "__main__":
     main()

@@ -6,7 +6,6 @@ it into the page, between two comments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +14,8 @@ import pandas as pd
 from spmvbench import paths
 from spmvbench.analysis.cases import fewer_values
 from spmvbench.publishing import in_page
+from spmvbench.rows import store
 
-MODULE = "spmvbench.publishing.speed"
 AIMS = {"f64": 1.5, "f32": 1.75}  # times the best public program
 BOUND_SHARE = 0.95  # of the bound, that counts as much as the aim
 PARTLY_TIMED = "-once"  # suffix of programs that are timed as their authors do, who leave work out
@@ -113,10 +112,7 @@ def _aimed(value: float, aim: float, digits: int = 2) -> str:
     return f"**{text}**" if value >= aim else text
 
 
-def main(given: Sequence[str] | None = None) -> None:
-    """Print the table, or write it into a page."""
-    in_page.command(MODULE, __doc__, lambda rows: markdown(table(rows)), given)
-
+main = in_page.command("speed", __doc__, lambda given: markdown(table(store.load_all(given.runs))), in_page.RUNS)
 
 if __name__ == "__main__":
     main()

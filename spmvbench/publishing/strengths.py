@@ -15,8 +15,8 @@ from spmvbench.analysis.strengths import EVERY, strengths
 from spmvbench.publishing import in_page
 from spmvbench.reports import export
 from spmvbench.reports.tables import Column, Table, number, table
+from spmvbench.rows import store
 
-MODULE = "spmvbench.publishing.strengths"
 FORMATS = (
     "sell-petsc", "csr-ans", "cb", "bit8x4", "bit8x4-dict", "mbsr", "csr-lrb", "sell-dict", "sell-pack", "amb",
     "csr-amf", "csr-overlap", "brcsd", "cusparse-coo-alg2", "cusparse-spmvop",
@@ -46,10 +46,11 @@ def shares(rows: pd.DataFrame, labels: Sequence[str] = FORMATS) -> Iterator[Tabl
         yield table(caption, every.join(by_structure, on="label"), columns)
 
 
-def main(given: Sequence[str] | None = None) -> None:
-    """Print the tables, or write them into a page."""
-    in_page.command(MODULE, __doc__, lambda rows: export.written(list(shares(rows)), "markdown").rstrip("\n"), given)
+def _markdown(rows: pd.DataFrame) -> str:
+    return export.written(list(shares(rows)), "markdown").rstrip("\n")
 
+
+main = in_page.command("strengths", __doc__, lambda given: _markdown(store.load_all(given.runs)), in_page.RUNS)
 
 if __name__ == "__main__":
     main()

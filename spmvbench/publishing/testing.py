@@ -19,7 +19,6 @@ import pandas as pd
 from spmvbench.publishing import in_page
 from spmvbench.reports import export, tables
 
-MODULE = "spmvbench.publishing.testing"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -61,11 +60,7 @@ def measured() -> tuple[dict[str, float], dict[str, list[float]]]:
     return steps | {"collection of the tests": max(collecting, 0.0)}, tests
 
 
-def main(given: Sequence[str] | None = None) -> None:
-    """Print the table, or write it into a page."""
-    options = in_page.parser(MODULE, __doc__).parse_args(given)
-    in_page.put(options.page, markdown(*measured()), MODULE)
-
+main = in_page.command("testing", __doc__, lambda _: markdown(*measured()))
 
 if __name__ == "__main__":
     main()

@@ -6,7 +6,6 @@ the page, between two comments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -18,7 +17,6 @@ from spmvbench.publishing import in_page
 from spmvbench.reports import advised
 from spmvbench.rows import store
 
-MODULE = "spmvbench.publishing.time_to_n"
 NUMBERS = (1, 10, 100, 1_000, 10_000, 1_000_000)  # of SpMVs
 SHOWN = (ADVISED, MEASURED, SINGLE, CUPY)
 
@@ -54,13 +52,7 @@ def of_run(run: Path | str) -> pd.DataFrame:
     return found
 
 
-def main(given: Sequence[str] | None = None) -> None:
-    """Print the table, or write it into a page."""
-    parser = in_page.parser(MODULE, __doc__)
-    in_page.add_run(parser)
-    options = parser.parse_args(given)
-    in_page.put(options.page, markdown(of_run(options.run)), MODULE)
-
+main = in_page.command("time_to_n", __doc__, lambda given: markdown(of_run(given.run)), in_page.RUN)
 
 if __name__ == "__main__":
     main()

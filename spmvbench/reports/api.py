@@ -33,11 +33,11 @@ class Plot:
     def save(self, path: Path | str) -> Path:
         """Write it as svg, png or pdf, by the suffix of the path. Raises ValueError for other suffixes."""
         path = Path(path)
-        kind = path.suffix.removeprefix(".")
-        if kind not in ("svg", "png", "pdf"):
+        image = path.suffix.removeprefix(".")
+        if image not in ("svg", "png", "pdf"):
             raise ValueError(f"{path.name} should end in .svg, .png or .pdf")
         with style.theme(), output(path) as file:
-            file.write(style.rendered(self.figure, kind))
+            file.write(style.rendered(self.figure, image))
         return path
 
 

@@ -82,8 +82,8 @@ def _entry(paper: Paper) -> str:
     return _written(paper.type, paper.id, fields)
 
 
-def _written(kind: str, identifier: str, fields: Mapping[str, str]) -> str:
-    lines = [f"@{kind}{{{identifier},"]
+def _written(entry: str, identifier: str, fields: Mapping[str, str]) -> str:
+    lines = [f"@{entry}{{{identifier},"]
     for name, text in fields.items():
         if text:
             escaped = "".join(_SPECIAL.get(letter, letter) for letter in text)

@@ -81,34 +81,27 @@ def write(
     *,
     names: Sequence[str] | None = None,
     images: Sequence[str] = ("svg",),
-    baseline: str | None = None,
-    with_emulated: bool = False,
-    matrices: pd.DataFrame | None = None,
-    published: Sequence[Published] = (),
-    highlight: Sequence[str] | None = None,
     alone: bool = False,
     shared: str = "",
     home: str = "",
     notices: Sequence[str] = (),
     jobs: int = 1,
     watch: Callable[[int, int], None] = lambda done, of: None,
+    **asked: Any,
 ) -> Report:
     """Write the page, the figures as `images` (svg, png, pdf) and their data as CSV.
 
     The page is self-contained. Its script draws the interactive views; the images of all other figures are in it.
 
     rows: of one or several runs. environment: as `store.environment`; every key may be missing. names: figures to draw,
-    None for all. baseline: a label, None for the default. with_emulated: if there are rows of the emulated device, show
-    only their times, marked as such. matrices: descriptions of the runs' matrices, as `store.matrices`. published:
-    published results to compare with. highlight: labels, None for those with the lowest mean slowdown. alone: write
-    only the page. shared: relative path from the page to the files of `write_shared`; empty embeds them. home: link to
-    the index of several reports. notices: sentences for a banner. jobs: number of processes that draw. watch: called
-    after each figure with the number of figures done and in all.
+    None for all. alone: write only the page. shared: relative path from the page to the files of `write_shared`; empty
+    embeds them. home: link to the index of several reports. notices: sentences for a banner. jobs: number of processes
+    that draw. watch: called after each figure with the number of figures done and in all. asked: as for `_drafted`.
 
     Raises UsageError for an unknown figure, baseline or format to highlight.
     """
     chosen = figures.choose(names)
-    draft = _drafted(rows, environment, out, images, baseline, with_emulated, matrices, published, highlight)
+    draft = _drafted(rows, environment, out, images, **asked)
     draft = replace(draft, images=(), numbers=False) if alone else draft
     drawn: list[Drawn] = []
     left_out: dict[str, list[str]] = {}
@@ -127,29 +120,18 @@ def write(
     return Report(_written(page, text.encode(errors="backslashreplace")), drawn, left_out)
 
 
-def picture(
-    rows: pd.DataFrame,
-    environment: Mapping[str, Any],
-    name: str,
-    *,
-    baseline: str | None = None,
-    with_emulated: bool = False,
-    matrices: pd.DataFrame | None = None,
-    published: Sequence[Published] = (),
-    highlight: Sequence[str] | None = None,
-) -> tuple[Figure, pd.DataFrame]:
-    """One figure of a report and its data; arguments as for `write`.
+def picture(rows: pd.DataFrame, environment: Mapping[str, Any], name: str, **asked: Any) -> tuple[Figure, pd.DataFrame]:
+    """One figure of a report and its data; asked: as for `write`.
 
     Raises UsageError as `write`, for the name of a family, if the figure has only tables, and if there is nothing to
     draw.
     """
     figure, *more = figures.choose([name])
-    if more or figure.draw is None:
-        what = (
-            f"several figures: {', '.join(each.name for each in (figure, *more))}" if more else "tables and no picture"
-        )
-        raise UsageError(f"{name} has {what}")
-    draft = _drafted(rows, environment, Path(), (), baseline, with_emulated, matrices, published, highlight)
+    if more:
+        raise UsageError(f"{name} has several figures: {', '.join(each.name for each in (figure, *more))}")
+    if figure.draw is None:
+        raise UsageError(f"{name} has tables and no picture")
+    draft = _drafted(rows, environment, Path(), (), **asked)
     try:
         table = _table(figure, draft)
     except figures.LeftOut as reason:
@@ -163,13 +145,19 @@ def _drafted(
     environment: Mapping[str, Any],
     out: Path,
     images: Sequence[str],
-    baseline: str | None,
-    with_emulated: bool,
-    matrices: pd.DataFrame | None,
-    published: Sequence[Published],
-    highlight: Sequence[str] | None,
+    *,
+    baseline: str | None = None,
+    with_emulated: bool = False,
+    matrices: pd.DataFrame | None = None,
+    published: Sequence[Published] = (),
+    highlight: Sequence[str] | None = None,
 ) -> _Draft:
-    """The input of the figures; arguments as for `write`."""
+    """The input of the figures.
+
+    baseline: a label, None for the default. with_emulated: if there are rows of the emulated device, show only their
+    times, marked as such. matrices: descriptions of the runs' matrices, as `store.matrices`. published: published
+    results to compare with. highlight: labels, None for those with the lowest mean slowdown.
+    """
     rows = latest_cases(rows)
     with_emulated = with_emulated and bool(emulated(rows).any())
     # A matrix without entries has no rate, so it has no place on a logarithmic axis.
@@ -274,13 +262,13 @@ def _draw(figure: figures.ReportFigure, draft: _Draft) -> Drawn:
     table = _table(figure, draft)
     with_emulated = figure.performance and draft.with_emulated
     interactive = figure.name in views.INTERACTIVE
-    kinds = dict.fromkeys([*draft.images, *([] if interactive else ["svg"])])
+    types = dict.fromkeys([*draft.images, *([] if interactive else ["svg"])])
     inline, paths = Markup(""), []
-    if figure.draw and kinds:
+    if figure.draw and types:
         with style.theme():
             drawing = _drawing(figure, table, draft)
-            pictures = {kind: style.rendered(drawing, kind) for kind in kinds}
-        paths = [_written(folder / f"{figure.name}.{kind}", pictures[kind]) for kind in draft.images]
+            pictures = {image: style.rendered(drawing, image) for image in types}
+        paths = [_written(folder / f"{figure.name}.{image}", pictures[image]) for image in draft.images]
         if not interactive:
             inline = Markup(style.inline(pictures["svg"].decode(), figure.name, figure.title))
     shown = figure.show(table, options) if figure.show else []
@@ -327,9 +315,10 @@ def write_shared(folder: Path) -> None:
     _written(folder / "LICENSES", licences)
 
 
-def templates() -> jinja2.Environment:
-    """The templates of pages."""
-    loader = jinja2.PackageLoader("spmvbench.reports", "templates")
+def templates(*packages: str) -> jinja2.Environment:
+    """The templates of pages. packages: that have more of them."""
+    names = (*packages, "spmvbench.reports")
+    loader = jinja2.ChoiceLoader([jinja2.PackageLoader(name, "templates") for name in names])
     return jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )

@@ -59,12 +59,16 @@ def percent(value: float) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. show: text of a cell; None for words, which are sorted as words. about: tooltip."""
+    """A column of a table.
+
+    show: text of a number; None for words, which are sorted as words. about: tooltip. link: the address of a word.
+    """
 
     field: str
     heading: str
     show: Callable[[Any], str] | None = None
     about: str = ""
+    link: Callable[[Any], str] | None = None
 
 
 class Cell(NamedTuple):
@@ -101,7 +105,9 @@ def table(caption: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Table
     """A table of these columns of a frame, rows in the frame's order."""
 
     def cell(column: Column, value: Any) -> Cell:
-        return Cell(str(value), str(value)) if column.show is None else Cell(column.show(value), _key(value))
+        if column.show is None:
+            return Cell(str(value), str(value), href=column.link(value) if column.link else "")
+        return Cell(column.show(value), _key(value))
 
     values = zip(*(frame[column.field] for column in columns), strict=True)
     return Table(caption, columns, [[cell(c, v) for c, v in zip(columns, row, strict=True)] for row in values])

@@ -65,11 +65,8 @@ CASES = Layout("rows.parquet", "rows.jsonl", "case_id", stored.READ, stored.STOR
 DESCRIPTIONS = Layout("matrices.parquet", "matrices.jsonl", "matrix_sha256", MATRIX_COLUMNS, MATRIX_COLUMNS)
 
 
-def write(table: pa.Table, layout: Layout, file: BinaryIO, *, smallest: bool = False) -> None:
-    """Write a table of `read` or `parsed` as Parquet.
-
-    smallest: slowly, and without the meanings of the columns, as for a repository.
-    """
+def write(table: pa.Table, layout: Layout, file: BinaryIO) -> None:
+    """Write a table of `read` or `parsed` as Parquet."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -83,12 +80,10 @@ def write(table: pa.Table, layout: Layout, file: BinaryIO, *, smallest: bool = F
         table.select(schema.names).cast(schema),
         file,
         compression="zstd",
-        compression_level=22 if smallest else 3,
-        data_page_size=1 << (26 if smallest else 20),
+        compression_level=3,
+        data_page_size=1 << 20,
         use_dictionary=[name for name in schema.names if name not in plain and f"{name}.list.element" not in plain],
         column_encoding=encodings,
-        write_statistics=not smallest,
-        store_schema=not smallest,
     )
 
 

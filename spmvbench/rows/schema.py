@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-SCHEMA_VERSION = 3  # of version 1.0; those before are read by publishing.rewrite alone
+SCHEMA_VERSION = 3  # of version 1.0
 
 STATUSES = {
     "ok": "measured, and verified before and after timing",

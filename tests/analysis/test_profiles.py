@@ -56,12 +56,6 @@ def test_ties_win_for_each():
     assert share_within(profile, 1.0).to_dict() == {"csr": 1.0, "ell": 1.0}
 
 
-def test_smaller_can_be_better():
-    rows = table(("a", "ell", 1.0), ("a", "csr", 3.0)).rename(columns={"gflops": "seconds"})
-    profile = performance_profile(rows, value="seconds", larger_is_better=False)
-    assert profile.values.tolist() == [["csr", 1.0, 0.0], ["csr", 3.0, 1.0], ["ell", 1.0, 1.0]]
-
-
 def test_matrix_that_nobody_solved_does_not_count():
     rows = table(("a", "csr", 1.0), ("b", "csr", None), ("b", "ell", None))
     assert share_within(performance_profile(rows), np.inf).to_dict() == {"csr": 1.0, "ell": 0.0}
@@ -76,11 +70,6 @@ def test_wrong_rows_neither_win_nor_hold():
 def test_value_that_is_no_rate_is_not_solved(value):
     rows = table(("a", "csr", 1.0), ("a", "ell", value))
     assert share_within(performance_profile(rows), np.inf)["ell"] == 0
-
-
-def test_other_columns_can_be_named():
-    rows = table(("a", "ell", 10.0)).rename(columns={"matrix": "case", "format": "label"})
-    assert list(performance_profile(rows, case="case", by="label").columns) == ["label", "tau", "rho"]
 
 
 def test_two_values_for_one_matrix_are_refused():

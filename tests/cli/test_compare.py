@@ -139,11 +139,6 @@ def test_wrong_input_is_said(compare, write, tmp_path, args, code, said):
     assert result.code == code and said in result.err and result.out == ""
 
 
-def test_the_old_words_name_the_new_ones(command):
-    refused = command("report", "mine", "--duel", "sell[height=4],csr5")
-    assert refused.code == 2 and "spmvbench compare RUN --format 'sell[height=4],csr5'" in refused.err
-
-
 def test_a_report_of_both_names_compare(command, write, tmp_path):
     write("old", OLD)
     write("new", OLD)

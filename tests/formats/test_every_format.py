@@ -232,7 +232,7 @@ def test_the_page_lists_the_formats_with_a_flag(flag):
     if not page.is_file():
         pytest.skip("needs a checkout (git clone)")
     text = page.read_text(encoding="utf-8")
-    assert in_page.updated(text, flags.markdown(flag), f"{flags.MODULE} {flag}") == text
+    assert in_page.updated(text, flags.markdown(flag), f"spmvbench.publishing.flags {flag}") == text
 
 
 @pytest.mark.slow

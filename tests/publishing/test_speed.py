@@ -62,7 +62,9 @@ def test_what_was_not_measured_stays_empty_and_aims_are_bold():
 
 def test_a_page_without_a_place_is_refused():
     with pytest.raises(UsageError, match="no place for the table"):
-        in_page.updated("# Speed\n", speed.markdown(speed.table(pd.DataFrame([row("dia", 1.0)]))), speed.MODULE)
+        in_page.updated(
+            "# Speed\n", speed.markdown(speed.table(pd.DataFrame([row("dia", 1.0)]))), "spmvbench.publishing.speed"
+        )
 
 
 def test_every_cell_has_a_target():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -17,33 +17,13 @@ from spmvbench.analysis.speedup import logarithms, opponents
 from spmvbench.formats.descriptions import describe, facts
 from spmvbench.reports import links, tables
 from spmvbench.reports.site import pictures
-from spmvbench.reports.site.linked import heading, of_format, of_matrix, of_number
+from spmvbench.reports.site.linked import heading, of_matrix, of_number
 from spmvbench.reports.site.runs import Run
-from spmvbench.reports.tables import Cell, Table
+from spmvbench.reports.tables import Cell, Column, Table
 
 RIVALS = 15  # formats listed that are faster
 _CASE = ["device_name", "setting", "matrix"]
 LEAST_BLOCKS = 5  # cases in common below which a comparison says little
-
-
-@dataclass(frozen=True)
-class FormatPage:
-    """What the page of a format shows. about: as `descriptions.describe`, empty for a format that is not installed.
-
-    drawn: its arrays on the example, or `not_drawn`, why not. label: the label that kinds and rivals are about.
-    """
-
-    key: str
-    about: Mapping[str, Any]
-    facts: Mapping[str, str]
-    drawn: list[pictures.Drawn]
-    not_drawn: str
-    history: Table | None
-    label: str
-    kinds: Table | None
-    rivals: Table | None
-    times: list[Table]
-    notices: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -93,29 +73,32 @@ def _newest(ranked: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return dict(iter(found.assign(first=found["ratio"] <= TIE).groupby("label")))
 
 
-def page(key: str, of: Known, runs: Sequence[Run]) -> FormatPage:
-    """The page of a key."""
+def page(key: str, of: Known, runs: Sequence[Run]) -> dict[str, Any]:
+    """What the page of a key shows, for its template.
+
+    about: as `descriptions.describe`, empty for a format that is not installed. drawn: its arrays on the example, or
+    not_drawn, why not. label: the label that kinds and rivals are about.
+    """
     rows = of.rows.get(key, _NONE)
-    installed = key in formats.keys()  # noqa: SIM118 - a function of the module
-    about = describe(formats.get(key)) if installed else {}
-    drawn, not_drawn = pictures.arrays(formats.get(key), about["arrays"]) if installed else ([], "")
+    found: dict[str, Any] = {"about": {}, "facts": {}, "drawn": [], "not_drawn": ""}
+    if key in formats.keys():  # noqa: SIM118 - a function of the module
+        cls = formats.get(key)
+        about = describe(cls)
+        drawn, not_drawn = pictures.arrays(cls, about["arrays"])
+        found = {"about": about, "facts": facts(cls), "drawn": drawn, "not_drawn": not_drawn}
     labels = _labels(key, rows)
     shown = next((label for label in labels if label in of.logs), "")
     older = rows[rows["changed"] != ""]
     said = sorted({f"{row.label} in {row.run}: {row.changed}" for row in older.itertuples()})
-    return FormatPage(
-        key=key,
-        about=about,
-        facts=facts(formats.get(key)) if installed else {},
-        drawn=drawn,
-        not_drawn=not_drawn,
-        history=_history(labels, of.history, rows, {run.name: run.link for run in runs}),
-        label=shown,
-        kinds=_kinds(of.slowdowns.get(shown)),
-        rivals=_rivals(shown, of.logs),
-        times=_times(rows, labels, [run.name for run in runs]),
-        notices=[f"Rows of an older version, marked *: {'; '.join(said)}."] if said else [],
-    )
+    return found | {
+        "key": key,
+        "history": _history(labels, of.history, rows, {run.name: run.link for run in runs}),
+        "label": shown,
+        "kinds": _kinds(of.slowdowns.get(shown)),
+        "rivals": _rivals(shown, of.logs),
+        "times": _times(rows, labels, [run.name for run in runs]),
+        "notices": [f"Rows of an older version, marked *: {'; '.join(said)}."] if said else [],
+    }
 
 
 def _labels(key: str, rows: pd.DataFrame) -> list[str]:
@@ -134,48 +117,39 @@ def _history(
     ok = rows[(rows["status"] == "ok") & (rows["bound_gflops"] > 0)]
     shares = (ok["gflops"] / ok["bound_gflops"]).groupby([ok["run"], ok["setting"], ok["label"]]).median()
     facts = rows.groupby(["run", "setting", "label"]).agg(revision=("revision", "max"), changed=("changed", "max"))
-    headings = [
-        heading("Run", is_number=False),
-        heading("Revision", is_number=False),
-        heading("Device", is_number=False),
-        heading("Setting", is_number=False),
-        heading("Label", is_number=False),
-        heading("Matrices"),
-        heading("Verified"),
-        heading("Mean slowdown", about="over all matrices of the run and among its formats: runs are not comparable"),
-        heading("Wins"),
-        heading("GFLOPS", about="geometric mean over verified matrices"),
-        heading("Of bound", about="median over matrices"),
-        heading("Bytes/nnz"),
-    ]
-    order = found.assign(place=found["label"].map(list(labels).index)).sort_values(
+    case = ["run", "setting", "label"]
+    found = found.join(facts, on=case).join(shares.rename("share"), on=case).fillna({"revision": "", "changed": ""})
+    found = found.assign(place=found["label"].map(list(labels).index)).sort_values(
         ["day", "run", "setting", "place"], ascending=[False, True, True, True]
     )
-    cells, anchors, seen = [], [], set()
-    for row in order.itertuples():
-        case = (row.run, row.setting, row.label)
-        fact = facts.loc[case] if case in facts.index else {"revision": "", "changed": ""}
-        share = float(shares.get(case, math.nan))
-        older = str(fact["changed"])
-        cells.append(
-            [
-                Cell(row.run, href=pages[row.run]),
-                Cell(str(fact["revision"])),
-                Cell(row.device),
-                Cell(row.setting),
-                Cell(row.label, mark="*" if older else "", about=older),
-                of_number(row.cases),
-                of_number(row.coverage, tables.percent(row.coverage)),
-                of_number(row.mean_slowdown),
-                of_number(row.wins),
-                of_number(row.gflops),
-                of_number(share, tables.percent(share)),
-                of_number(row.bytes_per_nnz),
-            ]
-        )
-        anchors.append("" if row.label in seen else links.anchor(row.label))
-        seen.add(row.label)
-    return Table("Rows of all runs, the newest first", headings, cells, anchors=anchors)
+    columns = [
+        Column("run", "Run", link=pages.__getitem__),
+        Column("revision", "Revision"),
+        Column("device", "Device"),
+        Column("setting", "Setting"),
+        Column("label", "Label"),
+        Column("cases", "Matrices", tables.number),
+        Column("coverage", "Verified", tables.percent),
+        Column(
+            "mean_slowdown",
+            "Mean slowdown",
+            tables.number,
+            "over all matrices of the run and among its formats: runs are not comparable",
+        ),
+        Column("wins", "Wins", tables.number),
+        Column("gflops", "GFLOPS", tables.number, "geometric mean over verified matrices"),
+        Column("share", "Of bound", tables.percent, "median over matrices"),
+        Column("bytes_per_nnz", "Bytes/nnz", tables.number),
+    ]
+    made = tables.table("Rows of all runs, the newest first", found, columns)
+    at = [column.field for column in columns].index("label")
+    cells = [
+        [*row[:at], row[at]._replace(mark="*" if older else "", about=older), *row[at + 1 :]]
+        for row, older in zip(made.rows, found["changed"], strict=True)
+    ]
+    first = ~found["label"].duplicated()
+    anchors = [links.anchor(label) if new else "" for label, new in zip(found["label"], first, strict=True)]
+    return replace(made, rows=cells, anchors=anchors)
 
 
 def _kinds(found: pd.DataFrame | None) -> Table | None:
@@ -186,20 +160,16 @@ def _kinds(found: pd.DataFrame | None) -> Table | None:
         matrices=("matrix", "nunique"), cases=("ratio", "size"), first=("first", "sum"), median=("ratio", "median"),
         mean=("ratio", geometric_mean),
     )  # fmt: skip
-    table = table.sort_values(["median", "mean"]).reset_index()
-    headings = [
-        heading("Kind", is_number=False),
-        heading("Matrices"),
-        heading("Cases", about="matrices in each device and setting"),
-        heading("Best on", about="cases within 0.5 % of the fastest format"),
-        heading("Median slowdown"),
-        heading("Mean slowdown", about="geometric mean over verified cases"),
+    columns = [
+        Column("kind", "Kind"),
+        Column("matrices", "Matrices", tables.number),
+        Column("cases", "Cases", tables.number, "matrices in each device and setting"),
+        Column("first", "Best on", tables.number, "cases within 0.5 % of the fastest format"),
+        Column("median", "Median slowdown", tables.number),
+        Column("mean", "Mean slowdown", tables.number, "geometric mean over verified cases"),
     ]
-    cells = [
-        [Cell(row.kind or "unknown"), *map(of_number, (row.matrices, row.cases, row.first, row.median, row.mean))]
-        for row in table.itertuples()
-    ]
-    return Table("Slowdown by kind of matrix, the lowest first", headings, cells)
+    table = table.sort_values(["median", "mean"]).reset_index().replace({"kind": {"": "unknown"}})
+    return tables.table("Slowdown by kind of matrix, the lowest first", table, columns)
 
 
 def _rivals(label: str, logs: pd.DataFrame) -> Table | None:
@@ -210,18 +180,15 @@ def _rivals(label: str, logs: pd.DataFrame) -> Table | None:
     found = found[(found["blocks"] >= LEAST_BLOCKS) & (found["slower"] > 0)]
     if found.empty:
         return None
-    headings = [
-        heading("Format", is_number=False),
-        heading("Cases in common", about="of one run, device, setting and matrix"),
-        heading("It is faster on"),
-        heading(f"{label} is faster on"),
-        heading(f"Speed-up of {label}", about=f"geometric mean: time of the format over that of {label}"),
+    about = f"geometric mean: time of the format over that of {label}"
+    columns = [
+        Column("label", "Format", link=links.format),
+        Column("blocks", "Cases in common", tables.number, "of one run, device, setting and matrix"),
+        Column("slower", "It is faster on", tables.number),
+        Column("faster", f"{label} is faster on", tables.number),
+        Column("speedup", f"Speed-up of {label}", tables.number, about),
     ]
-    cells = [
-        [of_format(row.label), *map(of_number, (row.blocks, row.slower, row.faster, row.speedup))]
-        for row in found.head(RIVALS).itertuples()
-    ]
-    return Table(f"Formats that are faster than {label} on most cases", headings, cells)
+    return tables.table(f"Formats that are faster than {label} on most cases", found.head(RIVALS), columns)
 
 
 def _times(rows: pd.DataFrame, labels: Sequence[str], order: Sequence[str]) -> list[Table]:

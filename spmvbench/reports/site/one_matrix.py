@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -12,11 +11,11 @@ import pandas as pd
 from spmvbench.analysis.cases import counted, emulated
 from spmvbench.analysis.ranking import TIE
 from spmvbench.analysis.reasons import first_line
-from spmvbench.reports import advised, tables
+from spmvbench.reports import advised, links, tables
 from spmvbench.reports.site import pictures
 from spmvbench.reports.site.linked import heading, of_format, of_number
 from spmvbench.reports.site.runs import Run
-from spmvbench.reports.tables import Cell, Table
+from spmvbench.reports.tables import Cell, Column, Table
 from spmvbench.rows.schema import COLUMNS, rate_unit
 
 _SHOWN = (
@@ -30,37 +29,12 @@ _FEATURES = list(COLUMNS)[list(COLUMNS).index("rows") : list(COLUMNS).index("ell
 READ = (*_SHOWN, *_FEATURES)  # columns that the pages show
 
 
-@dataclass(frozen=True)
-class MatrixPage:
-    """What the page of a matrix shows. features: (column, value, meaning). times: one for each device and setting.
-
-    pattern, enlarged: data URIs of pictures, or empty. lengths: as `pictures.row_lengths`, or None. advice: by number
-    of SpMVs, the device's model, for a matrix that the model's evaluation has.
-    """
-
-    name: str
-    kind: str
-    rows: int
-    cols: int
-    nnz: int
-    features: list[tuple[str, str, str]]
-    pattern: str
-    enlarged: str
-    part: str
-    lengths: Any
-    bests: list[str]
-    times: list[Table]
-    advice: Table | None
-    failed: Table | None
-    runs: list[str]
-    notices: list[str]
-
-
-def page(name: str, rows: pd.DataFrame, descriptions: pd.DataFrame, runs: Sequence[Run]) -> MatrixPage:
-    """The page of one matrix.
+def page(name: str, rows: pd.DataFrame, descriptions: pd.DataFrame, runs: Sequence[Run]) -> dict[str, Any]:
+    """What the page of one matrix shows, for its template.
 
     rows: those of the matrix in all runs, with the column run. descriptions: of all runs, as `store.matrices`. runs:
-    the newest first.
+    the newest first. pattern and enlarged are data URIs, or empty; features: (column, value, meaning); times: a table
+    for each device and setting; advice: of the device's model, if its evaluation has the matrix.
     """
     order = [run.name for run in runs if run.name in set(rows["run"])]
     known = rows[rows["matrix_sha256"] != ""]
@@ -74,24 +48,24 @@ def page(name: str, rows: pd.DataFrame, descriptions: pd.DataFrame, runs: Sequen
     zoomed = drawn is not None and _fits(drawn["zoom_density"], drawn["zoom_down"], drawn["zoom_across"])
     older = known[known["changed"] != ""].groupby("run")["label"].unique()
     names = "; ".join(f"in {run} {', '.join(sorted(older[run]))}" for run in order if run in older)
-    return MatrixPage(
-        name=name,
-        kind=str(newest["kind"]),
-        rows=int(newest["rows"]),
-        cols=int(newest["cols"]),
-        nnz=int(newest["nnz"]),
-        features=_features(newest) if len(known) else [],
-        pattern=pictures.pattern(drawn["density"], drawn["down"], drawn["across"]) if shown else "",
-        enlarged=pictures.pattern(drawn["zoom_density"], drawn["zoom_down"], drawn["zoom_across"]) if zoomed else "",
-        part=_part(drawn) if zoomed else "",
-        lengths=None if drawn is None else pictures.row_lengths(drawn["row_lengths"], drawn["row_counts"]),
-        bests=[_best(ranked) for _, ranked in groups if len(ranked)],
-        times=[_times(part, ranked, order) for part, ranked in groups],
-        advice=_advice(name, known),
-        failed=_failed(rows),
-        runs=order,
-        notices=[f"Labels or programs of an older version, marked *: {names}."] if names else [],
-    )
+    return {
+        "name": name,
+        "kind": str(newest["kind"]),
+        "rows": int(newest["rows"]),
+        "cols": int(newest["cols"]),
+        "nnz": int(newest["nnz"]),
+        "features": _features(newest) if len(known) else [],
+        "pattern": pictures.pattern(drawn["density"], drawn["down"], drawn["across"]) if shown else "",
+        "enlarged": pictures.pattern(drawn["zoom_density"], drawn["zoom_down"], drawn["zoom_across"]) if zoomed else "",
+        "part": _part(drawn) if zoomed else "",
+        "lengths": None if drawn is None else pictures.row_lengths(drawn["row_lengths"], drawn["row_counts"]),
+        "bests": [_best(ranked) for _, ranked in groups if len(ranked)],
+        "times": [_times(part, ranked, order) for part, ranked in groups],
+        "advice": _advice(name, known),
+        "failed": _failed(rows),
+        "runs": order,
+        "notices": [f"Labels or programs of an older version, marked *: {names}."] if names else [],
+    }
 
 
 def _fits(shares: Any, down: int, across: int) -> bool:
@@ -208,18 +182,18 @@ def _advice(name: str, rows: pd.DataFrame) -> Table | None:
     found = None if found is None else found[found["matrix"] == name].sort_values(["dtype", "spmvs"])
     if found is None or found.empty:
         return None
-    headings = [heading("Type", is_number=False), heading("SpMVs"), heading("Format", is_number=False)]
-    cells = [[Cell(row.dtype), of_number(row.spmvs), of_format(row.label)] for row in found.itertuples()]
-    return Table("Advised, conversion included", headings, cells)
+    columns = [
+        Column("dtype", "Type"),
+        Column("spmvs", "SpMVs", tables.number),
+        Column("label", "Format", link=links.format),
+    ]
+    return tables.table("Advised, conversion included", found, columns)
 
 
 def _failed(rows: pd.DataFrame) -> Table | None:
     found = rows[rows["status"] != "ok"].sort_values(["label", "run"])
     if found.empty:
         return None
-    headings = [heading(text, is_number=False) for text in ("Format", "Run", "Setting", "Status", "Reason")]
-    cells = [
-        [of_format(row.label), Cell(row.run), Cell(str(row.setting)), Cell(row.status), Cell(first_line(row.reason))]
-        for row in found.itertuples()
-    ]
-    return Table("Failed and skipped", headings, cells)
+    names = {"run": "Run", "setting": "Setting", "status": "Status", "reason": "Reason"}
+    columns = [Column("label", "Format", link=links.format), *(Column(*name) for name in names.items())]
+    return tables.table("Failed and skipped", found.assign(reason=found["reason"].map(first_line)), columns)

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import jinja2
 import pandas as pd
 
 from spmvbench import formats
 from spmvbench.analysis.cases import matrix_names
-from spmvbench.analysis.totals import Totals, read, totals
+from spmvbench.analysis.totals import read, totals
 from spmvbench.errors import UsageError
 from spmvbench.formats.descriptions import summary
 from spmvbench.paths import inside, written_whole
@@ -63,11 +62,11 @@ def write(site: Path, repository: str = "") -> Path:
     listed = []
     for name, part in matrices.items():
         about = one_matrix.page(name, part, descriptions, runs)
-        writer.page("matrix.html", links.matrix(name), about.name, m=about)
+        writer.page("matrix.html", links.matrix(name), about["name"], m=about)
         listed.append((about, links.matrix(name)))
-    namesakes: dict[str, list[tuple[one_matrix.MatrixPage, str]]] = {}
+    namesakes: dict[str, list[tuple[dict[str, Any], str]]] = {}
     for about, place in listed:  # a matrix of which there are several has @ and a hash after its name
-        if (plain := about.name.partition("@")[0]) not in matrices:
+        if (plain := about["name"].partition("@")[0]) not in matrices:
             namesakes.setdefault(plain, []).append((about, place))
     for plain, same in namesakes.items():
         writer.page("matrices.html", links.matrix(plain), plain, listed=same)
@@ -77,7 +76,7 @@ def write(site: Path, repository: str = "") -> Path:
     for key in keys:
         of_format = one_format.page(key, known, runs)
         writer.page("format.html", links.format(key), key, f=of_format, dense=pictures.dense_example())
-        cls = formats.get(key) if of_format.about else None
+        cls = formats.get(key) if of_format["about"] else None
         reference, family = (cls.reference, cls.family) if cls else ("", "Not in this version")
         families.setdefault(family, []).append((key, summary(cls) if cls else "", reference))
         papers.setdefault(reference or "No paper", []).append(key)
@@ -86,7 +85,7 @@ def write(site: Path, repository: str = "") -> Path:
     writer.page("papers.html", links.PAPERS, "Papers", papers=sorted(papers.items()))
     search = _search(runs, matrices, keys, papers)
     _write(site / links.SHARED / "search.js", f"const SEARCH = {tables.script_json(search)};\n")
-    writer.page("index.html", links.INDEX, "Reports", runs=runs, total=_total(runs, rows))
+    writer.page("index.html", links.INDEX, "Reports", runs=runs, total=totals(rows) if runs else None)
     return site / links.INDEX
 
 
@@ -104,10 +103,6 @@ def _together(runs: Sequence[Run]) -> pd.DataFrame:
 def _descriptions(runs: Sequence[Run]) -> pd.DataFrame:
     parts = [run.matrices for run in reversed(runs) if len(run.matrices)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"matrix_sha256": []})
-
-
-def _total(runs: Sequence[Run], rows: pd.DataFrame) -> Totals | None:
-    return totals(rows) if runs else None
 
 
 def _search(
@@ -135,14 +130,9 @@ class _Writer:
     """Writes pages from templates, with links relative to each."""
 
     def __init__(self, site: Path, repository: str) -> None:
-        loader = jinja2.ChoiceLoader(
-            [jinja2.PackageLoader(name, "templates") for name in ("spmvbench.reports.site", "spmvbench.reports")]
-        )
         self.site, self.repository = site, repository
         self.documentation = (site.resolve().parent / DOCUMENTATION).is_file()
-        self.templates = jinja2.Environment(
-            loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-        )
+        self.templates = page.templates("spmvbench.reports.site")
         self.templates.globals |= {"links": links, "number": tables.number, "percent": tables.percent}
 
     def page(self, template: str, place: str, title: str, **values: Any) -> None:
