@@ -20,19 +20,6 @@ from spmvbench.reports import advised, published, tables
 from spmvbench.reports.tables import Column, Table
 from spmvbench.rows.schema import rate_unit
 
-TABLES = {
-    "cases": "one row per case; csv and json have every column of rows.parquet",
-    "formats": "one row per format, as at the end of a run: mean slowdown, wins, GFLOPS, coverage",
-    "matrices": "one row per matrix and one column per format: GFLOPS, or bytes per nonzero without times of a GPU",
-    "products": "time of conversion and N SpMVs for each way of choosing a format: slowdown to the oracle, share near "
-    "cuSPARSE",
-    "programs": "one row per format that is the same program as another on some matrix",
-    "rivals": "one row per public program and one column per matrix: GFLOPS of the format with the same storage and "
-    "kernel, and of the program on the same GPU",
-    "reasons": "failed and skipped cases: one row per format and reason",
-}
-FORMATS = ("csv", "json", "markdown", "latex", "ginkgo")
-
 _CASES = [
     Column("matrix", "Matrix"),
     Column("label", "Format"),
@@ -46,9 +33,9 @@ _CASES = [
 
 
 def text(rows: pd.DataFrame, to: str, table: str = "", samples: bool = False) -> str:
-    """The rows of a run as one of FORMATS, ending in a newline.
+    """The rows of a run as csv, json, markdown, latex or ginkgo, ending in a newline.
 
-    rows: as `store.load`. table: one of TABLES; by default cases for csv and json, formats for markdown and latex;
+    rows: as `store.load`. table: a key of _TABLES; by default cases for csv and json, formats for markdown and latex;
     ignored for ginkgo. samples: whether csv and json of cases include the samples. Raises KeyError for unknown names,
     ValueError for ginkgo if nothing was measured on a GPU, for products without cuSPARSE's CSR, for rivals without
     a matrix on which programs were measured.
