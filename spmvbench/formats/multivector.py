@@ -21,15 +21,15 @@ import numpy as np
 
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, address, array_module, cdiv
-from spmvbench.formats.kernels import declaration, headers, kernel_path, split
+from spmvbench.formats.kernels import constant, declaration, headers, kernel_path, split
 from spmvbench.formats.launches import MOST_SHARED_BYTES, Launch, Step, Struct, ctype, per_thread, zero_fill
 
 KERNEL = "multivector.cu"
 MOST = 64  # vectors
 TOGETHER = 8  # vectors that a thread holds
 LARGE = 512  # threads of a block
-WARP = 32
-ASYNCHRONOUS = "async_copy.cuh"  # the copies that it starts are counted in bytes of one vector
+WARP = constant("include/spmv.cuh", "WARP")
+ASYNCHRONOUS = "include/async_copy.cuh"  # the copies that it starts are counted in bytes of one vector
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _multi(
     known = declaration(step.source, name)
     if len(known.types) != len(step.args):
         raise Skip(f"the types that {name} takes are not known: it multiplies one vector")
-    if any(file.name == ASYNCHRONOUS for file in headers(kernel_path(step.source))):
+    if kernel_path(ASYNCHRONOUS) in headers(kernel_path(step.source)):
         raise Skip(f"{name} copies x by blocks of so many bytes: it multiplies one vector")
     dtype = vectors[0].one.dtype
     shape = Shape.of(step, k, dtype.itemsize)
