@@ -43,6 +43,44 @@ struct Entries {
   }
 };
 
+// Several vectors: a thread takes ENTRIES neighbouring entries, a multiple of 8, and adds up the runs of equal rows. A
+// run that may go on in another thread's entries is added to y by an atomic. y is zero.
+template <typename V, typename I, int ENTRIES, typename S = V>
+__global__ void coo_runs(I nnz, const int* __restrict__ row_idx, const int* __restrict__ col_idx,
+                         const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+  constexpr int BATCH = 8;
+  const long long begin = global_thread<V>() * ENTRIES;
+  if (begin >= nnz) return;
+  int row = row_idx[begin];
+  bool cut = begin > 0 && row_idx[begin - 1] == row;
+  V sum = 0;
+  const auto add = [&](bool shared) {
+    if (shared) {
+      atomicAdd(y + row, sum);
+    } else {
+      put<false>(y + row, sum);
+    }
+  };
+#pragma unroll 1
+  for (int done = 0; done < ENTRIES && begin + done < nnz; done += BATCH) {
+    Entries<S, BATCH> now;
+    now.load(begin + done, nnz, row_idx, col_idx, values);
+    V factor[BATCH];
+#pragma unroll
+    for (int e = 0; e < BATCH; ++e) factor[e] = load_x(x, max(now.column[e], 0));
+#pragma unroll
+    for (int e = 0; e < BATCH; ++e) {
+      if (now.row[e] != row) {
+        add(cut);
+        row = now.row[e], cut = false, sum = 0;
+      }
+      if (now.column[e] >= 0) sum += now.value[e] * factor[e];
+    }
+  }
+  const long long end = begin + ENTRIES;
+  add(cut || (end < nnz && row_idx[end] == row));
+}
+
 // ENTRIES full lines of entries that are all of one row, from k0 on: neighbouring lanes load neighbouring ones, and no
 // rows, for which of a row's entries a lane has is of no matter.
 template <typename S, int ENTRIES>

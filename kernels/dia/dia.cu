@@ -9,7 +9,7 @@ constexpr int BLOCK = 128;
 // without them pde:200 in hacks gives 730 GFLOPS on an H200 instead of 807, fem:60:3 in one hack 776 instead
 // of 865.
 template <typename V, bool ADD, typename S = V>
-__global__ void __launch_bounds__(BLOCK, 10)
+__global__ void __launch_bounds__(BLOCK, blocks<V>(10))
     dia_spmv(int rows, int cols, int diagonals, long long pitch, const int* __restrict__ offset,
              const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const unsigned row = global_thread<V>() * 2;
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(BLOCK, 10)
 
 // A warp a hack of 32 rows. In single precision twice the batch takes the same registers, and is faster than AHEAD.
 template <typename V, typename I, bool ADD, typename S = V>
-__global__ void __launch_bounds__(BLOCK, 16)
+__global__ void __launch_bounds__(BLOCK, blocks<V>(16))
     hdi_spmv(int rows, int cols, const I* __restrict__ hack_ptr, const int* __restrict__ offset,
              const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr bool DOUBLE = sizeof(V) == 8;

@@ -7,7 +7,7 @@ constexpr int BLOCK = 128;
 // CDS (Godwin, Holewinski & Sadayappan 2012): D unknowns per node, D vectors over all rows per block diagonal. A block
 // is inside the matrix or outside as a whole. BLOCKS block diagonals are in flight at a time.
 template <typename V, int D, int BLOCKS, bool ADD, typename S = V>
-__global__ void __launch_bounds__(BLOCK, 10)
+__global__ void __launch_bounds__(BLOCK, blocks<V>(10))
     cds_spmv(int rows, int block_cols, int diagonals, long long pitch, const int* __restrict__ offset,
              const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const unsigned row = global_thread<V>();
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(BLOCK, 10)
 
 // DDD-NAIVE: a diagonal has as many values as it has places, from first[d] on for row 0 (which may be before it).
 template <typename V, bool ADD, typename S = V>
-__global__ void __launch_bounds__(BLOCK, 10)
+__global__ void __launch_bounds__(BLOCK, blocks<V>(10))
     ddd_naive(int rows, int cols, int diagonals, const int* __restrict__ offset, const long long* __restrict__ first,
               const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int BATCH = 4;
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(BLOCK, 10)
 // has, the diagonals, and where their offsets begin; start: where its values begin, and how far apart two diagonals'
 // are.
 template <typename V, bool ADD, typename S = V>
-__global__ void __launch_bounds__(BLOCK, 10)
+__global__ void __launch_bounds__(BLOCK, blocks<V>(10))
     ddd_split(int cols, const int4* __restrict__ tiles, const longlong2* __restrict__ start,
               const int* __restrict__ offset, const S* __restrict__ values, const V* __restrict__ x,
               V* __restrict__ y) {
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(BLOCK, 10)
 
 // CRSD: a block a segment of BLOCK rows, whose diagonals are in a pattern that segments share.
 template <typename V, typename I, bool ADD, typename S = V>
-__global__ void __launch_bounds__(BLOCK, 10)
+__global__ void __launch_bounds__(BLOCK, blocks<V>(10))
     crsd_spmv(int rows, int cols, const I* __restrict__ segment_ptr, const int* __restrict__ pattern,
               const int* __restrict__ pattern_ptr, const int* __restrict__ offset, const S* __restrict__ values,
               const V* __restrict__ x, V* __restrict__ y) {

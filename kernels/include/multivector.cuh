@@ -153,6 +153,12 @@ MULTI constexpr int SHARING<OF_MULTI> = LANES;
 #undef MULTI
 #undef OF_MULTI
 
+// The blocks for which a multiprocessor must have registers: one if a thread holds several vectors.
+template <typename V>
+constexpr int blocks(int of_one) {
+  return sizeof(V) <= 8 ? of_one : 1;
+}
+
 template <typename V>
 __device__ __forceinline__ unsigned row_thread() {
   return SHARING<V> == 1 ? threadIdx.x : threadIdx.y;

@@ -163,12 +163,18 @@ class Format(Parametrised):
         x: (cols * k,), y: (rows * k,): X and Y by rows, or by columns if `layout` is ``column``. Raises Skip if a
         kernel multiplies one vector alone.
         """
+        return self.by_vectors(self.launches, x, y, k, layout)
+
+    def by_vectors(
+        self, product: Callable[[Array, Array], Sequence[Step]], x: Array, y: Array, k: int, layout: str
+    ) -> Sequence[Step]:
+        """As `multiplied`, by launches of `product` that would multiply one vector, or be too slow for one."""
         if self.x_order is not None or self.y_order is not None:
             raise Skip("x or y in an order of the format's own are multiplied one at a time")
         if self.vectors_together < 2:
             raise Skip("the kernels multiply one vector")
         arrays = self.arrays().values()
-        return multivector.launches(self.launches, arrays, self.shape[0], x, y, k, layout, self.vectors_together)
+        return multivector.launches(product, arrays, self.shape[0], x, y, k, layout, self.vectors_together)
 
     @classmethod
     def transposes(cls) -> bool:

@@ -14,6 +14,8 @@ from spmvbench.formats.launches import Launch, Step, cbool, ctype, per_thread, z
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
+RUN = 16  # entries of a thread that multiplies several vectors
+
 
 class Coo(Format):
     """COO sorted by row and column: 16 bytes per entry in double precision."""
@@ -72,7 +74,8 @@ class CooFlat(Coo):
 
     kernel=paper: a thread takes one entry at a time, as the report's. fast: 8 neighbouring ones; with lines=true those
     of a batch that is within one row are loaded side by side and without their rows. The last batch is masked (CUSP
-    finishes it with one thread). Sums are reproducible.
+    finishes it with one thread). Sums are reproducible. Of several vectors, kernel=fast gives a thread RUN entries, and
+    adds what it has of cut rows by atomics.
     """
 
     key = "coo-flat"
@@ -101,6 +104,17 @@ class CooFlat(Coo):
     @property
     def bytes_read(self) -> int:
         return self.nbytes - (self.row_idx.nbytes if self._in_lines else 0)
+
+    def multiplied(self, x: Array, y: Array, k: int, layout: str) -> Sequence[Step]:
+        if self.kernel == "paper":
+            return super().multiplied(x, y, k, layout)
+        return self.by_vectors(self._runs, x, y, k, layout)
+
+    def _runs(self, x: Array, y: Array) -> list[Launch]:
+        kernel = f"coo_runs<{ctype(self.values)}, {ctype(self._nnz)}, {RUN}>"
+        args = (self._nnz, self.row_idx, self.col_idx, self.values, x, y)
+        threads = per_thread(cdiv(len(self.values), RUN))
+        return [zero_fill(y), Launch("coo/coo.cu", kernel, *threads, args, row_lanes=1)]
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
         # Entries of a thread: on an H200 4 to 8 are alike in double precision, 8 is the fastest in single.

@@ -28,6 +28,7 @@ class Hola(SearchedTiles):
     """
 
     key = "hola"
+    vectors_together = 4
     reference = "Steinberger, Zayer & Seidel, ICS 2017"
     shared_implementation = "CSR in tiles of equally many entries, in thread order, row ends as bits"
 
