@@ -112,6 +112,7 @@ OWN = {
             for kernel in ("dia_fill", "dia_take", "hdi_fill")
             for types in ("double, int", "float, long long")
         ),
+        *("dia_list<unsigned char>", "dia_list<int>", "dia_rest<double, int, long long>"),
     },
     "ellpack/pack_convert.cu": {
         *(f"pack_bits<{value}>" for value in ("double", "float")),
@@ -142,7 +143,8 @@ OWN = {
     "offsets.cu": {f"offsets<{count}>" for count in ("int", "long long")},
     "take_convert.cu": {
         *(f"take_counts<{index}>" for index in ("int", "long long")),
-        *("take_entries<double, int, int>", "take_entries<float, long long, int>"),
+        *("take_entries<double, int, int>", "take_entries<float, long long, int>", "take_owners<long long>"),
+        *("align_counts<int>", "align_entries<double, int, int>", "align_entries<float, long long, int>"),
     },
     "cache_blocking/irregular.cu": {
         "look_at_columns",

@@ -146,27 +146,101 @@ __global__ void dia_sizes(I nnz, int rows, const I* __restrict__ row_ptr, const 
   }
 }
 
-// off[k]: whether entry k is on no diagonal of `which`, by diagonal + rows - 1.
-template <typename I>
-__global__ void dia_others(I nnz, int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                           const bool* __restrict__ which, bool* __restrict__ off) {
-  each_entry(nnz, rows, row_ptr, col_idx, [&](I k, int at) { off[k] = !which[static_cast<long long>(at) + rows - 1]; });
+constexpr int LISTED = 4096;  // diagonals that a kernel lists
+
+// list, zero before: how many diagonals are kept, then those, in any order, as far as there is room. held: entries of
+// each, or whether there are any, by diagonal + rows - 1. theta: kept from this share of its places; 0: where it takes
+// fewer bytes than its entries, each with a column; below: wherever there are any.
+template <typename T>
+__global__ void dia_list(int rows, int cols, const T* __restrict__ held, double theta, int value_bytes,
+                         int* __restrict__ list) {
+  const long long at = global_thread();
+  if (at >= static_cast<long long>(rows) + cols - 1) return;
+  const long long entries = held[at];
+  if (!entries) return;
+  const long long diagonal = at - (rows - 1);
+  const long long below = diagonal < 0 ? -diagonal : 0;
+  const long long length = (rows < cols - diagonal ? rows : cols - diagonal) - below;
+  const bool kept = theta < 0    ? true
+                    : theta == 0 ? entries * (value_bytes + 4) > length * value_bytes
+                                 : static_cast<double>(entries) >= theta * static_cast<double>(length);
+  if (!kept) return;
+  const int place = atomicAdd(list, 1);
+  if (place < LISTED) list[1 + place] = static_cast<int>(diagonal);
 }
 
-// The entries on some of a matrix's diagonals, which ascend: a thread looks for those of its row.
+// Whether it is one of some diagonals, which ascend.
+__device__ __forceinline__ bool is_one(const int* __restrict__ offset, int diagonals, int diagonal) {
+  const int after = first_behind(offset, 0, diagonals, diagonal);
+  return after > 0 && offset[after - 1] == diagonal;
+}
+
+// Of each block's share the entries that are on none of the diagonals.
+template <typename I>
+__global__ void __launch_bounds__(WARP* WARP)
+    dia_others(I nnz, int rows, int diagonals, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+               const int* __restrict__ offset, int* __restrict__ counts) {
+  __shared__ int all;
+  if (threadIdx.x == 0) all = 0;
+  __syncthreads();
+  int others = 0;
+  each_entry(nnz, rows, row_ptr, col_idx, [&](I, int at) { others += !is_one(offset, diagonals, at); });
+  others = group_sum<WARP>(others);
+  if (lane_id() == 0 && others) atomicAdd(&all, others);
+  __syncthreads();
+  if (threadIdx.x == 0) counts[blockIdx.x] = all;
+}
+
+// Those entries, in order. before: how many there are before each share.
+template <typename V, typename I, typename P>
+__global__ void __launch_bounds__(WARP* WARP)
+    dia_rest(I nnz, int rows, int diagonals, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+             const V* __restrict__ csr_values, const int* __restrict__ offset, const P* __restrict__ before,
+             int* __restrict__ columns, V* __restrict__ values) {
+  __shared__ int of_warp[2][WARP];
+  const I begin = static_cast<I>(blockIdx.x) * SHARE;
+  const I end = nnz - begin < SHARE ? nnz : begin + SHARE;
+  const int low = first_behind(row_ptr, 0, rows, begin);
+  const int high = first_behind(row_ptr, low, rows, end - 1);
+  const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+  long long next = before[blockIdx.x];
+  int turn = 0;
+  for (I first = begin; first < end; first += blockDim.x, turn ^= 1) {
+    const I k = first + threadIdx.x;
+    const int column = k < end ? load_stream(col_idx + k) : 0;
+    const bool other = k < end && !is_one(offset, diagonals, column - (first_behind(row_ptr, low, high, k) - 1));
+    const unsigned others = __ballot_sync(FULL_MASK, other);
+    if (lane_id() == 0) of_warp[turn][warp] = __popc(others);
+    __syncthreads();
+    long long place = next + __popc(others & ((1u << lane_id()) - 1));
+    for (int w = 0; w < warps; ++w) {
+      if (w < warp) place += of_warp[turn][w];
+      next += of_warp[turn][w];
+    }
+    if (!other) continue;
+    columns[place] = column;
+    values[place] = csr_values[k];
+  }
+}
+
+// The entries on some of a matrix's diagonals, which ascend: a thread looks for those of its row. others: how many of
+// each row are on none.
 template <typename V, typename I>
 __global__ void dia_take(int rows, int diagonals, long long pitch, const I* __restrict__ row_ptr,
                          const int* __restrict__ col_idx, const V* __restrict__ csr_values,
-                         const int* __restrict__ offset, V* __restrict__ values) {
+                         const int* __restrict__ offset, V* __restrict__ values, int* __restrict__ others) {
   const long long row = global_thread();
   if (row >= pitch) return;
   I entry = row < rows ? row_ptr[row] : 0;
   const I end = row < rows ? row_ptr[row + 1] : 0;
+  int left = static_cast<int>(end - entry);
   for (int d = 0; d < diagonals; ++d) {
     const long long column = row + offset[d];
     if (column >= 0 && entry < end) entry = entry_from(col_idx, entry, end, static_cast<int>(column), I(0));
     const bool here = column >= 0 && entry < end && col_idx[entry] == column;
     values[d * pitch + row] = here ? csr_values[entry] : V(0);
-    if (here) ++entry;
+    entry += here;
+    left -= here;
   }
+  if (row < rows) others[row] = left;
 }

@@ -252,6 +252,34 @@ def taken(a: Csr, *, first: int = 0, last: int = INT32_MAX, above: int = -1, upt
     return found
 
 
+def rows_of(a: Csr) -> Array:
+    """As `Csr.row_idx`, by one kernel where there are any."""
+    if (run := runner(a)) is None:
+        return a.row_idx
+    owners, args = a.xp.empty(a.nnz, dtype=np.int32), (np.int32(a.rows), np.int64(a.nnz), a.row_ptr)
+    grid = cdiv(a.nnz, _TAKE_BLOCK * _TAKE_EACH)
+    run(Launch(TAKE, f"take_owners<{ctype(a.row_ptr)}>", grid, _TAKE_BLOCK, (*args, owners)))
+    return owners
+
+
+def with_multiples(a: Csr, multiple: int) -> tuple[Array, Array, Array] | None:
+    """CSR whose rows have multiples of so many entries, further ones with the row's last column and 0.
+
+    By kernels and one wait; None where there are none.
+    """
+    if (run := runner(a)) is None:
+        return None
+    xp, rows, counts = a.xp, np.int32(a.rows), a.xp.empty(a.rows, dtype=np.int64)
+    args = (rows, np.int32(multiple), a.row_ptr, counts)
+    run(Launch(TAKE, f"align_counts<{ctype(a.row_ptr)}>", cdiv(a.rows, _TAKE_BLOCK), _TAKE_BLOCK, args))
+    row_ptr, (*_, total) = offsets(counts, notes(xp, a.rows), run)
+    col_idx, values = xp.empty(total, dtype=np.int32), xp.empty(total, dtype=a.dtype)
+    kernel = f"align_entries<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(row_ptr)}>"
+    given = (rows, np.int64(total), a.row_ptr, row_ptr, a.col_idx, a.values, col_idx, values)
+    run(Launch(TAKE, kernel, cdiv(total, _TAKE_BLOCK * _TAKE_EACH), _TAKE_BLOCK, given))
+    return row_ptr, col_idx, values
+
+
 CHAIN = "load_balanced/chain.cu"
 _SEGMENT, _CHAIN_BLOCK = constant(CHAIN, "SEGMENT"), constant(CHAIN, "CHAIN_BLOCK")
 

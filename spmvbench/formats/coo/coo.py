@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, index_dtype, round_up
-from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.conversion import device_limits, rows_of
 from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Launch, Step, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.parameters import Parameter
@@ -34,7 +34,7 @@ class Coo(Format):
 
     @classmethod
     def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
-        return {"row_idx": a.row_idx, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
+        return {"row_idx": rows_of(a), "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         return self.row_idx, self.col_idx, self.values

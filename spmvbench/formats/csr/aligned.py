@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, expand, index_dtype, offsets, round_up
+from spmvbench.formats.conversion import with_multiples
 from spmvbench.formats.csr.csr import CsrByLanes
 from spmvbench.formats.registry import register
 
@@ -32,6 +33,8 @@ class CsrAligned(CsrByLanes):
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        if (found := with_multiples(a, cls.multiple)) is not None:
+            return dict(zip(("row_ptr", "col_idx", "values"), found, strict=True))
         xp = a.xp
         row_ptr = offsets(round_up(a.row_lengths, cls.multiple))
         slots = int(row_ptr[-1])

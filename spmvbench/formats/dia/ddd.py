@@ -22,9 +22,8 @@ from spmvbench.formats.arrays import (
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.csr.csr import lanes_by_mean
 from spmvbench.formats.csr.rows import CsrRows
-from spmvbench.formats.dia.dia import diagonal_sizes
+from spmvbench.formats.dia.dia import diagonal_sizes, saves_bytes
 from spmvbench.formats.format import Adding, Format
-from spmvbench.formats.hybrid.diagonals import saves_bytes
 from spmvbench.formats.hybrid.split import Piece, Split
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype, per_thread

@@ -14,12 +14,13 @@ from spmvbench.formats.arrays import (
     cdiv,
     expand,
     nonzero_mask,
-    on_diagonals,
+    on_host,
     round_up,
     run_starts,
     tabled,
 )
-from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.conversion import Run, both_offsets, notes, runner
+from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
@@ -28,7 +29,8 @@ from spmvbench.formats.registry import register
 
 HACK = 32  # rows of a hack: a warp
 BLOCK = constant("dia/dia.cu", "BLOCK")  # threads
-SHARE = constant("dia/dia_convert.cu", "SHARE")  # entries of a block
+CONVERT = "dia/dia_convert.cu"
+SHARE, LISTED = constant(CONVERT, "SHARE"), constant(CONVERT, "LISTED")  # entries of a block; diagonals in a list
 
 
 def diagonal_keys(a: Csr, hack: int) -> Array:
@@ -45,6 +47,14 @@ def hack_keys(a: Csr) -> Array:
     return keys[run_starts(keys)]
 
 
+def _table(a: Csr, run: Run) -> Array:
+    """The entries of every diagonal, by col - row + rows - 1."""
+    held = a.xp.zeros(a.rows + a.cols - 1, dtype=np.int32)
+    args = (a.row_ptr.dtype.type(a.nnz), np.int32(a.rows), a.row_ptr, a.col_idx, held)
+    run(Launch(CONVERT, f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.nnz, SHARE), 256, args))
+    return held
+
+
 def diagonal_sizes(a: Csr, run: Run | None) -> tuple[Array, Array, Array]:
     """The non-empty diagonals: their offsets, ascending, int32; the entries on each; its length inside the matrix.
 
@@ -54,16 +64,41 @@ def diagonal_sizes(a: Csr, run: Run | None) -> tuple[Array, Array, Array]:
     if not tabled(a.nnz, rows + cols):
         offset, held = xp.unique(a.diagonal, return_counts=True)
     else:
-        if run is not None:
-            table = xp.zeros(rows + cols - 1, dtype=np.int32)
-            args = (a.row_ptr.dtype.type(a.nnz), np.int32(rows), a.row_ptr, a.col_idx, table)
-            run(Launch("dia/dia_convert.cu", f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.nnz, SHARE), 256, args))
-        else:
-            table = xp.bincount(a.diagonal + np.int32(rows - 1))
+        table = xp.bincount(a.diagonal + np.int32(rows - 1)) if run is None else _table(a, run)
         used = xp.flatnonzero(table)
         offset, held = (used - (rows - 1)).astype(np.int32), table[used]
     wide = offset.astype(np.int64)
     return offset, held, xp.minimum(rows, cols - wide) - xp.maximum(-wide, 0)
+
+
+def saves_bytes(held: Array, length: Array, dtype: np.dtype) -> Array:
+    """Which diagonals take fewer bytes as a dense array than as entries with a column each, bool.
+
+    held, length: as `diagonal_sizes` gives them. In double precision more than 2/3 of its places are filled, in single
+    more than 1/2.
+    """
+    return held.astype(np.int64) * (dtype.itemsize + 4) > length * dtype.itemsize
+
+
+def well_filled(a: Csr, theta: float) -> Array:
+    """The diagonals whose fill reaches `theta`, or that save bytes if it is 0: their offsets, ascending, int32.
+
+    By kernels and one wait where there are any and few diagonals are kept.
+    """
+    run = runner(a)
+    if run and tabled(a.nnz, a.rows + a.cols) and (found := _listed(a, _table(a, run), theta, run)) is not None:
+        return found
+    offset, held, length = diagonal_sizes(a, run)
+    return offset[held >= theta * length if theta else saves_bytes(held, length, a.dtype)]
+
+
+def _listed(a: Csr, held: Array, theta: float, run: Run) -> Array | None:
+    """The diagonals that the kernel `dia_list` keeps, ascending, int32; None if they are many. One wait."""
+    found = a.xp.zeros(1 + LISTED, dtype=np.int32)
+    args = (np.int32(a.rows), np.int32(a.cols), held, np.float64(theta), np.int32(a.dtype.itemsize), found)
+    run(Launch(CONVERT, f"dia_list<{ctype(held)}>", *per_thread(len(held)), args))
+    kept, *offsets = on_host(found).tolist()
+    return a.xp.asarray(np.sort(np.array(offsets[:kept], dtype=np.int32))) if kept <= LISTED else None
 
 
 def filled(a: Csr, hack: int, keys: Array) -> Array:
@@ -80,14 +115,15 @@ def dia_by_kernels(a: Csr, run: Run) -> dict[str, Any]:
     if tabled(a.nnz, a.rows + a.cols):
         seen = xp.zeros(a.rows + a.cols - 1, dtype=np.uint8)
         args: tuple[Any, ...] = (np.int32(a.rows), a.row_ptr, a.col_idx, seen)
-        run(Launch("dia/dia_convert.cu", f"dia_mark<{index}>", *threads, args))
-        offset = (xp.flatnonzero(seen) - (a.rows - 1)).astype(np.int32)
+        run(Launch(CONVERT, f"dia_mark<{index}>", *threads, args))
+        if (offset := _listed(a, seen, -1.0, run)) is None:
+            offset = (xp.flatnonzero(seen) - (a.rows - 1)).astype(np.int32)
     else:
         offset = a.diagonals
     values = xp.empty((len(offset), pitch), dtype=a.dtype)
     sizes = np.int32(a.rows), np.int32(len(offset)), np.int64(pitch)
     args = (*sizes, a.row_ptr, a.col_idx, a.values, offset, values)
-    run(Launch("dia/dia_convert.cu", f"dia_fill<{ctype(values)}, {index}>", *threads, args))
+    run(Launch(CONVERT, f"dia_fill<{ctype(values)}, {index}>", *threads, args))
     return {"offset": offset, "values": values}
 
 
@@ -100,13 +136,13 @@ def hdi_by_kernels(a: Csr, footprint: str, run: Run) -> dict[str, Any]:
     xp, index, rows = a.xp, ctype(a.row_ptr), np.int32(a.rows)
     threads = per_thread(a.rows, 128)
     hack_size = xp.empty(cdiv(a.rows, HACK) + 1, dtype=a.row_ptr.dtype)
-    run(Launch("dia/dia_convert.cu", f"hdi_count<{index}>", *threads, (rows, a.row_ptr, a.col_idx, hack_size)))
+    run(Launch(CONVERT, f"hdi_count<{index}>", *threads, (rows, a.row_ptr, a.col_idx, hack_size)))
     hack_ptr = xp.cumsum(hack_size, dtype=hack_size.dtype)
     diagonals = int(hack_ptr[-1])
     offset = offset_array(xp, diagonals, footprint)
     values = xp.empty((diagonals, HACK), dtype=a.dtype)
     args = rows, a.row_ptr, a.col_idx, a.values, hack_ptr, offset, values
-    run(Launch("dia/dia_convert.cu", f"hdi_fill<{ctype(values)}, {index}>", *threads, args))
+    run(Launch(CONVERT, f"hdi_fill<{ctype(values)}, {index}>", *threads, args))
     return {"hack_ptr": hack_ptr, "offset": offset, "values": values}
 
 
@@ -123,18 +159,24 @@ def taken(a: Csr, offset: Array, run: Run) -> tuple[dict[str, Any], Csr]:
     xp, index, pitch = a.xp, ctype(a.row_ptr), round_up(a.rows, HACK)
     if not len(offset):
         return {"offset": offset, "values": xp.empty((0, pitch), dtype=a.dtype)}, a
-    values = xp.empty((len(offset), pitch), dtype=a.dtype)
+    values, others = xp.empty((len(offset), pitch), dtype=a.dtype), xp.empty(a.rows, dtype=np.int32)
     sizes = np.int32(a.rows), np.int32(len(offset)), np.int64(pitch)
-    args: tuple[Any, ...] = (*sizes, a.row_ptr, a.col_idx, a.values, offset, values)
-    run(Launch("dia/dia_convert.cu", f"dia_take<{ctype(values)}, {index}>", *per_thread(pitch, 128), args))
-    if tabled(a.nnz, a.rows + a.cols):
-        which, others = xp.zeros(a.rows + a.cols - 1, dtype=bool), xp.empty(a.nnz, dtype=bool)
-        which[offset + np.int32(a.rows - 1)] = True
-        args = (a.row_ptr.dtype.type(a.nnz), np.int32(a.rows), a.row_ptr, a.col_idx, which, others)
-        run(Launch("dia/dia_convert.cu", f"dia_others<{index}>", cdiv(a.nnz, SHARE), 256, args))
-    else:
-        others = ~on_diagonals(a.diagonal, offset, a.shape)
-    return {"offset": offset, "values": values}, a.where(others)
+    args = (*sizes, a.row_ptr, a.col_idx, a.values, offset, values, others)
+    run(Launch(CONVERT, f"dia_take<{ctype(values)}, {index}>", *per_thread(pitch, 128), args))
+    row_ptr, (*_, total) = offsets_by(others, notes(xp, a.rows), run)
+    dia = {"offset": offset, "values": values}
+    if total == a.nnz:
+        return dia, a
+    columns, rest = xp.empty(total, dtype=np.int32), xp.empty(total, dtype=a.dtype)
+    if total:
+        shares = cdiv(a.nnz, SHARE)
+        counts = xp.empty(shares, dtype=np.int32)
+        matrix = (a.row_ptr.dtype.type(a.nnz), *sizes[:2], a.row_ptr, a.col_idx)
+        run(Launch(CONVERT, f"dia_others<{index}>", shares, 256, (*matrix, offset, counts)))
+        _, before = both_offsets(counts, notes(xp, shares), run)
+        kernel = f"dia_rest<{ctype(values)}, {index}, {ctype(before)}>"
+        run(Launch(CONVERT, kernel, shares, 256, (*matrix, a.values, offset, before, columns, rest)))
+    return dia, Csr(a.shape, row_ptr, columns, rest, a.vectors)
 
 
 class Diagonals(Adding):

@@ -12,7 +12,7 @@ from spmvbench.formats.conversion import runner
 from spmvbench.formats.csr.csr import CsrVector
 from spmvbench.formats.csr.rows import CsrPieces, CsrRows
 from spmvbench.formats.csr.rules import lanes_that_fill
-from spmvbench.formats.dia.dia import Dia, diagonal_sizes, taken
+from spmvbench.formats.dia.dia import Dia, diagonal_sizes, saves_bytes, taken, well_filled
 from spmvbench.formats.ellpack.ellpack import Ell, SellCSigma, WarpedEll
 from spmvbench.formats.ellpack.sell_local import long_apart
 from spmvbench.formats.format import Format
@@ -25,15 +25,6 @@ from spmvbench.formats.registry import register
 FUSED = "hybrid/hdc.cu"
 BLOCK = constant(FUSED, "BLOCK")  # rows of a block, and threads
 LONG_PIECE = {"per_warp": 1024, "block": 128}  # of a long row, for a block each
-
-
-def saves_bytes(held: Array, length: Array, dtype: np.dtype) -> Array:
-    """Which diagonals take fewer bytes as a dense array than as entries with a column each, bool.
-
-    held, length: as `diagonal_sizes` gives them. In double precision more than 2/3 of its places are filled, in single
-    more than 1/2.
-    """
-    return held.astype(np.int64) * (dtype.itemsize + 4) > length * dtype.itemsize
 
 
 def beside(a: Csr, offset: Array) -> tuple[Piece, Csr]:
@@ -93,8 +84,7 @@ class Hdc(BesideDiagonals):
 
     @classmethod
     def kept(cls, a: Csr, *, theta: float, **params: Any) -> Array:
-        offset, held, length = diagonal_sizes(a, runner(a))
-        return offset[held >= theta * length if theta else saves_bytes(held, length, a.dtype)]
+        return well_filled(a, theta)
 
     @classmethod
     def split(cls, a: Csr, **params: Any) -> Iterator[Piece]:

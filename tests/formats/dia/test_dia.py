@@ -11,6 +11,7 @@ from spmvbench.errors import UsageError
 from spmvbench.formats import Csr
 from spmvbench.formats.dia.dia import Dia, Hdi, diagonal_sizes
 from tests.formats.rows import runs_on, with_long_pointers
+from tests.formats.test_conversion import assert_kernels_convert_alike
 
 
 def two_hacks():
@@ -79,3 +80,12 @@ def test_kernels_count_the_entries_of_diagonals(long_pointers, checking):
         np.testing.assert_array_equal(held, entries)
         whole = [np.broadcast_to(0, a.shape).diagonal(k).size for k in offset]
         np.testing.assert_array_equal(length, whole)
+
+
+def test_entries_on_no_kept_diagonal_keep_their_order(emulated, same_arrays):
+    """In more shares than one of the kernel that takes them, some of them without such entries."""
+    rest = sparse.random_array((2000, 6000), density=1e-3, rng=np.random.default_rng(0))
+    rest = sparse.vstack([sparse.coo_array((6000, 6000)), rest])
+    a = sparse.csr_array(sparse.diags_array([1.0, 2, 3], offsets=[-7, 0, 1], shape=rest.shape) + rest)
+    launched = assert_kernels_convert_alike("hdc", {"shares": a}, emulated, same_arrays)
+    assert max(launch.grid for launch in launched if launch.kernel.startswith("dia_rest")) == 3
