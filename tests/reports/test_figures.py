@@ -16,6 +16,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter
 
 from spmvbench.analysis.cases import keyed
+from spmvbench.matrices.sets import stands_for
 from spmvbench.reports import figures, page, published, style
 from tests.reports.conftest import ENVIRONMENT, figure_of
 
@@ -82,6 +83,19 @@ def test_family_chooses_all_of_its_figures_and_goes_with_others():
     chosen = [figure.name for figure in figures.choose(["tilespmv", "bytes", "tilespmv-space"])]
     assert chosen == ["bytes", *FAMILIES["tilespmv"]]
     assert {figure.name for figure in figures.choose(None)} >= set(chosen)
+
+
+@pytest.mark.parametrize("figure", [figure for figure in EVERY if figure.family], ids=lambda f: f.name)
+def test_stand_ins_take_the_places_of_the_papers_matrices(figure, about, options):
+    """Rows of stand-ins alone."""
+    about = about.assign(kind=about["group"])
+    named = ~about["group"].isin(["synthetic", "own"])
+    stand_ins = {"group": "synthetic", "name": "like:" + about["group"] + "/" + about["name"], "kind": "like"}
+    rows = keyed(about.assign(**{column: about[column].mask(named, of) for column, of in stand_ins.items()}))
+    table, found = (figure.data(given, options) for given in (about, rows))
+    assert len(found) == len(table)
+    if "matrix" in table:
+        assert list(found["matrix"].map(stands_for).drop_duplicates()) == list(table["matrix"].drop_duplicates())
 
 
 @pytest.mark.slow

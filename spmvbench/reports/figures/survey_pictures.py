@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.profiles import performance_profile
 from spmvbench.analysis.roofline import ceilings, intensity_bounds, points
-from spmvbench.matrices.sets import short_name
+from spmvbench.matrices.sets import short_name, stands_for
 from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options, ReportFigure, panels, rankings
 from spmvbench.reports.figures.rooflines import measured_bandwidth, roof
@@ -46,7 +46,7 @@ def _described(
     if kept is None or not set(kept["matrix_sha256"]) & set(about["matrix_sha256"]):
         raise LeftOut("the run has no descriptions of its matrices (matrices.parquet): older versions wrote none")
     found = about.merge(kept.drop_duplicates("matrix_sha256"), on="matrix_sha256")
-    chosen = found.index[found["matrix"].isin(wanted)][:most]
+    chosen = found.index[found["matrix"].map(stands_for).isin(wanted)][:most]
     rest = found.index.difference(chosen)
     steps = np.linspace(0, len(rest) - 1, min(most - len(chosen), len(rest))).round().astype(int)
     missing = sorted(set(about["matrix"]) - set(found["matrix"]))
@@ -184,7 +184,7 @@ def _roofline(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def _chosen(part: pd.DataFrame) -> list[int]:
     """The rows to name: the survey's pairs, filled up to three by roofline efficiency."""
-    pairs = list(zip(part["matrix"], part["name"], strict=True))
+    pairs = list(zip(part["matrix"].map(stands_for), part["name"], strict=True))
     found = [place for place, pair in zip(part.index, pairs, strict=True) if pair in PAIRS]
     order = (part["gflops"] / part["intensity"]).sort_values(kind="stable").index
     others = [order[-1], order[len(order) // 2], order[0]]

@@ -186,7 +186,8 @@ def _levels(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     if rows.empty:
         raise LeftOut("no verified row keeps the levels of a search")
     there = rows.sort_values(["nnz", "matrix"], ascending=False)["matrix"].unique()
-    chosen = sorted(there, key=lambda matrix: LEVELS_OF.index(matrix) if matrix in LEVELS_OF else len(LEVELS_OF))
+    place = {matrix: number for number, matrix in enumerate(LEVELS_OF)}
+    chosen = sorted(there, key=lambda matrix: place.get(stands_for(matrix), len(place)))
     tables = []
     for matrix in chosen[: len(LEVELS_OF)]:
         for row in rows[rows["matrix"] == matrix].sort_values("label").itertuples():
@@ -217,7 +218,7 @@ def _draw_levels(table: pd.DataFrame, options: Options) -> Figure:
         style.time_ticks(ax.yaxis)
     lines = [Line2D([], [], color=mark.color, linestyle=mark.line, label=label) for label, mark in shown.items()]
     figure.legend(handles=lines, loc="outside lower center", ncols=len(lines))
-    style.missing(figure, [matrix for matrix in LEVELS_OF if matrix not in set(table["matrix"])])
+    style.missing(figure, [matrix for matrix in LEVELS_OF if matrix not in set(table["matrix"].map(stands_for))])
     return figure
 
 
@@ -243,7 +244,7 @@ def _enterprise(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, matrix, label, nnz, gflops (GTEPS)."""
     rows = _searched(rows, SEARCH, *SEARCHES)
     table = ranked(rows[rows["label"].isin(labels_of(rows, (SEARCH, *SEARCHES)))])
-    return table.loc[table["matrix"] == ENTERPRISE, _RATES]
+    return table.loc[table["matrix"].map(stands_for) == ENTERPRISE, _RATES]
 
 
 _figure = partial(ReportFigure, family=FAMILY, every_operation=True)  # compares SpMV with SpMSpV

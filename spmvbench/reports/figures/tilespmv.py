@@ -170,7 +170,7 @@ def _draw_preprocessing(table: pd.DataFrame, options: Options) -> Figure:
             ax.text(0.5, 0.5, "not measured", transform=ax.transAxes, ha="center")
             continue
         style.scatter(ax, part, "nnz", column, shown)
-        ringed = part[part["matrix"].isin(members(SET))]
+        ringed = part[part["matrix"].map(stands_for).isin(members(SET))]
         ax.scatter(ringed["nnz"], ringed[column], s=45, facecolors="none", edgecolors="black", linewidths=0.7)
         ax.axhline(1, color="black", linewidth=1)
         style.count_ticks(ax.xaxis)
