@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +58,7 @@ def run(
     real_part: bool = False,
     retry: bool = False,
     fresh: bool = False,
-    progress: bool = True,
+    progress: bool | Callable[[dict[str, Any]], bool] = True,
     **conditions: Any,
 ) -> pd.DataFrame:
     """Measure matrices in formats on a device. Returns the rows of these cases, in the form of `spmvbench.load_run`.
@@ -81,7 +81,8 @@ def run(
     seconds after which a case is aborted. max_bytes: limit on a format's footprint, a number or for example ``"2GB"``.
     seed: of x and of generated values. convert: ``both``, or ``device`` to leave out conversion on the host. real_part:
     take the real part of complex matrices. retry: measure failed cases again. fresh: start a new run; the old folder is
-    renamed. progress: show a bar on stderr.
+    renamed. progress: show a bar on stderr; a function is called with each row in its place, and ends the run by
+    returning False: the rows are those until then.
 
     A worker process measures, as for the command. A format outside of this package must therefore be in a file that
     SPMVBENCH_FORMATS names. Raises UsageError for unknown names, TypeError for what is neither a name nor a sparse
@@ -103,7 +104,9 @@ def run(
         with store.lock(request.folder):
             if fresh:
                 store.set_aside(request.folder)
-            _measured(request.folder, request.pending(request.folder, cases), request.settings(), progress)
+            if not _measured(request.folder, request.pending(request.folder, cases), request.settings(), progress):
+                there = frozenset(store.load_run(request.folder)["case_id"])
+                cases = [case for case in cases if case.case_id in there]
             rows, mixture = rows_of(request.folder, cases)
     if mixture:
         warnings.warn(mixture, stacklevel=2)
@@ -116,15 +119,24 @@ _OF_THE_SELECTION = ("matrices", "group", "set", "limit", "conditions", "progres
 _FIELDS = {"op": "ops", "order": "orders", "dtype": "dtypes", "mode": "modes"}
 
 
-def _measured(folder: Path, todo: list[Case], settings: Settings, progress: bool) -> None:
+def _measured(
+    folder: Path, todo: list[Case], settings: Settings, progress: bool | Callable[[dict[str, Any]], bool]
+) -> bool:
+    """Measure cases. Returns whether `progress` let it come to its end."""
     from tqdm import tqdm
 
-    with tqdm(total=len(todo), unit="case", disable=not progress or not todo, file=sys.stderr) as bar:
+    follow = progress if callable(progress) else None
+    stopped = False
+    with tqdm(total=len(todo), unit="case", disable=not progress or bool(follow) or not todo, file=sys.stderr) as bar:
 
         def count(row: dict[str, Any]) -> None:
+            nonlocal stopped
             bar.update()
+            stopped |= follow is not None and not follow(row)
 
-        session.measure(folder, plan.grouped(todo), settings, session.Watcher(on_row=count))
+        return session.measure(
+            folder, plan.grouped(todo), settings, session.Watcher(on_row=count, stopping=lambda: stopped)
+        )
 
 
 def _written(given: Any, folder: Path) -> tuple[tuple[str, ...], dict[Path | None, str]]:
