@@ -21,6 +21,7 @@ from spmvbench.devices.foreign import check_vector, current_stream, given, given
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Call, Csr, Format, Launch, Loop
 from spmvbench.formats.arrays import Array, array_module, ordinal, require_finite
+from spmvbench.formats.multivector import MOST
 from spmvbench.formats.ordered import Ordered
 from spmvbench.formats.refilling import Places
 from spmvbench.operators import format_choice, transposing
@@ -206,6 +207,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         self._kept: dict[Any, Any] = {}
         self._forked = False
         self._adds = self._ordered.natural
+        self._alone: set[tuple[int, str]] = set()  # how many vectors are multiplied one at a time, and how they lie
         self._warned = False
         # What the fast path of `matvec` looks at; pairs of addresses that were found to be aligned and apart.
         self._accepted: set[tuple[int, int]] = set()
@@ -382,13 +384,16 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
     def _check_out(self, y: Array, x: Array) -> None:
         self._check_vector("out", y, self._rows)
+        self._check_memory(y, x)
+
+    def _check_memory(self, y: Array, x: Array) -> None:
         if array_module(y) is not array_module(x):
             raise TypeError(
                 f"out is of {array_module(y).__name__} and x of {array_module(x).__name__}: use one library"
             )
         if y.dtype != self.dtype:
             raise TypeError(f"out is an array of {y.dtype}, the operator gives {self.dtype}")
-        if not y.flags.c_contiguous:
+        if not y.flags.c_contiguous and not (y.ndim == 2 and y.flags.f_contiguous):
             raise ValueError("out is not contiguous")
         if array_module(y) is np and not y.flags.writeable:
             raise ValueError("out is read-only")
@@ -560,23 +565,80 @@ class Operator(LinearOperator):  # type: ignore[misc]
         except self._errors as error:
             raise DeviceFault(str(error)) from error
 
-    def matmat(self, X: Any) -> Any:
-        """The product A X, column by column. X: (cols, k), of NumPy or CuPy. Raises as `matvec`."""
+    def matmat(self, X: Any, out: Any = None) -> Any:
+        """The product A X, enqueued on the current stream: up to 64 columns at once if the format's kernels can, else
+        one after the other.
+
+        X: (cols, k), an array as `matvec` takes x. out: the Y, (rows, k), of the same library and of the operator's
+        type, contiguous by rows or by columns, without overlap with X; without it, a new one by rows. Nothing is
+        copied if both are contiguous by rows, or both by columns, and aligned. Raises as `matvec`.
+        """
         self.format  # noqa: B018 - raises if it was freed
         columns, restore = given(X)
         if columns.ndim != 2 or columns.shape[0] != self._cols:
             raise ValueError(f"X has the shape {columns.shape}, this product needs ({self._cols}, k)")
         with self._on_stream(X):
-            xp = array_module(columns)
-            found = xp.empty((self._rows, columns.shape[1]), self.dtype)
-            for k in range(columns.shape[1]):
-                # Copied, not to bind each column: they share one pair.
-                self._check_vector("X", columns[:, k], self._cols)
-                x, y = self._buffer("x", self._cols), self._buffer("y", self._rows)
-                x[...] = moved(columns[:, k], self.device.xp)
-                self._enqueue(x, y, 1.0, 0.0)
-                found[:, k] = moved(y, xp)
-            return restore(found)
+            count = columns.shape[1]
+            if count:
+                self._check_vector("X", columns[:, 0], self._cols)
+            if out is None:
+                found = array_module(columns).empty((self._rows, count), self.dtype)
+            else:
+                found = given_out(out)
+                if found.shape != (self._rows, count):
+                    raise ValueError(f"out has the shape {found.shape}, this product needs ({self._rows}, {count})")
+                self._check_memory(found, columns)
+            for first in range(0, count, MOST):
+                some = slice(first, first + MOST)
+                self._multiply_several(columns[:, some], found[:, some])
+            return restore(found) if out is None else out
+
+    def _multiply_several(self, columns: Array, found: Array) -> None:
+        """Put A X for a few columns into `found`, by one product of several vectors or by one for each."""
+        k = columns.shape[1]
+        by_column = all(v.flags.f_contiguous and not v.flags.c_contiguous for v in (columns, found))
+        given_x, given_y = (columns.T, found.T) if by_column else (columns, found)
+        x, y = self._laid("X", given_x, read=True), self._laid("Y", given_y, read=False)
+        bound = self._bound_several(x, y, k, "column" if by_column else "row") if k > 1 else None
+        if bound is not None:
+            try:
+                bound.run(self._binder.stream())
+            except self._errors as error:
+                raise DeviceFault(str(error)) from error
+            if array_module(found) is not self.device.xp or not array_module(y).may_share_memory(y, found):
+                given_y[...] = moved(y.reshape(given_y.shape), array_module(found))
+            return
+        for j in range(k):
+            # Copied, not to bind each column: they share one pair.
+            x, y = self._buffer("x", self._cols), self._buffer("y", self._rows)
+            x[...] = moved(columns[:, j], self.device.xp)
+            self._enqueue(x, y, 1.0, 0.0)
+            found[:, j] = moved(y, array_module(found))
+
+    def _laid(self, name: str, given: Array, *, read: bool) -> Array:
+        """The elements of X or Y one after the other, on the device: where they are, or in a buffer."""
+        here = array_module(given) is self.device.xp
+        if here and given.dtype == self.dtype and given.flags.c_contiguous and self._is_aligned(given):
+            return given.reshape(-1)
+        local = self._buffer(f"{name} of {given.size}", given.size)
+        if read:
+            local.reshape(given.shape)[...] = moved(given, self.device.xp)
+        return local
+
+    def _bound_several(self, x: Array, y: Array, k: int, layout: str) -> Bound | None:
+        """The bound pair for Y = A X; None if the format multiplies one vector at a time."""
+        key = (self._binder.address(x), self._binder.address(y), k, layout)
+        found = self._pairs.get(key)
+        if found is None:
+            if (k, layout) in self._alone:
+                return None
+            try:
+                found = self._bind(key, x, y, lambda x, y: self.format.multiplied(x, y, k, layout))
+            except formats.Skip:
+                self._alone.add((k, layout))
+                return None
+        self._used(key)
+        return found
 
     def dot(self, x: Any) -> Any:
         """A x for a vector, A X for a matrix; for another operator or a number the composed operator, as in SciPy."""
@@ -617,9 +679,9 @@ class Operator(LinearOperator):  # type: ignore[misc]
         """The product alpha A^T x + beta y by `T`; as `matvec`."""
         return self.T.matvec(x, out, alpha, beta)
 
-    def rmatmat(self, X: Any) -> Any:
+    def rmatmat(self, X: Any, out: Any = None) -> Any:
         """The product A^T X by `T`; as `matmat`."""
-        return self.T.matmat(X)
+        return self.T.matmat(X, out)
 
     def free(self) -> None:
         """Give back the format's memory and that of `T`. Products raise UsageError from then on."""

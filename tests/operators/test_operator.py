@@ -132,6 +132,26 @@ def test_the_transposed_operator_is_made_once(a, op):
     np.testing.assert_allclose(op.T @ y, a.T @ y, rtol=1e-12)
 
 
+@pytest.mark.parametrize("k", [1, 2, 5, 70])
+@pytest.mark.parametrize("format", ["csr-lanes", "coo-flat", "mbsr"])
+def test_several_columns_are_one_product_or_one_each(a, device, format, k):
+    square = sparse.csr_array((a.T @ a).tocsr())
+    op = operator(square, format=format, device=device)
+    X = vector(50 * k).reshape(50, k)
+    expected = square @ X
+    for same in (X, np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2]):
+        np.testing.assert_allclose(op.matmat(same), expected, rtol=1e-11)
+        for order in "CF":
+            out = np.full((50, k), np.nan, order=order)
+            assert op.matmat(same, out=out) is out
+            np.testing.assert_allclose(out, expected, rtol=1e-11)
+    with pytest.raises(ValueError, match=r"out has the shape"):
+        op.matmat(X, out=np.empty((50, k + 1)))
+    with pytest.raises(TypeError, match="out is an array of float32"):
+        op.matmat(X, out=np.empty((50, k), np.float32))
+    assert ((2, "row") in op._alone) == (format == "mbsr" and k == 2)
+
+
 def test_it_is_scipys_operator(a, op):
     assert isinstance(op, LinearOperator) and aslinearoperator(op) is op
     x, X = vector(50), vector(150).reshape(50, 3)
