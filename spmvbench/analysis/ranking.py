@@ -1,4 +1,4 @@
-"""Rankings: mean slowdown over all matrices, the fastest format of each matrix, the default baseline."""
+"""Rankings: mean slowdown over all matrices, the fastest format and all slowdowns of each matrix, the baseline."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from spmvbench.analysis.cases import verified
+from spmvbench.analysis.cases import counted, verified
 from spmvbench.analysis.programs import same_as, without_aliases
 
 # The usual reference is row-wise CSR: this project's kernels run on every device, papers compare with the vendor's.
@@ -31,10 +31,10 @@ RANKING = (
 
 def ranked(rows: pd.DataFrame) -> pd.DataFrame:
     """The verified rows with a positive rate; the column `ratio` is their slowdown, time over the best time, >= 1."""
-    counted = verified(rows)
-    counted = counted[counted["gflops"] > 0]
-    best = counted.groupby(["setting", "matrix"], observed=True)["t_median"].transform("min")
-    return counted.assign(ratio=counted["t_median"] / best)
+    found = verified(rows)
+    found = found[found["gflops"] > 0]
+    best = found.groupby(["setting", "matrix"], observed=True)["t_median"].transform("min")
+    return found.assign(ratio=found["t_median"] / best)
 
 
 def mean_slowdowns(rows: pd.DataFrame) -> pd.DataFrame:
@@ -114,3 +114,29 @@ def default_baseline(rows: pd.DataFrame) -> str | None:
     if known or counts.empty:
         return known[0] if known else None
     return str(min(counts[counts == counts.max()].index))
+
+
+_RATIOS = ["setting", "family", "label", "project_kernel", "matrix", "status", "ratio"]
+
+
+def ratios(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row for each setting, counted label and matrix that could be read, whatever the status.
+
+    Columns: setting; family (empty in rows of older versions); label; project_kernel (whether the kernel is this
+    project's); matrix; status; ratio (time over the best time on the matrix, 1 for the best; NaN if not verified).
+
+    A label that is another's name on every matrix has no rows. In each setting, families are ordered by their best
+    label and labels within a family by mean slowdown; labels without a verified row come last, by name.
+    """
+    every = without_aliases(counted(rows[rows["matrix_sha256"] != ""]))
+    every = every.assign(ratio=ranked(every)["ratio"].reindex(every.index))
+    # Some rows of a label may be older than these two columns.
+    by_label = every.groupby("label")
+    every = every.assign(**by_label[["family", "project_kernel"]].transform("max"))
+    parts = []
+    for _, part in every.groupby("setting", observed=True):
+        places = {label: place for place, label in enumerate(by_mean_slowdown(part))}
+        part = part.assign(place=part["label"].map(places).fillna(len(places)))
+        part = part.assign(first=part.groupby("family")["place"].transform("min"))
+        parts.append(part.sort_values(["first", "family", "place", "label", "matrix"]))
+    return pd.concat(parts or [every], ignore_index=True)[_RATIOS]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.analysis.cases import natural_products
-from spmvbench.analysis.kernel_breakdown import kernel_times
+from spmvbench.analysis.details import kernel_times
 from spmvbench.analysis.ranking import mean_slowdowns, ranked
 
 SOLVERS = r"(?:cg|pagerank)@(\d+)"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any
 
 import click
@@ -12,6 +13,18 @@ def in_list(incomplete: str, known: Iterable[str]) -> list[str]:
     """Completions of the last word of a comma-separated list."""
     before, comma, last = incomplete.rpartition(",")
     return [before + comma + name for name in known if name.startswith(last)]
+
+
+def of(module: str, names: Callable[[Any], Iterable[str]], *, listed: bool = False) -> Callable[..., list[str]]:
+    """Completions of a name. names: from the module, which is imported when they are asked for. listed: of the last of
+    a comma-separated list.
+    """
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        known = names(import_module(f"spmvbench.{module}"))
+        return in_list(incomplete, known) if listed else [name for name in known if name.startswith(incomplete)]
+
+    return complete
 
 
 def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -39,13 +52,6 @@ def configs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
     known = sorted(path.stem for path in (paths.configs() / "runs").glob("*.toml"))
     found = [CompletionItem(name) for name in known if name.startswith(incomplete)]
     return found or [CompletionItem(incomplete, type="file")]
-
-
-def orders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Orders of rows and columns."""
-    from spmvbench.orders import names
-
-    return in_list(incomplete, names())
 
 
 def devices(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

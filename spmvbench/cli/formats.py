@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from spmvbench.cli import option_types
+from spmvbench.cli import completion, option_types
 from spmvbench.cli.results import counted
 from spmvbench.errors import UsageError, did_you_mean
 
@@ -233,15 +233,14 @@ def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [CompletionItem(cls.key, help=summary(cls)) for cls in found]
 
 
-def _complete_family(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from spmvbench import formats
-
-    return [CompletionItem(name) for name in formats.families() if name.lower().startswith(incomplete.lower())]
-
-
 @click.command(name="formats")
 @click.argument("name", required=False, shell_complete=_complete_name)
-@click.option("--family", metavar="NAME", help="Describe the formats of a family.", shell_complete=_complete_family)
+@click.option(
+    "--family",
+    metavar="NAME",
+    help="Describe the formats of a family.",
+    shell_complete=completion.of("formats", lambda formats: formats.families()),
+)
 @click.option("--search", metavar="TEXT", help="Find formats whose description contains the words of TEXT.")
 @click.option("--survey", is_flag=True, help="List the survey's names with the formats for each.")
 @click.option("--recent", is_flag=True, help="List the names of the years since the survey, likewise.")

@@ -30,21 +30,6 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else list(dict.fromkeys(filter(None, (word.strip() for word in text.split(",")))))
 
 
-def _images(text: str) -> list[str]:
-    chosen = _names(text) or []
-    for image in chosen:
-        if image not in IMAGES:
-            hint = did_you_mean(image, list(IMAGES)) or f"; choose from {', '.join(IMAGES)}"
-            raise UsageError(f"there is no image type {image!r}{hint}")
-    return chosen
-
-
-def _results(results: str, site: str | None) -> str:
-    """The folder of the runs: that of --site, unless --results was given."""
-    given = click.get_current_context().get_parameter_source("results") is not ParameterSource.DEFAULT
-    return results if site is None or given else site
-
-
 def _folders(runs: tuple[str, ...], results: str, *, every: bool) -> list[Path]:
     """The folders of these runs; without any, the newest one's; every: all."""
     from spmvbench.rows import store
@@ -118,18 +103,6 @@ def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
     return pd.concat(tables, ignore_index=True), matrices, environments[0] | {"sessions": invocations}
 
 
-def _complete_figure(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from spmvbench.reports import figures
-
-    return completion.in_list(incomplete, figures.known())
-
-
-def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from spmvbench.reports import published
-
-    return completion.in_list(incomplete, published.names())
-
-
 @click.command(name="report")
 @click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
 @click.option("--out", metavar="DIR", help="Output folder. Default: report/ in the run's folder.")
@@ -137,13 +110,13 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
     "--figures",
     metavar="A,B",
     help="Only these figures; survey, tilespmv, tilespmspv, ehyb or fastload for all of that paper's.",
-    shell_complete=_complete_figure,
+    shell_complete=completion.of("reports.figures", lambda figures: figures.known(), listed=True),
 )
 @click.option(
     "--published",
     metavar="A,B",
     help="Add these printed numbers to the figures: survey-k40m, survey-k20m, survey-gtx660, survey-m2070.",
-    shell_complete=_complete_published,
+    shell_complete=completion.of("reports.published", lambda published: published.names(), listed=True),
 )
 @click.option("--image", metavar="TYPES", help="Image files: svg, png, pdf. Default: svg, with --paper pdf.")
 @click.option(
@@ -204,12 +177,15 @@ def command(
     from spmvbench.paths import inside
 
     _require_one_place(runs, out, site, every=every, paper=asked["paper"])
-    folders = _folders(runs, _results(results, site), every=every)
+    if site is not None and click.get_current_context().get_parameter_source("results") is ParameterSource.DEFAULT:
+        results = site
+    folders = _folders(runs, results, every=every)
     if len(folders) > 1 and out is None and not every:
         raise UsageError("a report of several runs needs --out DIR")
     place = Path(results) if every else None if site is None else Path(site)
-    if place is not None:
-        _require_inside(folders, place)
+    for folder in folders:
+        if place is not None and folder.resolve().parent != place.resolve():
+            raise UsageError(f"{folder} is not in {place}: the runs of a site must be in its folder")
     written, unread = None, {}
     for group in [[folder] for folder in folders] if every else [folders]:
         try:
@@ -246,13 +222,6 @@ def _require_one_place(
         raise UsageError("--paper writes files beside the page, which --site and --all do not: use --out")
 
 
-def _require_inside(folders: list[Path], site: Path) -> None:
-    """Raises UsageError if a run is not in the site's folder."""
-    for folder in folders:
-        if folder.resolve().parent != site.resolve():
-            raise UsageError(f"{folder} is not in {site}: the runs of a site must be in its folder")
-
-
 def _write(
     folders: list[Path],
     out: Path,
@@ -282,7 +251,11 @@ def _write(
     from spmvbench.reports.site import runs as site_runs
     from spmvbench.reports.site import writing
 
-    images, names = _images(image or ("pdf" if paper else "svg")), _names(figures)
+    images, names = _names(image or ("pdf" if paper else "svg")) or [], _names(figures)
+    for name in images:
+        if name not in IMAGES:
+            hint = did_you_mean(name, list(IMAGES)) or f"; choose from {', '.join(IMAGES)}"
+            raise UsageError(f"there is no image type {name!r}{hint}")
     if paper and "pdf" not in images:
         raise UsageError("--paper writes PDF: name pdf in --image, or leave --image out")
     count = len(known.choose(names))

@@ -34,12 +34,6 @@ if TYPE_CHECKING:
     from spmvbench.runner.request import RunRequest
 
 
-def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from spmvbench import formats
-
-    return completion.in_list(incomplete, formats.keys())
-
-
 GROUPS = {
     "Most used": ("--set", "--formats", "--dtype", "--mode", "--device", "--run"),
     "Matrices": (*OPTIONS, "--sample", "--seed", "--real-part"),
@@ -57,7 +51,7 @@ GROUPS = {
     "--formats",
     "-f",
     metavar="LIST",
-    shell_complete=_complete_formats,
+    shell_complete=completion.of("formats", lambda formats: formats.keys(), listed=True),
     help="Formats, such as csr-*,ell[threads=2]. Default: all that the device can run; emulated, one per storage idea.",
 )
 @option_types.program
@@ -76,7 +70,7 @@ GROUPS = {
     default="none",
     show_default=True,
     metavar="LIST",
-    shell_complete=completion.orders,
+    shell_complete=completion.of("orders", lambda orders: orders.names(), listed=True),
     help="Orders of rows and columns: none,rcm,metis,nd,degree,hub,random,gray. The matrix is permuted before any "
     "format sees it.",
 )

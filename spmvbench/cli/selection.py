@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spmvbench.cli import completion
 from spmvbench.cli.option_types import gathered
 from spmvbench.matrices.conditions import CONDITIONS, Conditions, option
 
@@ -14,22 +15,11 @@ if TYPE_CHECKING:
     from spmvbench.matrices.selection import Selection
 
 
-def _complete_matrices(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from spmvbench.matrices import suitesparse
-
-    return [entry.id for entry in suitesparse.index(network=False) if entry.id.startswith(incomplete)]
-
-
-def _complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from spmvbench.matrices import suitesparse
-
-    return sorted({entry.group for entry in suitesparse.index(network=False) if entry.group.startswith(incomplete)})
-
-
-def _complete_sets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from spmvbench.matrices import sets
-
-    return [name for name in sets.names() if name.startswith(incomplete)]
+def _completed(name: Callable[[Any], str]) -> Callable[..., list[str]]:
+    """Completions of the names of the collection's entries that are known here."""
+    return completion.of(
+        "matrices.suitesparse", lambda found: sorted({name(entry) for entry in found.index(network=False)})
+    )
 
 
 def _option(name: str) -> Callable[..., Any]:
@@ -59,13 +49,13 @@ def _selection(values: dict[str, Any]) -> Selection:
 selection = gathered(
     "chosen",
     _selection,
-    click.argument("matrices", nargs=-1, metavar="[MATRIX]...", shell_complete=_complete_matrices),
+    click.argument("matrices", nargs=-1, metavar="[MATRIX]...", shell_complete=_completed(lambda entry: entry.id)),
     click.option(
         "--group",
         "groups",
         multiple=True,
         metavar="NAME",
-        shell_complete=_complete_groups,
+        shell_complete=_completed(lambda entry: entry.group),
         help="A whole group of the SuiteSparse collection; repeat for more.",
     ),
     click.option(
@@ -73,7 +63,7 @@ selection = gathered(
         "sets",
         multiple=True,
         metavar="NAME",
-        shell_complete=_complete_sets,
+        shell_complete=completion.of("matrices.sets", lambda sets: sets.names()),
         help="A named set, such as demo or survey34; repeat for more.",
     ),
     *map(_option, CONDITIONS),

@@ -75,16 +75,6 @@ def _timed(rows: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
     return (measured, True) if len(verified(measured)) else (rows, False)
 
 
-def _cases(rows: pd.DataFrame) -> list[Table]:
-    rows = latest_cases(rows)
-    return [tables.table("Cases", rows.assign(reason=rows["reason"].map(first_line)), _CASES)]
-
-
-def _formats(rows: pd.DataFrame) -> list[Table]:
-    rows, speed = _timed(rows)
-    return tables.formats(rows, speed=speed)
-
-
 def _matrices(rows: pd.DataFrame) -> list[Table]:
     rows, speed = _timed(rows)
     read = programs.without_aliases(counted(rows[rows["matrix_sha256"] != ""]))
@@ -104,11 +94,6 @@ def _matrices(rows: pd.DataFrame) -> list[Table]:
         )
         for setting, part in read.groupby("setting", observed=True)
     ]
-
-
-def _programs(rows: pd.DataFrame) -> list[Table]:
-    rows = latest_cases(rows)
-    return [tables.shared_programs(programs.shared(rows)), tables.programs_on_a_matrix(programs.counts(rows))]
 
 
 def _products(rows: pd.DataFrame) -> list[Table]:
@@ -137,18 +122,18 @@ def rivals(pairs: pd.DataFrame) -> list[Table]:
     return [tables.rivals(str(setting), part) for setting, part in pairs.groupby("setting", observed=True)]
 
 
-def _rivals(rows: pd.DataFrame) -> list[Table]:
-    """Raises ValueError as `paired`."""
-    return rivals(paired(latest_cases(rows[rows["device_name"] == published.programs().gpu])))
-
-
 _TABLES: Mapping[str, Callable[[pd.DataFrame], list[Table]]] = {
-    "cases": _cases,
-    "formats": _formats,
+    "cases": lambda rows: [
+        tables.table("Cases", (found := latest_cases(rows)).assign(reason=found["reason"].map(first_line)), _CASES)
+    ],
+    "formats": lambda rows: tables.formats((timed := _timed(rows))[0], speed=timed[1]),
     "matrices": _matrices,
     "products": _products,
-    "rivals": _rivals,
-    "programs": _programs,
+    "rivals": lambda rows: rivals(paired(latest_cases(rows[rows["device_name"] == published.programs().gpu]))),
+    "programs": lambda rows: [
+        tables.shared_programs(programs.shared(found := latest_cases(rows))),
+        tables.programs_on_a_matrix(programs.counts(found)),
+    ],
     "reasons": lambda rows: [tables.reasons(latest_cases(rows))],
 }
 
@@ -159,17 +144,10 @@ def _records(found: Sequence[Table]) -> list[dict[str, Any]]:
     for table in found:
         names = [column.heading for column in table.columns]
         for row in table.rows:
-            values = [_number(c.key) if column.show else c.text for c, column in zip(row, table.columns, strict=True)]
+            keys = [None if c.key in ("", "Infinity") else c.key for c in row]
+            values = [k if of.show else c.text for k, c, of in zip(keys, row, table.columns, strict=True)]
             records.append({"Table": table.caption} | dict(zip(names, values, strict=True)))
     return records
-
-
-def _number(key: Any) -> Any:
-    return None if key in ("", "Infinity") else key
-
-
-def _csv(found: Sequence[Table]) -> str:
-    return tables.csv(pd.DataFrame(_records(found)))
 
 
 def _markdown(found: Sequence[Table]) -> str:
@@ -245,7 +223,7 @@ def written(found: Sequence[Table], to: str) -> str:
 
 
 _WRITERS: Mapping[str, Callable[[list[Table]], str]] = {
-    "csv": _csv,
+    "csv": lambda found: tables.csv(pd.DataFrame(_records(found))),
     "json": lambda found: _json(_records(found)),
     "markdown": _markdown,
     "latex": _latex,

@@ -11,12 +11,11 @@ import pytest
 from spmvbench.analysis.breakeven import break_even, footprints, largest_footprints, overheads, setups
 from spmvbench.analysis.cases import hot, labels_of, latest_cases
 from spmvbench.analysis.coverage import coverage
-from spmvbench.analysis.kernel_breakdown import kernel_times
+from spmvbench.analysis.details import kernel_times, tile_shares
 from spmvbench.analysis.profiles import performance_profile
 from spmvbench.analysis.ranking import best_formats, by_mean_slowdown, default_baseline, ranked
 from spmvbench.analysis.roofline import attainable, ceilings, efficiency, gather_bounds, intensity_bounds, points
 from spmvbench.analysis.speedup import pair_speedups, pair_summary, speedup_summary, speedups
-from spmvbench.analysis.tiles import tile_shares
 from spmvbench.reports import published
 from tests.made import row, rows
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.energy import gflops_per_watt
+from spmvbench.analysis.details import gflops_per_watt
 
 
 def test_flops_over_joules_of_rows_that_have_both():

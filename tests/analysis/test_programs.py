@@ -7,8 +7,7 @@ import pytest
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.profiles import performance_profile
 from spmvbench.analysis.programs import aliases, counts, same_as, shared, without_aliases
-from spmvbench.analysis.ranking import best_formats, by_mean_slowdown, mean_slowdowns, ranked
-from spmvbench.analysis.ratios import ratios
+from spmvbench.analysis.ranking import best_formats, by_mean_slowdown, mean_slowdowns, ranked, ratios
 from spmvbench.analysis.speedup import speedups
 from tests.made import row as made
 from tests.made import rows as table

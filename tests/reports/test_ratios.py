@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from spmvbench.analysis.cases import latest_cases
-from spmvbench.analysis.ratios import ratios
+from spmvbench.analysis.ranking import ratios
 from spmvbench.reports import figures, style
 from spmvbench.reports.figures.ratios import _on, _two_digits
 from tests.made import row as made

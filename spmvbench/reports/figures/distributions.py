@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import footprints, of_one_path, overheads, setups
 from spmvbench.analysis.cases import hot, one_per_matrix
-from spmvbench.analysis.energy import gflops_per_watt
+from spmvbench.analysis.details import gflops_per_watt
 from spmvbench.reports import style
 from spmvbench.reports.figures import Options, ReportFigure
 

@@ -18,7 +18,7 @@ from spmvbench import paths
 from spmvbench.analysis.breakeven import setups
 from spmvbench.analysis.cases import both_kernels, hot, labels_of, one_per_matrix, verified
 from spmvbench.analysis.coverage import geometric_mean
-from spmvbench.analysis.kernel_breakdown import kernel_times
+from spmvbench.analysis.details import kernel_times
 from spmvbench.analysis.ranking import ranked
 from spmvbench.analysis.speedup import pair_speedups
 from spmvbench.matrices.sets import is_stand_in, stands_for

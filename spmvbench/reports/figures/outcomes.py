@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from spmvbench.analysis.cases import hot
-from spmvbench.analysis.kernel_breakdown import kernel_times
+from spmvbench.analysis.details import kernel_times
 from spmvbench.analysis.products import ADVISED, CUPY, MEASURED, ORACLE, SINGLE, VENDOR, products
 from spmvbench.analysis.ranking import VENDORS
 from spmvbench.reports import style, tables

@@ -13,8 +13,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.coverage import FAILED
-from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
-from spmvbench.analysis.ratios import ratios
+from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE, ratios
 from spmvbench.matrices.sets import short_name
 from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options, ReportFigure

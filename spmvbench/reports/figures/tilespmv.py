@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import largest_footprints, overheads
 from spmvbench.analysis.cases import both_kernels, hot, matching_kernels
+from spmvbench.analysis.details import tile_shares
 from spmvbench.analysis.ranking import BASELINES, ranked
-from spmvbench.analysis.tiles import tile_shares
 from spmvbench.matrices.sets import members, stands_for
 from spmvbench.reports import head_to_head, style
 from spmvbench.reports.figures import (
@@ -73,7 +73,7 @@ def _draw_head_to_head(table: pd.DataFrame, options: Options, formats: tuple[str
 
 
 def _shares(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `analysis.tiles.tile_shares`, of `tile` or `tile-deferred-coo`, which select the same."""
+    """As `analysis.details.tile_shares`, of `tile` or `tile-deferred-coo`, which select the same."""
     _methods(rows)
     return tile_shares(rows[rows["label"] == verified_labels(rows, METHODS[1:])[0]])
 

@@ -33,7 +33,8 @@ def shared(site: Path, out: Path) -> tuple[str, str]:
     """Write the shared files of a site; returns the relative paths from a page in `out` to them and to the index."""
     page.write_shared(site / links.SHARED)
     for name in ("site.js", "site.css"):
-        _write(site / links.SHARED / name, _text(name))
+        text = (resources.files("spmvbench.reports.site") / "templates" / name).read_text(encoding="utf-8")
+        _write(site / links.SHARED / name, text)
     return f"{_way(site / links.SHARED, out)}/", _way(site / links.INDEX, out)
 
 
@@ -58,7 +59,8 @@ def write(site: Path, repository: str = "") -> Path:
         for old in folder.glob("*.html"):  # a page that is not written anew is of nothing any more
             old.unlink()
     writer = _Writer(site, repository)
-    descriptions = _descriptions(runs)
+    described = [run.matrices for run in reversed(runs) if len(run.matrices)]
+    descriptions = pd.concat(described or [pd.DataFrame({"matrix_sha256": []})], ignore_index=True)
     listed = []
     for name, part in matrices.items():
         about = one_matrix.page(name, part, descriptions, runs)
@@ -98,11 +100,6 @@ def _together(runs: Sequence[Run]) -> pd.DataFrame:
     rows = rows.assign(matrix=matrix_names(rows, "file_sha256")).filter(items=one_matrix.READ)
     # Pages take rows one by one, which is several times as fast from Python's texts.
     return rows.astype(dict.fromkeys(rows.select_dtypes(["string", "object"]), object))
-
-
-def _descriptions(runs: Sequence[Run]) -> pd.DataFrame:
-    parts = [run.matrices for run in reversed(runs) if len(run.matrices)]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"matrix_sha256": []})
 
 
 def _search(
@@ -146,10 +143,6 @@ class _Writer:
             **values,
         )
         _write(self.site / place, text)
-
-
-def _text(name: str) -> str:
-    return (resources.files("spmvbench.reports.site") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _write(path: Path, text: str) -> None:
