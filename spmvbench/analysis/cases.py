@@ -122,7 +122,6 @@ def counted(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _counts(rows: pd.DataFrame) -> pd.Series:
-    """Which rows `counted` keeps."""
     counts = ~rows["experiment"].astype(bool) if "experiment" in rows else pd.Series(True, rows.index)
     # The values to look for are converted one by one, which takes longer than all else here: each label once.
     return counts & ~rows["alias_of"].isin(rows.loc[counts, "label"].unique()) if "alias_of" in rows else counts

@@ -60,7 +60,6 @@ def _swept(params: dict[str, dict[str, Any]]) -> list[tuple[str, str, list[tuple
 
 
 def _order(pair: tuple[str, Any]) -> tuple[bool, float, str]:
-    """Numbers by size, then words."""
     try:
         return False, float(pair[1]), ""
     except (TypeError, ValueError):

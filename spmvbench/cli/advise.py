@@ -205,7 +205,6 @@ def _worst_case(best: Expected, second: Expected, spmvs: float) -> str:
 
 
 def _echo_use(format: str, matrix: str, dtype: str, seed: int, real_part: bool) -> None:
-    """The lines of Python that use a format."""
     import json
 
     given = json.dumps(matrix)

@@ -184,7 +184,6 @@ def _two_formats(
 
 
 def _of_pair(label: str, over: str) -> Columns:
-    """The columns of the table of two formats."""
     return {
         "matrix": lambda row: row.matrix,
         label: lambda row: time(row.t_median, 4),
@@ -211,7 +210,6 @@ def _pair(rows: pd.DataFrame, text: str) -> tuple[str, str]:
 
 
 def _two_runs(before: str, after: str, formats: str | None, threshold: float | None, every: bool, results: str) -> int:
-    """Compare two runs case by case."""
     from spmvbench.analysis import compare as analysis
     from spmvbench.cli.report import rows_of
     from spmvbench.measure.timing import median_interval

@@ -54,6 +54,13 @@ def configs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
     return found or [CompletionItem(incomplete, type="file")]
 
 
+def orders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Orders of rows and columns."""
+    from spmvbench.orders import names
+
+    return in_list(incomplete, names())
+
+
 def devices(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The values of --device on this machine, with one number for each usable GPU."""
     from itertools import count, takewhile

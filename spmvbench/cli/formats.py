@@ -50,7 +50,6 @@ def _chosen(name: str | None, family: str | None, text: str | None) -> list[type
 
 
 def _show_keys(classes: list[type[Format]]) -> None:
-    """Print every family with its keys."""
     for family, members in itertools.groupby(classes, key=_family):
         click.secho(family, bold=True)
         click.echo(_wrapped("  ".join(cls.key for cls in members), "  "))

@@ -362,7 +362,6 @@ def _compare_cards(
 
 
 def _write_paper(out: Path, rows: pd.DataFrame, drawn: Sequence[Any], width: str) -> None:
-    """Write and print what a paper takes beside its figures."""
     from spmvbench import formats
     from spmvbench.reports import paper
 

@@ -70,7 +70,7 @@ GROUPS = {
     default="none",
     show_default=True,
     metavar="LIST",
-    shell_complete=completion.of("orders", lambda orders: orders.names(), listed=True),
+    shell_complete=completion.orders,
     help="Orders of rows and columns: none,rcm,metis,nd,degree,hub,random,gray. The matrix is permuted before any "
     "format sees it.",
 )

@@ -43,7 +43,6 @@ _COLUMNS = {
 
 
 def _about(folder: Path) -> dict[str, Any]:
-    """One line of the list of runs."""
     from spmvbench import untrusted
     from spmvbench.formats.admission import byte_text
     from spmvbench.rows import store

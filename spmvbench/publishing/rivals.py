@@ -26,7 +26,7 @@ def markdown(rows: pd.DataFrame) -> str:
 
     rows: as they are stored. Raises ValueError as `export.paired`.
     """
-    public = published.programs()
+    public = published.public_programs()
     rows = rows[(rows["device_name"] == public.gpu) & rows["name"].isin(public.rows["matrix"])]
     cases = hot(of_one_operation(latest_cases(rows)))
     pairs = export.paired(cases)
@@ -62,7 +62,7 @@ def recent(cases: pd.DataFrame) -> Iterator[tables.Table]:
             yield tables.by_matrix(caption, shown, "gflops", labels, best="max", winner="First of these")
 
 
-def without_rows(cases: pd.DataFrame, pairs: pd.DataFrame, public: published.Programs) -> Iterator[str]:
+def without_rows(cases: pd.DataFrame, pairs: pd.DataFrame, public: published.PublicPrograms) -> Iterator[str]:
     """For each setting: the programs beside which no format has a row, and the recent formats without verified rows."""
     for setting, part in cases.groupby("setting", observed=True):
         figures = public.rows.loc[public.rows["dtype"].isin(part["dtype"]), "program"]

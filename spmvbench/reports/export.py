@@ -110,7 +110,7 @@ def paired(cases: pd.DataFrame) -> pd.DataFrame:
 
     Raises ValueError if there is nothing to compare with.
     """
-    public = published.programs()
+    public = published.public_programs()
     found = beside(cases, public.programs, public.rows)
     if found.empty:
         raise ValueError(f"it has no verified row of a matrix on which programs were measured on an {public.gpu}")
@@ -129,7 +129,7 @@ _TABLES: Mapping[str, Callable[[pd.DataFrame], list[Table]]] = {
     "formats": lambda rows: tables.formats((timed := _timed(rows))[0], speed=timed[1]),
     "matrices": _matrices,
     "products": _products,
-    "rivals": lambda rows: rivals(paired(latest_cases(rows[rows["device_name"] == published.programs().gpu]))),
+    "rivals": lambda rows: rivals(paired(latest_cases(rows[rows["device_name"] == published.public_programs().gpu]))),
     "programs": lambda rows: [
         tables.shared_programs(programs.shared(found := latest_cases(rows))),
         tables.programs_on_a_matrix(programs.counts(found)),
@@ -279,7 +279,6 @@ def ginkgo(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _operation(row: Any) -> dict[str, Any]:
-    """One format's part of a record."""
     if row.status != "ok":
         return {"completed": False, "error_type": row.status, "error": row.reason}
     repetitions = int(row.n_samples * row.repeats)

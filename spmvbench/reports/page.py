@@ -239,7 +239,6 @@ def _attempt(draft: _Draft, name: str) -> Drawn | tuple[str, str]:
 
 
 def _table(figure: figures.ReportFigure, draft: _Draft) -> pd.DataFrame:
-    """The data of a figure. Raises LeftOut."""
     if figure.performance and verified(draft.times).empty:
         if len(verified(draft.rows)) and not draft.with_emulated:
             raise figures.LeftOut("the only verified rows are of the emulated device, whose times --emulated shows")
@@ -333,7 +332,6 @@ def _render(
     home: str,
     notices: Sequence[str],
 ) -> str:
-    """The page's text."""
     rows, times, options = draft.rows, draft.times, draft.options
     environment = options.environment
     found = totals(rows)

@@ -89,7 +89,7 @@ def get(name: str) -> Published:
 
 
 @dataclass(frozen=True)
-class Programs:
+class PublicPrograms:
     """What public programs reach on one GPU, all timed by one driver: configs/published/programs.
 
     gpu: the name of the device. programs: columns program, title, and label, that of the format with the same storage;
@@ -103,7 +103,7 @@ class Programs:
 
 
 @cache
-def programs() -> Programs:
+def public_programs() -> PublicPrograms:
     """The programs and their figures on an NVIDIA H200."""
     folder = paths.configs() / "published" / "programs"
-    return Programs("NVIDIA H200", pd.read_csv(folder / "programs.csv"), pd.read_csv(folder / "h200.csv"))
+    return PublicPrograms("NVIDIA H200", pd.read_csv(folder / "programs.csv"), pd.read_csv(folder / "h200.csv"))

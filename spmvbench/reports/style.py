@@ -299,7 +299,6 @@ def _shorter(svg: str) -> str:
 
 
 def _coarser(attribute: str) -> str:
-    """Coordinates rounded to 0.1 points."""
     attribute = re.sub(r"-?\d+\.\d+", lambda number: f"{float(number[0]):.1f}".removesuffix(".0"), attribute)
     return re.sub(r"\s*([MLQCHVz\"])\s*", r"\1", attribute) if " d=" in attribute else attribute
 

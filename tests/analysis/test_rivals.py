@@ -59,7 +59,7 @@ def test_failed_rows_and_other_types_are_beside_nothing():
 
 
 def test_labels_of_programs_are_formats_and_every_program_has_figures():
-    public = published.programs()
+    public = published.public_programs()
     for label in public.programs["label"]:
         ((cls, params),) = formats.parse(label)
         assert formats.label(cls, params) == label

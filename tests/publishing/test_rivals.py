@@ -7,7 +7,7 @@ from spmvbench.publishing import rivals
 from spmvbench.reports import published
 from tests.made import row, rows
 
-PUBLIC = published.Programs(
+PUBLIC = published.PublicPrograms(
     "NVIDIA H200",
     pd.DataFrame({"program": ["p", "q", "r"], "title": ["P", "Q", "R"], "label": ["ell", "csr5", "dia"]}),
     pd.DataFrame(

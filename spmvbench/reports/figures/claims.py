@@ -118,7 +118,6 @@ def _measured(claim: Any, setting: str, of: pd.DataFrame, run: pd.DataFrame, sol
 
 
 def _keys(claim: Any) -> set[str]:
-    """The keys of a claim's format and of its rivals."""
     words = f"{claim.format} {claim.baselines}".replace("|", " ").split()
     return {word.partition("[")[0] for word in words}
 
@@ -181,7 +180,6 @@ _COLUMNS = [
 
 
 def _show(found: pd.DataFrame, options: Options) -> list[Table]:
-    """One table per setting, one row per claim and pair of kernels."""
     printed = [f"{mean:g} {kind}" if mean > 0 else "-" for mean, kind in zip(found["mean"], found["kind"], strict=True)]
     found = found.assign(printed_mean=printed, shown_mean=found["alike"].fillna(found["geomean"]))
     return by_setting(found, _COLUMNS)

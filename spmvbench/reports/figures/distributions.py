@@ -44,7 +44,6 @@ def _never(rows: pd.DataFrame) -> str:
 
 
 def _draw_breakeven(table: pd.DataFrame, options: Options) -> Figure:
-    """Two panels per setting."""
     texts = {"spmvs": "in SpMVs", "break_even": "break-even"}
     long = pd.concat(
         [

@@ -167,7 +167,6 @@ def _preprocessing(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _draw_preprocessing(table: pd.DataFrame, options: Options) -> Figure:
-    """One panel per setting and label, two dots per matrix."""
     figure, found = panels(table, ["label", "setting"], height=2.6)
     for ax, title, part in found:
         style.dots(ax, part.set_index("matrix")[list(_STEPS)], _STEPS)

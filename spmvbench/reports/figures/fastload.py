@@ -124,7 +124,6 @@ def four(rows: pd.DataFrame) -> list[str]:
 
 
 def _missing(labels: Iterable[str], names: Iterable[str] = tuple(RIVALS)) -> list[str]:
-    """The rivals without any of these labels."""
     keys = {label.partition("[")[0] for label in labels}
     return [name for name in names if not keys & set(RIVALS[name])]
 
@@ -146,7 +145,6 @@ def _marks(labels: pd.Series, options: Options) -> Mapping[str, style.Mark]:
 
 
 def _groups(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Columns setting, group, matrices, label, microseconds, published_matrices, published_microseconds."""
     methods = {"FastLoad": most_advanced(rows)} | rival_labels(rows)
     paper = published("group_times_us").rename(columns={"matrices": "published_matrices"})
     rows = rows.assign(group=rows["matrix"].map(stands_for).str.partition("/")[0])
@@ -170,7 +168,6 @@ def _groups(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _draw_groups(table: pd.DataFrame, options: Options) -> Figure:
-    """One panel per setting: a row a group, one column per method."""
     most = table.groupby("setting", observed=True)["group"].nunique().max()
     figure, found = panels(table, height=1.0 + 0.42 * most)
     norm = LogNorm(table["microseconds"].min(), max(table["microseconds"].max(), table["microseconds"].min() * 1.01))
@@ -198,7 +195,6 @@ def _draw_groups(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _phases(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Columns setting, matrix, label, nnz, gflops."""
     kernels = kernel_times(rows[rows["format"] == "two-phase"])
     kernels = kernels[kernels["kernel"].isin(PHASES)]
     if kernels.empty:
@@ -221,7 +217,6 @@ def _draw_phases(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _rivals(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `head_to_head.table`, FastLoad over each rival."""
     label, rivals = most_advanced(rows), list(rival_labels(rows).values())
     return head_to_head.table(hot(rows), [label, *rivals], [(label, rival) for rival in rivals])
 
@@ -288,7 +283,6 @@ def _heights(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _draw_heights(table: pd.DataFrame, options: Options) -> Figure:
-    """One row per setting: speed-ups, and shares of wins."""
     heights = list(dict.fromkeys(table["height"]))
     shown = _marks(table["over"], options)
     texts = {"speedup": "speed-up, geometric mean", "faster": "share of matrices"}
@@ -314,7 +308,6 @@ def _draw_heights(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _matrices(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Columns setting, matrix, nnz, label, height, gflops."""
     labels = variants(rows)
     table = ranked(hot(rows[rows["label"].isin(labels)]))
     table = table[table["matrix"].isin(four(table))]
@@ -339,7 +332,6 @@ def _setups(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _draw_setups(table: pd.DataFrame, options: Options) -> Figure:
-    """One panel per type and path."""
     ordered = table.assign(path="converted on the " + table["path"])
     ordered = ordered.sort_values(["dtype", "path"], ascending=[False, True], kind="stable")
     shown = _marks(table["label"], options)
@@ -352,7 +344,6 @@ def _draw_setups(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _memory(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Columns dtype, matrix, nnz, label, bytes_peak, bytes_format."""
     labels = [most_advanced(rows), *rival_labels(rows).values()]
     table = one_per_matrix(rows[rows["label"].isin(labels) & (rows["bytes_peak"] > 0)])
     table = table[table["matrix"].isin(four(table))]

@@ -35,7 +35,6 @@ def _gains(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _draw_gains(table: pd.DataFrame, options: Options) -> Figure:
-    """One row per format, one panel per setting and order."""
     table = table.assign(panel=table["setting"] + ", " + table["order"])
     table = table.assign(panel=pd.Categorical(table["panel"], sorted(set(table["panel"])), ordered=True))
     figure = style.ranges(table, "speedup", "panel", options.marks, "speed-up by the order", note=style.matrices)
@@ -45,7 +44,6 @@ def _draw_gains(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _draw_means(table: pd.DataFrame, options: Options) -> Figure:
-    """One panel per setting, formats down, orders across, the number in each cell."""
     parts = {setting: mean_gains(part) for setting, part in table.groupby("setting", sort=False)}
     height = 0.2 * max(map(len, parts.values())) + 0.9
     figure, axes = style.grid(len(parts), len(parts), height=height)
@@ -69,7 +67,6 @@ def _draw_means(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _draw_breakeven(table: pd.DataFrame, options: Options) -> Figure:
-    """One panel per setting, one line per order."""
     figure, found = panels(table)
     marks = style.marks(sorted(set(table["order"])))
     for ax, setting, of_setting in found:

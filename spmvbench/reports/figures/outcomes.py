@@ -88,7 +88,6 @@ def _kernels(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _draw_kernels(table: pd.DataFrame, options: Options) -> Figure:
-    """One panel per setting, one bar per format."""
     settings, kernels = list(table["setting"].unique()), list(table["kernel"].unique())
     labels = sorted(set(table["label"]))
     figure, axes = style.grid(len(settings), min(2, len(settings)), height=0.9 + 0.24 * len(labels), sharey=True)
@@ -118,7 +117,6 @@ def _draw_kernels(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _draw_products(table: pd.DataFrame, options: Options) -> Figure:
-    """One row per setting: slowdown at the left, share of matrices at the right."""
     settings = list(table["setting"].unique())
     figure, axes = style.grid(2 * len(settings), 2, height=3.1)
     for setting, left, right in zip(settings, axes[::2], axes[1::2], strict=True):

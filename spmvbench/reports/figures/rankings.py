@@ -92,7 +92,6 @@ def _draw_speedups(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _draw_means(table: pd.DataFrame, options: Options) -> Figure:
-    """One row per format."""
     figure, found = panels(table, height=0.9 + 0.21 * table["setting"].value_counts().max())
     for ax, setting, rows in found:
         part = rows.sort_values("geomean", ascending=False, kind="stable")
@@ -114,7 +113,6 @@ def _draw_means(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _winners(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Columns setting, matrix, label, gflops, margin, tied, row_len_mean, row_len_cv."""
     lengths = rows.drop_duplicates(["setting", "matrix"])[["setting", "matrix", "row_len_mean", "row_len_cv"]]
     return best_formats(rows).merge(lengths, on=["setting", "matrix"])
 

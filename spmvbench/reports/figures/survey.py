@@ -147,7 +147,6 @@ def _conversion(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _footprint(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Columns dtype, matrix, format, label, bytes_per_nnz, status, reason."""
     roles(rows)
     table = rows.assign(failed=rows["status"] != "ok").sort_values("failed", kind="stable")
     table = table.drop_duplicates(["dtype", "matrix", "label"])  # the same hot and cold, and on every device
@@ -158,7 +157,6 @@ def _footprint(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _gflops(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Columns setting, matrix, format, label, gflops, status, reason."""
     roles(rows)
     return cases(hot(rows), "gflops")[["setting", "matrix", "format", "label", "gflops", "status", "reason"]]
 
@@ -184,7 +182,6 @@ def _lessons(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _show_lessons(table: pd.DataFrame, options: Options) -> list[Table]:
-    """One table: a row a rule, a column for each setting and published device."""
     settings = list(table["setting"].unique())
     verdicts = table.assign(text=table["verdict"] + ": " + table["numbers"])
     grid = verdicts.pivot(index=["lesson", "claim"], columns="setting", values="text")
@@ -229,7 +226,6 @@ def _compared(rows: pd.DataFrame, given: Published) -> pd.DataFrame:
 
 
 def _draw_published(table: pd.DataFrame, options: Options) -> Figure:
-    """A row for each published device, setting and quantity: matrices from left to right."""
     titles = {given.name: given.title for given in printed(options)}
     found = table[table["label"] != ""].drop_duplicates("format").set_index("format")["label"].to_dict()
     text = named(found)

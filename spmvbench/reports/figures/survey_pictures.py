@@ -62,7 +62,6 @@ def _row_lengths(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _draw_row_lengths(table: pd.DataFrame, options: Options) -> Figure:
-    """One panel per matrix."""
     known = table.dropna(subset="rows").astype({"length": int, "rows": int})
     matrices = list(known["matrix"].unique())
     figure, axes = style.grid(len(matrices), min(4, len(matrices)), height=2.3)
@@ -109,7 +108,6 @@ def _text(shares: np.ndarray) -> str:
 
 
 def _draw_patterns(table: pd.DataFrame, options: Options) -> Figure:
-    """Two matrices side by side, each as a whole and enlarged."""
     known = table.dropna(subset="part")
     shares = known["density"].map(lambda text: np.array(text.split(), dtype=float))
     known = known.assign(density=shares).astype(dict.fromkeys(known.columns[2:-1], int))
@@ -192,7 +190,6 @@ def _chosen(part: pd.DataFrame) -> list[int]:
 
 
 def _draw_roofline(table: pd.DataFrame, options: Options) -> Figure:
-    """One panel per setting."""
     bandwidth = measured_bandwidth(options.environment)
     devices = {given.name: given for given in printed(options)}
     figure, found = panels(table, height=4.4)

@@ -108,7 +108,6 @@ def _bars(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequenc
 
 
 def _densities(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `head_to_head.table`, TileSpMSpV over each rival."""
     rows = hot(rows)
     ours = verified_labels(rows, (SPARSE,))
     rivals = [*labels_of(rows, TILE_SPMV)[:1], *labels_of(rows, RIVALS)] or verified_labels(rows, (*TILE_SPMV, *RIVALS))
@@ -153,7 +152,6 @@ def _over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str,
 
 
 def _rivals(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `head_to_head.table`, TileBFS over each rival."""
     rows = _searched(rows, SEARCH, *SEARCHES)
     ours, rivals = labels_of(rows, (SEARCH,)), verified_labels(rows, SEARCHES)
     return head_to_head.table(rows, [*ours, *rivals], list(product(ours, rivals)))
@@ -201,7 +199,6 @@ def _levels(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _draw_levels(table: pd.DataFrame, options: Options) -> Figure:
-    """One panel per matrix, one line per search."""
     shown = _marks(table, options)
     figure, found = panels(table, "matrix", height=3.0)
     for ax, matrix, of_matrix in found:

@@ -57,13 +57,11 @@ def _marks(table: pd.DataFrame, options: Options) -> Mapping[str, style.Mark]:
 
 
 def _steps(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `head_to_head.table`, each method over the one before it."""
     labels = _methods(rows, least=2)
     return head_to_head.table(hot(rows), labels, [(better, label) for label, better in pairwise(labels)])
 
 
 def _rivals(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `head_to_head.table`, the most advanced tile method over each rival."""
     ours, rivals = _compared(rows)
     return head_to_head.table(hot(rows), [*ours, *rivals], matching_kernels(ours, rivals))
 
@@ -79,7 +77,6 @@ def _shares(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _draw_shares(table: pd.DataFrame, options: Options) -> Figure:
-    """Two panels, one above the other: tiles and nonzeros."""
     formats = list(table["tile_format"].unique())
     matrices = list(table["matrix"].unique())
     figure, axes = style.grid(2, 1, height=2.8 if len(matrices) <= style.NAMES_FIT else 3.4)
@@ -103,7 +100,6 @@ def _draw_shares(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _representative(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Columns setting, matrix, label, nnz, gflops."""
     ours, rivals = _compared(rows)
     table = ranked(hot(rows[rows["label"].isin([*ours, *rivals])]))
     return table.loc[
@@ -130,7 +126,6 @@ def _space(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _draw_space(table: pd.DataFrame, options: Options) -> Figure:
-    """One row per type: bytes, and bytes over CSR's; matrices from left to right."""
     shown = _marks(table, options)
     values = {"bytes_format": "bytes", "ratio": "bytes over those of CSR"}
     panels = list(product(table["dtype"].unique(), values.items()))
@@ -150,7 +145,6 @@ def _draw_space(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _preprocessing(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `analysis.breakeven.overheads`, of the tile methods and csr5."""
     _methods(rows)
     table = overheads(hot(rows), options.required_baseline)
     return table[table["label"].isin(verified_labels(rows, (*METHODS, "csr5"))) & (table["nnz"] > 0)]

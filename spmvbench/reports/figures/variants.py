@@ -53,7 +53,6 @@ def _draw_sweeps(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _draw_values(table: pd.DataFrame, options: Options) -> Figure:
-    """One panel per setting, one mark per type of the values."""
     figure, found = panels(table)
     marks = style.marks(sorted(set(table["values"])))
     for ax, setting, of_setting in found:

@@ -153,7 +153,6 @@ def _history(
 
 
 def _kinds(found: pd.DataFrame | None) -> Table | None:
-    """Kinds of matrices by median slowdown."""
     if found is None:
         return None
     table = found.groupby("kind").agg(

@@ -151,5 +151,4 @@ def _write(path: Path, text: str) -> None:
 
 
 def _way(to: Path, start: Path) -> str:
-    """A relative path for links."""
     return Path(os.path.relpath(to, start)).as_posix()
