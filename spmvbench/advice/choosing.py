@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -17,6 +17,7 @@ from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Format, Skip
 from spmvbench.formats.admission import FREE_SHARE, byte_text
 from spmvbench.formats.arrays import Csr
+from spmvbench.formats.determinism import repeating
 from spmvbench.matrices.features import SAMPLE, quick_features, sample
 from spmvbench.measure.bounds import Fetched, gather_seconds, read_seconds
 from spmvbench.measure.reading import host_spmv
@@ -97,13 +98,20 @@ class Advice:
 
 
 def advise(
-    a: Csr, model: Model, spmvs: float, max_bytes: float | None = None, candidates: Candidates | None = None
+    a: Csr,
+    model: Model,
+    spmvs: float,
+    max_bytes: float | None = None,
+    candidates: Candidates | None = None,
+    *,
+    deterministic: bool = False,
 ) -> Advice:
     """Advice on a canonical CSR matrix on the host, for its type of values: all formats of the model that can hold it.
 
     max_bytes: the largest footprint; without it, the share of the memory of the model's GPU that a format may take.
-    candidates: as `predicted` takes it. The fallback is that of the model's fallbacks, cuSPARSE's format among them,
-    that is predicted to take the least time.
+    candidates: as `predicted` takes it. deterministic: only formats that are known to repeat their bits, or to do so
+    with sum=fixed, which is predicted like the format without. The fallback is that of the model's fallbacks,
+    cuSPARSE's format among them, that is predicted to take the least time.
     Raises SpmvbenchError if no format fits.
     """
     if max_bytes is None:
@@ -112,6 +120,11 @@ def advise(
     known = predicted(a, model, spmvs, candidates)
     vendor = model.labels.index(model.about["vendor"])
     found = {k: e for k, e in known.expected.items() if known.footprints[k] <= max_bytes}
+    if deterministic:
+        labels = {k: repeating(e.label) for k, e in found.items()}
+        found = {k: replace(e, label=label) for k, e in found.items() if (label := labels[k]) is not None}
+        if not found:
+            raise SpmvbenchError("no format of the advice is known to repeat its bits: see configs/determinism.csv")
     if not found:
         smallest = byte_text(float(np.nanmin(known.footprints)))
         raise SpmvbenchError(f"no format fits into {byte_text(max_bytes)}: the smallest takes {smallest}")
@@ -122,7 +135,7 @@ def advise(
         known.expected[vendor],
         _reasons(model, known, spmvs, (order[0], rival)),
         [features.words(name, known.columns) for name in model.out_of_range(known.columns)],
-        next((found[k] for k in order if found[k].label in model.about["fallbacks"]), found[order[0]]),
+        next((found[k] for k in order if model.labels[k] in model.about["fallbacks"]), found[order[0]]),
         _regret(model, spmvs, a.nnz),
         (*known.seconds, host_spmv(a)),
     )

@@ -30,7 +30,7 @@ _CASES = (
 )
 _READ = (
     *RANKING, *_CASES, "sequence", "started_at", "t_q1", "t_q3", "work", "error_ratio", "bytes_per_nnz",
-    "project_kernel", "compresses_values",
+    "project_kernel", "compresses_values", "same_bits",
 )  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def coverage(rows: pd.DataFrame) -> pd.DataFrame:
     - device;
     - kernel: ``project`` if the kernel is this project's and not a paper's; ``= ell`` if the format is another name of
       ``ell`` (declared, or the same program on every matrix); ``values compressed`` besides if on some matrix the
-      format stores fewer values than the matrix has;
+      format stores fewer values than the matrix has, ``other bits`` if in some case products with the same x differed;
     - cases (matrices tried); ok, skipped, wrong, failed (cases with such a status); coverage (ok over cases);
     - gflops (geometric mean), mean_slowdown, wins, ties as `ranking.mean_slowdowns`: NaN, NaN, 0 and 0 for formats that
       are not ranked (experiments, further names of a ranked format);
@@ -104,9 +104,10 @@ def _kernels(groups: Any, names: Mapping[str, str]) -> list[str]:
         f"= {alias}" if (alias := said or names.get(label, "")) else "project" if own else ""
         for label, said, own in zip(labels, declared, project, strict=True)
     ]
+    differ = groups["same_bits"].agg(lambda bits: "no" in set(bits)) if "same_bits" in groups.obj else none
     return [
-        ", ".join(filter(None, (origin, "values compressed" if less else "")))
-        for origin, less in zip(origins, compressed, strict=True)
+        ", ".join(filter(None, (origin, "values compressed" if less else "", "other bits" if other else "")))
+        for origin, less, other in zip(origins, compressed, differ, strict=True)
     ]
 
 

@@ -44,6 +44,7 @@ def echo_results(rows: pd.DataFrame) -> None:
         )
         click.echo(
             "Kernel: project marks this project's kernels, not a paper's; = NAME: the same program on every matrix;\n"
+            "other bits: products with the same x differed in some case;\n"
             "values compressed: fewer values are stored than the matrix has, so the time depends on which repeat."
         )
     _echo_bits(rows)

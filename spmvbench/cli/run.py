@@ -37,7 +37,16 @@ if TYPE_CHECKING:
 GROUPS = {
     "Most used": ("--set", "--formats", "--dtype", "--mode", "--device", "--run"),
     "Matrices": (*OPTIONS, "--sample", "--seed", "--real-part"),
-    "Formats and operations": ("--program", "--op", "--order", "--values", "--vectors", "--max-bytes", "--convert"),
+    "Formats and operations": (
+        "--program",
+        "--op",
+        "--order",
+        "--values",
+        "--vectors",
+        "--max-bytes",
+        "--convert",
+        "--deterministic",
+    ),
     "Measuring": ("--budget", "--energy", "--timeout", "--dry-run", "--retry", "--fresh", "--results", "--config"),
     "Many GPUs": ("--scheduler", "--workers", "--shard", "--estimate", "--like"),
     "Comparison of two builds": ("--against", "--pairs"),
@@ -174,6 +183,11 @@ GROUPS = {
     type=click.IntRange(min=8),
     metavar="N",
     help="With --against: measured pairs per case, 8 or more. Default: 20.",
+)
+@click.option(
+    "--deterministic",
+    is_flag=True,
+    help="Leave out formats that are known to give other bits in products with the same x.",
 )
 @click.option("--dry-run", is_flag=True, help="Count the cases and stop.")
 @click.option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spmvbench import formats
@@ -14,6 +14,7 @@ from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Csr, Format, Skip
 from spmvbench.formats.admission import FREE_SHARE, byte_text
 from spmvbench.formats.conversion import converting_for
+from spmvbench.formats.determinism import repeating, repeats
 from spmvbench.formats.refilling import Places, places
 
 MODEL = "h200"  # the GPU whose rows the advice was learned from
@@ -29,6 +30,7 @@ class Choice:
     rejected, the latter the copy to the device. nbytes: of the arrays that the format stores. rejected: formats that
     were tried first, each with the reason why it is not used. shared: whether it is A^T from the arrays of A, which are
     not counted again. update_bytes: of the numbers of entries that an updatable operator keeps.
+    deterministic: whether the format had to be one that is known to repeat its bits.
     """
 
     label: str
@@ -43,6 +45,7 @@ class Choice:
     rejected: dict[str, str] = field(default_factory=dict)
     shared: bool = False
     update_bytes: int = 0
+    deterministic: bool = False
 
     def __str__(self) -> str:
         rejected = "".join(f"; not {label}: {why}" for label, why in self.rejected.items())
@@ -79,8 +82,26 @@ def like(name: str) -> str:
     return found
 
 
-def named(text: str, device: Device) -> Candidate:
-    """The one format that a text names. Raises UsageError unless it is one that computes y = A x on the device."""
+VENDOR = Candidate("cusparse-csr-alg2", "cuSPARSE's algorithm that repeats its bits")
+
+
+def deterministic(candidates: Iterable[Candidate], device: Device | None) -> Iterator[Candidate]:
+    """Those of the candidates that are known to repeat their bits, or do with sum=fixed; then the two that hold any
+    matrix: cuSPARSE's unless the device is no GPU, and plain CSR by a thread a row.
+    """
+    for candidate in candidates:
+        label = repeating(candidate.label)
+        if label is not None and candidate is not LAST:
+            told = "" if label == candidate.label else f"; sums in a fixed order, as {candidate.label} has none"
+            yield replace(candidate, label=label, reason=f"{candidate.reason}{told}")
+    yield from (VENDOR, LAST) if device is None or device.kind == "cuda" else (LAST,)
+
+
+def named(text: str, device: Device, *, deterministic: bool = False) -> Candidate:
+    """The one format that a text names. deterministic: one that is known to repeat its bits.
+
+    Raises UsageError unless it is one that computes y = A x on the device.
+    """
     if not isinstance(text, str):
         raise UsageError(f"format is a name such as csr5[sigma=16], not {text!r}")
     found = formats.parse(text)
@@ -91,7 +112,11 @@ def named(text: str, device: Device) -> Candidate:
         raise UsageError(f"{cls.key} computes {cls.op}, and an operator needs y = A x with a dense x")
     if device.kind not in cls.devices:
         raise UsageError(f"{cls.key} runs on {' and '.join(cls.devices)} only, and {device.name} is none")
-    return Candidate(formats.label(cls, params), "as named")
+    label = formats.label(cls, params)
+    if deterministic and not repeats(label):
+        instead = f": take {fixed}" if (fixed := repeating(label)) else ""
+        raise UsageError(f"{label} is not known to give the same bits in every product{instead}")
+    return Candidate(label, "as named")
 
 
 def advised(a: Csr, device: Device, spmvs: float, max_bytes: int | None = None) -> Iterator[Candidate]:

@@ -17,10 +17,12 @@ from scipy.sparse.linalg import LinearOperator
 
 from spmvbench import formats
 from spmvbench.devices import Device, DeviceFault, shared_device
+from spmvbench.devices.cuda import three
 from spmvbench.devices.foreign import check_vector, current_stream, given, given_out, moved
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.formats import Call, Csr, Format, Launch, Loop
+from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip, single_steps
 from spmvbench.formats.arrays import Array, array_module, ordinal, require_finite
+from spmvbench.formats.determinism import repeats
 from spmvbench.formats.multivector import MOST
 from spmvbench.formats.ordered import Ordered
 from spmvbench.formats.refilling import Places
@@ -46,6 +48,7 @@ def operator(
     dtype: Any = None,
     max_bytes: int | str | None = None,
     updatable: bool = False,
+    deterministic: bool = False,
     program: str | os.PathLike[str] | None = None,
 ) -> Operator:
     """Makes a linear operator of a matrix: chooses the format, converts the matrix, and compiles the kernels.
@@ -66,9 +69,12 @@ def operator(
     updatable: whether `Operator.update` is to give it other values. The advice then leaves out formats in which values
     decide what is stored, and the operator keeps the number of the entry that each stored value is of: 4 bytes each.
 
-    Raises UsageError for a format that does not exist or cannot run there, TypeError for anything that is not a real
-    sparse matrix, Skip if a named format cannot hold the matrix, SpmvbenchError if no format can, and for entries that
-    are not finite.
+    deterministic: whether every product with the same x has the same bits, of this operator and of `T`: the advice
+    then chooses among the formats that configs/determinism.csv knows to repeat theirs, cuSPARSE's ALG2 after them.
+
+    Raises UsageError for a format that does not exist, cannot run there, or is not known to be deterministic if it has
+    to be, TypeError for anything that is not a real sparse matrix, Skip if a named format cannot hold the matrix,
+    SpmvbenchError if no format can, and for entries that are not finite.
     """
     spmvs = arguments.number("spmvs", spmvs, 1)
     max_bytes = None if max_bytes is None else arguments.size(max_bytes)
@@ -81,19 +87,22 @@ def operator(
             raise UsageError(f"the matrix is in a format already, {A.key}: name no other, no dtype and no updates")
         label = formats.label(type(A), dict(A.params))
         opened = opened_for(device, A)
-        format_choice.named(label, opened)  # refuses what is no product
+        format_choice.named(label, opened, deterministic=deterministic)  # refuses what is no product
         if A.xp is not opened.xp:
             raise UsageError(f"{A.key} is held by {A.xp.__name__}, and {opened.name} works on {opened.xp.__name__}")
         if not all(A.xp.isfinite(array).all() for array in A.arrays().values() if array.dtype == A.value_dtype):
             raise SpmvbenchError(f"stored values are not finite in {A.value_dtype}")
-        return Operator(A, Choice(label, dict(A.params), "as given", spmvs, 0.0, A.nbytes), opened, max_bytes)
+        choice = Choice(label, dict(A.params), "as given", spmvs, 0.0, A.nbytes, deterministic=deterministic)
+        return Operator(A, choice, opened, max_bytes)
     a = real_csr(A, dtype)
     opened = opened_for(device, a)
     if format is None:
         candidates: Iterable[Candidate] = format_choice.advised(a.on(np), opened, spmvs, max_bytes)
+        if deterministic:
+            candidates = format_choice.deterministic(candidates, opened)
     else:
-        candidates = [format_choice.named(format, opened)]
-    return build(a, opened, candidates, spmvs, max_bytes, updatable=updatable)
+        candidates = [format_choice.named(format, opened, deterministic=deterministic)]
+    return build(a, opened, candidates, spmvs, max_bytes, updatable=updatable, deterministic=deterministic)
 
 
 def real_csr(A: Any, dtype: Any = None) -> Csr:
@@ -141,26 +150,37 @@ def build(
     max_bytes: int | None = None,
     *,
     updatable: bool = False,
+    deterministic: bool = False,
 ) -> Operator:
     """An operator in the first of the candidates that can hold the matrix and whose kernels compile.
 
-    max_bytes, updatable: as `operator` takes them. Raises as `format_choice.choose`.
+    max_bytes, updatable, deterministic: as `operator` takes them. Raises as `format_choice.choose`.
     """
-    check = _check_on(device)
+    check = _check_on(device, deterministic=deterministic)
     if not updatable:
-        return Operator(*format_choice.choose(a, device, candidates, spmvs, check, max_bytes), device, max_bytes)
+        fmt, choice = format_choice.choose(a, device, candidates, spmvs, check, max_bytes)
+        return Operator(fmt, replace(choice, deterministic=deterministic), device, max_bytes)
     places = Placing(a, device, check)
     fmt, choice = format_choice.choose(a, device, candidates, spmvs, places, max_bytes)
-    choice = replace(choice, update_bytes=places.found.nbytes)
+    choice = replace(choice, update_bytes=places.found.nbytes, deterministic=deterministic)
     return Operator(places.own(fmt), choice, device, max_bytes, places.found)
 
 
-def _check_on(device: Device) -> Callable[[Format], None]:
-    """Compiles now, so that the first product does not, and a library may refuse the case here."""
+def _check_on(device: Device, *, deterministic: bool = False) -> Callable[[Format], None]:
+    """Compiles now, so that the first product does not, and a library may refuse the case here.
+
+    deterministic: the check raises Skip for what is not known to repeat its bits, or whose kernels add by atomics.
+    """
 
     def check(fmt: Format) -> None:
+        if deterministic and fmt.key and not repeats(label := formats.label(type(fmt), dict(fmt.params))):
+            raise Skip(f"{label} is not known to give the same bits in every product")
         x, y = (device.xp.zeros(n, fmt.value_dtype) for n in reversed(fmt.shape))
-        device.compile(Ordered(fmt).launches(x, y))
+        launches = Ordered(fmt).launches(x, y)
+        device.compile(launches)
+        kernels = [step for step in single_steps(launches) if isinstance(step, Launch) and all(three(step.grid))]
+        if deterministic and any(map(device.float_atomics, kernels)):
+            raise Skip("kernels add by atomics, in no fixed order")
 
     return check
 
@@ -662,7 +682,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         if self._transposed is None:
             fmt, device = self.format, self.device
             limit = None if self._max_bytes is None else max(self._max_bytes - fmt.nbytes, 0)
-            check = _check_on(device)
+            check = _check_on(device, deterministic=self.choice.deterministic)
             if self._places is None:
                 found = Operator(*transposing.chosen(fmt, device, self.choice, limit, check), device)
             else:

@@ -29,12 +29,14 @@ def advise(
     *,
     device_like: str = MODEL,
     dtype: Any = None,
+    deterministic: bool = False,
 ) -> Recommendation:
     """Predicts the fastest formats for a matrix, conversion included, as the command `advise` does.
 
     A, dtype: as `operator` takes them. spmvs: how many products the matrix will be used for. measure: also measure the
     best few, cuSPARSE's format and the fallback on this machine's GPU. device_like: the GPU
-    whose model predicts, ``auto`` for the one at hand.
+    whose model predicts, ``auto`` for the one at hand. deterministic: only formats that are known to give the same bits
+    in every product.
 
     Raises UsageError for an unknown model and if there is no GPU to measure on, TypeError for anything that is not a
     real sparse matrix, SpmvbenchError for a matrix without entries, for entries that are not finite and if no format
@@ -50,8 +52,8 @@ def advise(
     if not a.nnz:
         raise SpmvbenchError("a matrix without entries needs no advice")
     host = a.on(np)
-    advice = choosing.advise(host, model.loaded(device_like), spmvs)
-    found = Recommendation(a, advice, spmvs, device_like)
+    advice = choosing.advise(host, model.loaded(device_like), spmvs, deterministic=deterministic)
+    found = Recommendation(a, advice, spmvs, device_like, deterministic=deterministic)
     if not measure:
         return found
     from scipy.sparse import csr_array
@@ -70,6 +72,7 @@ class Recommendation:
     spmvs: float
     device_like: str
     measured: pd.DataFrame | None = None
+    deterministic: bool = False
 
     @property
     def choice(self) -> str:
@@ -122,9 +125,14 @@ class Recommendation:
         device, updatable: as `spmvbench.operator` takes them. Raises as that does.
         """
         opened = opened_for(device, self.a)
-        return build(self.a, opened, self._candidates(opened), self.spmvs, updatable=updatable)
+        candidates = self._candidates(opened)
+        return build(self.a, opened, candidates, self.spmvs, updatable=updatable, deterministic=self.deterministic)
 
     def _candidates(self, device: Device | None = None) -> Iterator[Candidate]:
+        found = self._ranked(device)
+        return format_choice.deterministic(found, device) if self.deterministic else found
+
+    def _ranked(self, device: Device | None) -> Iterator[Candidate]:
         """Formats from the best on that the device can run, csr-scalar last; without a device all formats."""
         if self.measured is not None:
             for row in self.measured[self.measured["status"] == "ok"].itertuples():

@@ -192,7 +192,8 @@ _OUTCOME = [
         "kernel",
         "Kernel",
         about="project: this project's kernel, not a paper's; = NAME: the same program as NAME on every matrix; "
-        "values compressed: fewer values are stored than a matrix has, so the time depends on which repeat",
+        "values compressed: fewer values are stored than a matrix has, so the time depends on which repeat; "
+        "other bits: products with the same x differed in some case",
     ),
     Column("cases", "Matrices", number, "matrices tried"),
     Column("coverage", "Verified", percent, "share of the matrices on which the format was verified"),

@@ -48,6 +48,8 @@ def page_data(
     columns = ["family", "project_kernel", "experiment", "alias_of"]
     of_label = rows.groupby("label")[columns].max().reindex(labels)
     place = {label: at for at, label in enumerate(labels)}
+    differing = set(rows.loc[rows["same_bits"] == "no", "label"])
+    same = set(rows.loc[rows["same_bits"] == "yes", "label"]) - differing
     plain = {label: at for at, label in enumerate(dict.fromkeys(plainest_first(rows)["label"]))}
     marks = options.marks_of(labels)
     settings = [str(setting) for setting in readable["setting"].cat.categories]
@@ -67,6 +69,7 @@ def page_data(
             "project": [int(bool(project)) for project in of_label["project_kernel"]],
             "experiment": [int(bool(experiment)) for experiment in of_label["experiment"]],
             "alias": [place.get(alias) for alias in of_label["alias_of"]],
+            "bits": [int(label in same) for label in labels],
             "plain": [plain[label] for label in labels],
             "color": [marks[label].color for label in labels],
             "marker": [marks[label].marker for label in labels],

@@ -56,6 +56,7 @@ def run(
     seed: int = 0,
     convert: str = "both",
     real_part: bool = False,
+    deterministic: bool = False,
     retry: bool = False,
     fresh: bool = False,
     progress: bool | Callable[[dict[str, Any]], bool] = True,
@@ -80,9 +81,10 @@ def run(
     time of a case, seconds. energy: time over which the energy of a hot case is measured, seconds; None: not. timeout:
     seconds after which a case is aborted. max_bytes: limit on a format's footprint, a number or for example ``"2GB"``.
     seed: of x and of generated values. convert: ``both``, or ``device`` to leave out conversion on the host. real_part:
-    take the real part of complex matrices. retry: measure failed cases again. fresh: start a new run; the old folder is
-    renamed. progress: show a bar on stderr; a function is called with each row in its place, and ends the run by
-    returning False: the rows are those until then.
+    take the real part of complex matrices. deterministic: leave out formats that are known to give other bits in
+    products with the same x. retry: measure failed cases again. fresh: start a new run; the old folder is renamed.
+    progress: show a bar on stderr; a function is called with each row in its place, and ends the run by returning
+    False: the rows are those until then.
 
     A worker process measures, as for the command. A format outside of this package must therefore be in a file that
     SPMVBENCH_FORMATS names. Raises UsageError for unknown names, TypeError for what is neither a name nor a sparse

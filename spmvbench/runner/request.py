@@ -12,6 +12,7 @@ from spmvbench import orders as known_orders
 from spmvbench import paths
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Format
+from spmvbench.formats.determinism import repeats
 from spmvbench.matrices import Matrix
 from spmvbench.matrices.lookup import require_readable
 from spmvbench.matrices.selection import Notify, Selection
@@ -67,7 +68,8 @@ class RunRequest:
     measured beside the formats, as `programs.using.use` gives them. ops: names of operations; empty: those that the
     formats run. dtypes, values, vectors: see `arguments.precisions`. modes: None: all of the device. device: its name,
     not ``auto``. run: the name of the folder under `results`. budget to max_bytes, real_part and convert: see
-    `Settings`. seed: of x and of generated values. retry: measure failed cases again. fresh: measure every case again.
+    `Settings`. seed: of x and of generated values. deterministic: leave out formats that are known to give other bits
+    in products with the same x. retry: measure failed cases again. fresh: measure every case again.
     """
 
     selection: Selection
@@ -89,6 +91,7 @@ class RunRequest:
     seed: int = 0
     convert: str = "both"
     real_part: bool = False
+    deterministic: bool = False
     retry: bool = False
     fresh: bool = False
 
@@ -121,7 +124,10 @@ class RunRequest:
         chosen = demonstration_formats() if self.has_default_formats else self.formats
         if self.programs and chosen is not None:
             chosen = ",".join((chosen, *self.programs))
-        return plan.choose_formats(chosen, self.device, self.ops)
+        found = plan.choose_formats(chosen, self.device, self.ops)
+        if not self.deterministic:
+            return found
+        return [(cls, params) for cls, params in found if repeats(known_formats.label(cls, params)) is not False]
 
     def precisions(self) -> tuple[str, ...]:
         """The types of the cases. Raises UsageError."""

@@ -12,6 +12,7 @@ from spmvbench.analysis.breakeven import break_even, footprints, largest_footpri
 from spmvbench.analysis.cases import hot, labels_of, latest_cases
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.details import kernel_times, tile_shares
+from spmvbench.analysis.determinism import bits, by_spread, costs
 from spmvbench.analysis.profiles import performance_profile
 from spmvbench.analysis.ranking import best_formats, by_mean_slowdown, default_baseline, ranked
 from spmvbench.analysis.roofline import attainable, ceilings, efficiency, gather_bounds, intensity_bounds, points
@@ -34,6 +35,27 @@ def three():
         row("c", "ell", math.nan, status="skipped", gflops=math.nan),
         row("c", "dia", 1e-9, status="wrong"),
     )
+
+
+def test_formats_that_repeat_their_bits_and_what_they_cost():
+    """fast differs once, still adds by atomics and has not differed, library is a call; slow costs most on c."""
+    words = {"cuda": {"device": "cuda", "device_name": "NVIDIA H100 80GB"}, "emulated": {"device": "emulated"}}
+    kinds = [("fast", "no", "yes", 1), ("still", "yes", "yes", 2), ("slow", "yes", "no", 3), ("library", "yes", "", 4),
+             ("unseen", "", "no", 5)]  # fmt: skip
+    made = [
+        row(name, label, time * (2 if (name, label) == ("c", "slow") else 1), float_atomics=adds, row_len_cv=cv,
+            same_bits="yes" if name == "a" and same == "no" else same, **words["cuda"])
+        for name, cv in (("a", 0.0), ("b", 0.3), ("c", 9.0))
+        for label, same, adds, time in kinds
+    ]  # fmt: skip
+    found = bits(rows(*made, row("a", "unseen", 1, same_bits="no", float_atomics="no", **words["emulated"])))
+    assert found["repeats"].to_dict() == {"fast": "no", "still": "", "slow": "yes", "library": "yes", "unseen": ""}
+    assert found.loc["fast"].tolist() == [3, 2, "yes", "H100", "no"]
+    assert found.loc["unseen"].tolist() == [0, 0, "no", "", ""]
+    table = by_spread(costs(rows(*made), {"slow", "library"}))
+    assert table["spread"].tolist() == ["up to 0.1", "0.1 to 0.5", "above 2", "all"]
+    assert table["largest"].tolist() == [3, 3, 4, 4] and table["matrix"].iloc[-1].endswith("c")
+    assert table["mean"].iloc[-1] == pytest.approx(36 ** (1 / 3))
 
 
 def test_a_clock_set_back_makes_no_row_older():

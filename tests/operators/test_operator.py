@@ -22,7 +22,7 @@ from spmvbench.advice import auto, choosing
 from spmvbench.devices import open_device
 from spmvbench.devices.emulated import Emulated
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.formats import Csr, Skip
+from spmvbench.formats import Csr, Skip, determinism
 from spmvbench.operators import operator
 from spmvbench.operators.binding import PAIRS
 
@@ -365,6 +365,30 @@ def test_other_values_in_place(label, dtype, device):
     copied.update(a.data)
     np.testing.assert_allclose(copied @ x, a @ x, **tolerance)
     np.testing.assert_allclose(op @ x, other @ x, **tolerance)
+
+
+def test_a_deterministic_operator_has_formats_alone_that_are_known_to_repeat(device, monkeypatch):
+    """The advice's hola is known not to, and is with sums in a fixed order; A^T from the arrays adds by atomics."""
+    found = {"hola": False, "hola[sum=fixed]": True, "csr-lanes": True, "csr5": None, "csr-scalar": True}
+    monkeypatch.setattr(determinism, "known", lambda: found)
+    monkeypatch.setattr(Emulated, "float_atomics", lambda _, launch: "transposed" in launch.kernel)
+    monkeypatch.setattr(choosing, "plain_label", lambda longest, mean: "hola")
+    a = matrix()
+    op = operator(a, 1, device=device, deterministic=True)
+    assert op.choice.label == "hola[sum=fixed]" and "in a fixed order" in op.choice.reason
+    assert op.T.choice.label == "csr-scalar" and "a second copy" in op.T.choice.reason
+    x = vector(70)
+    np.testing.assert_allclose(op.T @ x, a.T @ x, rtol=1e-12)
+    for label, said in (("csr5", "every product$"), ("hola", r"every product: take hola\[sum=fixed\]")):
+        with pytest.raises(UsageError, match=said):
+            operator(a, format=label, device=device, deterministic=True)
+    assert operator(a, format="hola[sum=fixed,items=4]", device=device, deterministic=True).nbytes
+    best = spmvbench.advise(a, deterministic=True)
+    assert set(best.table["format"]) <= {"hola[sum=fixed]", "csr-lanes", "csr-scalar"}
+    assert best.operator(device).choice.deterministic
+    monkeypatch.setattr(determinism, "known", lambda: {"sell": True})
+    with pytest.raises(SpmvbenchError, match="known to repeat its bits"):
+        spmvbench.advise(a, deterministic=True)
 
 
 def test_solvers_after_an_update(device):

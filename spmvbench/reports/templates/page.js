@@ -138,6 +138,7 @@ function only(some) {
 }
 byId("only").addEventListener("click", () => only(items.filter(listed).map(({ f }) => f)));
 byId("lit").addEventListener("click", () => only(state.pinned));
+byId("same").addEventListener("click", () => only(everyFormat.filter((f) => formats.bits[f])));
 byId("every").addEventListener("click", () => only(everyFormat));
 byId("reset").addEventListener("click", () => changed("filter", decode("")));
 byId("csv").addEventListener("click", () => {
