@@ -29,6 +29,10 @@ def test_fresh_machine(command, tmp_path, monkeypatch):
     assert "(0 B, 0 matrices)" in " ".join(result.out.split())
     assert "SuiteSparse site" in result.out
     assert not home.exists(), "looking makes no folders"
+    (home / "logs").mkdir(parents=True)
+    for file in (home / "a", home / "logs" / "b"):
+        file.write_bytes(b"123")
+    assert "(6 B, 0 matrices)" in " ".join(command("env").out.split())
 
 
 @pytest.fixture

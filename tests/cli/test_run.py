@@ -331,6 +331,13 @@ def test_many_matrices_that_are_not_to_be_had_are_one_line_with_their_number(run
     assert ["Cannot renew" in record.getMessage() for record in caplog.records] == [True]
 
 
+def test_filters_hold_for_what_is_generated(run):
+    assert "1 matrix x" in run("pde:3", "synthetic/pde:9", "--max-nnz", "500", "--dry-run").out
+    assert (
+        run("pde:9", "--max-nnz", "500", "--dry-run").err == "Error: no matrix meets the conditions: relax --max-nnz\n"
+    )
+
+
 @pytest.mark.slow
 def test_an_estimate_goes_by_the_rows_that_there_are_and_a_sample_is_of_all_sizes(run):
     few = [f"tridiag:{n}" for n in (9, 10, 11, 50, 51, 52, 500, 501, 502)]

@@ -93,6 +93,13 @@ def test_a_bomb_is_refused_before_it_is_unpacked(path, monkeypatch):
         read(path, "tiny")
 
 
+def test_a_bomb_after_the_end_of_the_tar_is_refused(path, monkeypatch):
+    monkeypatch.setattr(archive, "MIN_LIMIT", 1 << 20)
+    path.write_bytes(gzip.compress(gzip.decompress(packed(member("tiny/tiny.mtx"))) + bytes(64 << 20)))
+    with pytest.raises(archive.BadArchive, match="300 times its size"):
+        archive.check(path, "tiny")
+
+
 def test_too_many_members_are_refused(path, monkeypatch):
     monkeypatch.setattr(archive, "MAX_MEMBERS", 5)
     pack(path, *(member(f"tiny/{i}") for i in range(6)))

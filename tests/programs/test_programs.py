@@ -20,7 +20,6 @@ from spmvbench.advice import training
 from spmvbench.cli import advise, program_trial
 from spmvbench.devices import open_device
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.formats.registry import REGISTRY
 from spmvbench.programs import making, using
 from spmvbench.programs.base import MemoryTaken
 from tests.programs import faults
@@ -29,14 +28,9 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(autouse=True)
-def forgotten(monkeypatch):
+def forgotten(monkeypatch, registry):
     """Programs that a test has registered are gone after it."""
     monkeypatch.setenv("SPMVBENCH_FORMATS", "")
-    formats.keys()
-    before = dict(REGISTRY)
-    yield
-    REGISTRY.clear()
-    REGISTRY.update(before)
 
 
 @pytest.fixture
