@@ -16,8 +16,8 @@ def setups(rows: pd.DataFrame) -> pd.DataFrame:
 
     Columns setting, matrix, label, dtype, nnz, t_median, t_spmv_host, path, setup (seconds). path host: converted on
     the host and copied to the device (on the emulated device nothing is copied). path device: converted on the device
-    from CSR in its memory. Both include a vendor's preprocessing. Neither includes compilation, because kernels are
-    compiled once and not for each matrix. A path that was not measured has no row.
+    from CSR in its memory, and tuned there. Both include a vendor's preprocessing. Neither includes compilation:
+    kernels are compiled once, not for each matrix. A path that was not measured has no row.
     """
     counted = verified(rows)
     columns = ["setting", "matrix", "label", "dtype", "nnz", "t_median", "t_spmv_host"]
@@ -34,7 +34,7 @@ def ready(rows: pd.DataFrame) -> pd.Series:
 def _paths(rows: pd.DataFrame) -> dict[str, pd.Series]:
     """Preprocessing time of each row in seconds, by path (`setups`)."""
     seconds = {
-        "device": rows["t_convert_device"],
+        "device": rows["t_convert_device"] + rows["t_tune"].fillna(0.0),
         "host": rows["t_convert_host"] + rows["t_transfer"].where(~emulated(rows), 0.0),
     }
     return {path: taken + rows["t_setup"].fillna(0.0) for path, taken in seconds.items()}

@@ -9,6 +9,7 @@ Of rows whose hash of machine code is of the first version (`CODE_HASH`) the lau
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import re
@@ -200,7 +201,7 @@ def _judged(row: pd.Series, numbers: list[int], code: str, program: str) -> Judg
     current = sources.installed(row["format"]) == sources.of_format(row["source_hash"])
     if program == row["program"] and (same or not with_code):
         verdict = AGREES
-    elif "search_seconds" in known or "chosen" in known:
+    elif _is_tuned(row, known) or "chosen" in known:
         verdict = "which were chosen by timing or by a model"
     elif not current:
         verdict = "of other revisions of their formats, with other programs"
@@ -250,10 +251,15 @@ def _nvrtc(newest: int) -> str:
         return ""
 
 
+def _is_tuned(row: pd.Series, detail: Mapping[str, Any]) -> bool:
+    """Whether parameters were found by timing; `detail` said so before there was a column."""
+    return "search_seconds" in detail or not math.isnan(row["t_tune"])
+
+
 def _in_use(row: pd.Series, detail: Mapping[str, Any]) -> dict[str, Any]:
     """A row's parameters; those that were found by timing as `detail` tells them."""
     given = parsed(row["params"])
-    tuned = "search_seconds" in detail
+    tuned = _is_tuned(row, detail)
     return {name: detail[name] if tuned and name in detail else value for name, value in given.items()}
 
 

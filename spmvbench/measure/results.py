@@ -38,8 +38,8 @@ class IntegerTest:
 
 @dataclass(frozen=True)
 class Converted:
-    """A format between guards in device memory. seconds: of the conversion on the device, search for parameters
-    included; peak: bytes allocated meanwhile. search: seconds of that search; NaN if there was none.
+    """A format between guards in device memory. seconds: of the conversion on the device, without the search for
+    parameters; peak: bytes allocated meanwhile. search: seconds of that search; NaN if there was none.
     """
 
     fmt: Format

@@ -109,6 +109,8 @@ def converted_columns(context: Context, converted: Converted) -> dict[str, Any]:
     }
     if not math.isnan(converted.seconds):
         found |= {"t_convert_device": converted.seconds, "bytes_peak": converted.peak}
+    if not math.isnan(converted.search):
+        found |= {"t_tune": converted.search}
     return found
 
 

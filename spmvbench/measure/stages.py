@@ -212,7 +212,7 @@ def _timed_on_device(context: Context, task: Task, tuning: Tuning, warm: bool) -
     while len(seconds) < 3 and sum(seconds) < REPEAT_CONVERSION_SECONDS:
         fmt = None  # memory may be too small for two
         fmt, latest = timed_conversion(once)
-        seconds.append(latest + tuning.uncounted)
+        seconds.append(latest + tuning.uncounted - tuning.seconds)
     assert fmt is not None
     return fmt, float(np.median(seconds)), (device.memory_peak() or 0) - held + device_a.nbytes
 
@@ -273,8 +273,6 @@ def bind(context: Context, task: Task, converted: Converted, op: str, *, warm: b
     check_sources(task.cls, launches, context.ops[op].kernels)
     program = device.compile(launches)
     detail = context.references.checks[op].facts | fmt.in_use | fmt.detail
-    if not math.isnan(converted.search):
-        detail |= {"search_seconds": converted.search}
     first = device.try_out(program)
     if program.host_driven:
         detail |= {"driven_by": program.host_driven}

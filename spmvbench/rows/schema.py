@@ -183,8 +183,13 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "t_convert_host": ("float", "conversion from canonical CSR on the host (NumPy), seconds; NaN if not measured"),
     "t_convert_device": (
         "float",
-        "conversion from canonical CSR on the device (CuPy), tuning included, seconds, median of three if short; NaN "
-        "if not measured",
+        "conversion from canonical CSR on the device (CuPy), seconds, median of three if short, without tuning but in "
+        "rows of older versions; NaN if not measured",
+    ),
+    "t_tune": (
+        "float",
+        "finding parameters of the conversion on the device by timing, without compiling, seconds; NaN if there are "
+        "none to find",
     ),
     "t_transfer": ("float", "copying the format's arrays from host to device, seconds; NaN without a device"),
     "t_setup": (
@@ -236,8 +241,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "detail": (
         "str",
         "further facts of the format, and of the operation's x and result, JSON; of a tuned format the parameters in "
-        "use, and search_seconds, the part of t_convert_device that finding them took; of a format that printed to "
-        "standard output or changed settings of the process, printed and changed",
+        "use; of a format that printed to standard output or changed settings of the process, printed and changed",
     ),
     "started_at": ("str", "start of the case, ISO 8601, UTC"),
     "t_case": ("float", "wall time of the case, seconds"),

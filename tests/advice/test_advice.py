@@ -461,7 +461,13 @@ def measure(shipped, command, monkeypatch):
         def run(matrices, labels, **options):
             asked.update(options, matrices=matrices, labels=labels)
             failed = pd.Series(labels).isin(failing)
-            made = {"t_convert_device": 1e-3, "t_convert_host": np.nan, "t_transfer": np.nan, "t_setup": np.nan}
+            made = {
+                "t_convert_device": 1e-3,
+                "t_convert_host": np.nan,
+                "t_transfer": np.nan,
+                "t_setup": np.nan,
+                "t_tune": np.nan,
+            }
             rows = pd.DataFrame({"label": labels, "device": "cuda:0", "device_name": "Some GPU", **made})
             rows["t_median"] = rows["label"].map(TIMES).mask(failed)
             rows = rows.assign(status=np.where(failed, "crashed", "ok"), reason=np.where(failed, "it fell", ""))

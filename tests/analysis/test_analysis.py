@@ -212,8 +212,8 @@ def test_every_break_even_of_the_survey_follows_from_its_own_times():
 
 
 def test_setup_by_host_and_by_device():
-    (device, host) = setups(rows(row("a", "csr", 1.0, t_setup=0.1))).sort_values("path").to_dict("records")
-    assert (device["path"], device["setup"]) == ("device", 0.6)
+    (device, host) = setups(rows(row("a", "csr", 1.0, t_setup=0.1, t_tune=0.25))).sort_values("path").to_dict("records")
+    assert (device["path"], device["setup"]) == ("device", 0.85)
     assert (host["path"], host["setup"]) == ("host", pytest.approx(1.35))
 
 

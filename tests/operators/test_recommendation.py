@@ -96,7 +96,13 @@ def gpu(monkeypatch):
 
     def run(matrices, labels, **options):
         asked.update(options, matrices=matrices, labels=labels)
-        made = {"t_convert_device": 1e-3, "t_convert_host": np.nan, "t_transfer": np.nan, "t_setup": np.nan}
+        made = {
+            "t_convert_device": 1e-3,
+            "t_convert_host": np.nan,
+            "t_transfer": np.nan,
+            "t_setup": np.nan,
+            "t_tune": np.nan,
+        }
         rows = pd.DataFrame({"label": labels, "format": labels, "device": "cuda:0", "device_name": "Some GPU", **made})
         rows["t_median"] = np.where(rows.index == 2, 1e-6, 1e-5)
         failed = rows.index == 0
