@@ -130,7 +130,6 @@ def programs(
 def _each(
     made: Callable[[OfMatrix], list[Judged]], of_matrices: Sequence[OfMatrix], workers: int
 ) -> Iterator[list[Judged]]:
-    """What is found of each matrix, in their order."""
     workers = min(workers, len(of_matrices))
     if not workers:
         yield from map(made, of_matrices)

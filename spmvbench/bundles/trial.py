@@ -242,7 +242,6 @@ def _last_words(output: str) -> str:
 
 
 def _verified(answer: io.BytesIO, wanted: Sequence[Product], settings: int, last_words: str) -> Finding:
-    """Compare every y with the product that was computed here."""
     verified, refused = 0, 0
     for product in [*wanted] * settings:
         mark = answer.read(1)
@@ -286,7 +285,6 @@ def main() -> None:
 
 
 def _result(cls: type[formats.Format], params: Mapping[str, Any], product: Product, device: Device) -> bytes:
-    """The child's answer for one product."""
     try:
         return b"".join([RESULT, *_results(cls, params, product, device)])
     except Skip:

@@ -191,14 +191,11 @@ class CudaProgram(Program):
                 step(self._stream if stream is None else stream)
 
     def record(self) -> None:
-        """Add one SpMV to the graph that the device's stream captures."""
         for step in self._steps:
             getattr(step, "record", step)(self._stream)
 
 
 def _enqueuing(program: CudaProgram, repeats: int) -> Callable[[], None]:
-    """Products enqueued one after the other, each by the host."""
-
     def enqueue() -> None:
         for _ in range(repeats):
             program.run()
@@ -252,7 +249,6 @@ class _BoundLoop:
         raise DeviceFault(f"a loop has no end: {self._loop.limit:,} iterations")
 
     def record(self, stream: int) -> None:
-        """Add the loop to the graph that the stream captures."""
         body_stream = self._device.body_stream.ptr
 
         def body(handle: int) -> None:
@@ -265,7 +261,6 @@ class _BoundLoop:
 
 
 def _copy(found: Array, y: Array, stream: int) -> None:
-    """Enqueue a copy of one array to another of the same size."""
     from cupy.cuda import runtime
 
     runtime.memcpyAsync(address(y), address(found), y.nbytes, runtime.memcpyDeviceToDevice, stream)

@@ -114,7 +114,6 @@ class _Bound:
         self.address = ctypes.addressof(self.state)
 
     def fault(self) -> str:
-        """What the kernel did, in words, with source lines."""
         message = self.state.message.decode(errors="replace")
         placed = _OFFSET.sub(lambda match: symbols.place_name(self.library.path, int(match[1], 16)), message)
         return f"{self.kernel}, {placed}"

@@ -121,7 +121,6 @@ def _members(tar: tarfile.TarFile, name: str) -> Iterator[tuple[str, tarfile.Tar
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    """The content of a regular member."""
     content = tar.extractfile(member)
     assert content is not None, "links and devices have no content, and _members refuses them"
     return content

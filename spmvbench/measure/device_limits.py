@@ -68,7 +68,6 @@ def l2_shares(size: int, l2: int) -> set[float]:
 
 
 def _median(device: Device, launch: Launch, mode: str, rule: timing.Rule) -> float:
-    """Median seconds of a launch."""
     return float(timing.quartiles(_sampled(device, launch, mode, rule)).median)
 
 

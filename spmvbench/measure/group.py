@@ -215,7 +215,6 @@ class GroupRun:
             raise DeviceFault(f"it changed {', '.join(process.lost)}, which cannot be restored", sticky=True)
 
     def _stages_before_sampling(self, progress: Progress) -> None:
-        """All stages before the first sample."""
         context, task, known = self.context, progress.task, progress.general
         stages.wait_for_preparation(context, task)
         tuning = Tuning()
@@ -245,7 +244,6 @@ class GroupRun:
                 progress.bits[op] = stages.compare_bits(context, task, converted.fmt, each, op)
 
     def _sample_round(self, progress: Progress) -> None:
-        """One round of samples of every case."""
         assert progress.prepared is not None
         context, task, prepared = self.context, progress.task, progress.prepared
         series, finished = dict(progress.timed.series), progress.timed.finished
@@ -258,7 +256,6 @@ class GroupRun:
             progress.add_error(stages.take_samples(context, task, prepared.converted.fmt, case, series[which]))
 
     def _stages_after_sampling(self, progress: Progress) -> None:
-        """All stages after the last sample."""
         for op, bound in (progress.prepared.bound if progress.prepared else {}).items():
             state = progress.state
             assert isinstance(state, Sampling)
@@ -316,7 +313,6 @@ class GroupRun:
         self._release(victim)
 
     def _release(self, progress: Progress) -> None:
-        """Release the format's memory."""
         self.watch.forget(progress)
         progress.release()
 

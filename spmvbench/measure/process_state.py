@@ -256,7 +256,6 @@ class PrintedText:
 
 
 def _callables(owner: Any) -> Iterator[tuple[Any, Any, str, Any]]:
-    """The functions, classes and methods of a module or class."""
     members = vars(owner)
     for name, value in list(members.items()):
         if callable(value) or isinstance(value, classmethod | staticmethod | property):

@@ -104,7 +104,6 @@ class _Arrays:
         self.contents: list[Array] = []
 
     def described(self, arg: Any) -> tuple[Any, ...]:
-        """An argument as plain values."""
         if isinstance(arg, np.generic):
             return arg.dtype.str, arg.tobytes()
         form, span = _form(arg), span_of(arg)
@@ -135,7 +134,6 @@ def _form(array: Array) -> tuple[Any, ...]:
 def _plain_steps(
     steps: Sequence[Launch | Call | Loop], described: Callable[[Any], tuple[Any, ...]], params: list[Any]
 ) -> Iterator[tuple[Any, ...]]:
-    """Steps as plain values."""
     for step in filter(has_work, steps):
         if isinstance(step, Loop):
             yield "loop", step.limit, list(_plain_steps(step.steps, described, params)), described(step.more)

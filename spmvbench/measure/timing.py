@@ -23,6 +23,7 @@ from time import monotonic, perf_counter, sleep  # bound before a format can rep
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import bdtr
 
 from spmvbench.devices.base import Device, Program, Throttling
 
@@ -104,15 +105,9 @@ def _median_rank(n: int) -> int:
 
     0 if n is too small (n < 6). At most k - 1 successes in n fair coin tosses have a probability of at most 2.5 %.
     """
-    if n > 200:  # the normal approximation holds, and the exact sum is slow
+    if n > 200:  # the normal approximation holds
         return math.floor((n - 1.96 * math.sqrt(n)) / 2)
-    chance, k = 2.0**-n, 0
-    below = chance
-    while below <= 0.025:
-        k += 1
-        chance *= (n - k + 1) / k
-        below += chance
-    return k
+    return int(np.count_nonzero(bdtr(np.arange(n), n, 0.5) <= 0.025))
 
 
 def median_interval(samples: Sequence[float]) -> tuple[float, float, float]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spmvbench.rows.schema import COLUMNS, STATUSES
+from spmvbench.rows.schema import COLUMNS, LISTS, STATUSES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,12 +146,9 @@ def _list_faults(name: str, table: pa.Table) -> Iterator[tuple[Any, str]]:
 
 _FAULTS: dict[str, Callable[[str, Any], Iterator[tuple[Any, str]]]] = {
     "str": _text_faults,
-    "int": lambda name, table: _number_faults(name, table[name].to_numpy()),
-    "float": lambda name, table: _number_faults(name, table[name].to_numpy()),
     "bool": lambda name, table: iter(()),
-    "ints": _list_faults,
-    "floats": _list_faults,
-    "doubles": _list_faults,
+    **dict.fromkeys(("int", "float"), lambda name, table: _number_faults(name, table[name].to_numpy())),
+    **dict.fromkeys(LISTS, _list_faults),
 }
 
 
@@ -169,12 +166,9 @@ def _value_of_list_faults(name: str, values: list[Any]) -> Iterator[tuple[bool, 
 # The same for the value of one row. An empty text is one that is not known yet.
 VALUE_FAULTS: dict[str, Callable[[str, Any], Iterator[tuple[Any, str]]]] = {
     "str": _value_of_text_faults,
-    "int": _number_faults,
-    "float": _number_faults,
     "bool": lambda name, value: iter(()),
-    "ints": _value_of_list_faults,
-    "floats": _value_of_list_faults,
-    "doubles": _value_of_list_faults,
+    **dict.fromkeys(("int", "float"), _number_faults),
+    **dict.fromkeys(LISTS, _value_of_list_faults),
 }
 
 

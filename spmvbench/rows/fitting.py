@@ -70,6 +70,5 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
     "float": lambda value: float(value + 0.0),  # raises for text
     "bool": _truth,
     "ints": lambda value: [_count(part) for part in value],
-    "floats": lambda value: [float(part) for part in value],
-    "doubles": lambda value: [float(part) for part in value],
+    **dict.fromkeys(("floats", "doubles"), lambda value: [float(part) for part in value]),
 }

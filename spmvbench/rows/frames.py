@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from spmvbench.rows.schema import COLUMNS, arrow_schema, blank_row
+from spmvbench.rows.schema import COLUMNS, LISTS, arrow_schema, blank_row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,7 @@ def typed(rows: pd.DataFrame) -> pd.DataFrame:
             columns[name] = pd.Series(
                 values if values else [],
                 index=rows.index,
-                dtype="object" if kind in ("ints", "floats", "doubles") else wanted[name],
+                dtype="object" if kind in LISTS else wanted[name],
             )
         except (ValueError, TypeError, KeyError, OverflowError):
             raise TypeError(f"these are no rows of a run: the column {name} holds other values than {kind}") from None
@@ -70,7 +70,5 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
     "int": lambda value: int(float(value)) if isinstance(value, str) else int(value),
     "float": float,
     "bool": lambda value: _TRUTHS[str(value).lower()],
-    "ints": _numbers,
-    "floats": _numbers,
-    "doubles": _numbers,
+    **dict.fromkeys(LISTS, _numbers),
 }

@@ -269,7 +269,8 @@ MATRIX_COLUMNS: dict[str, tuple[str, str]] = {
     "started_at": ("str", "when the matrix was described, ISO 8601, UTC"),
 }
 
-EMPTY: dict[str, Any] = {"str": "", "int": 0, "float": math.nan, "bool": False, "ints": [], "floats": [], "doubles": []}
+LISTS = ("ints", "floats", "doubles")  # types
+EMPTY: dict[str, Any] = {"str": "", "int": 0, "float": math.nan, "bool": False, **{kind: [] for kind in LISTS}}
 
 
 def rate_unit(op: str) -> str:

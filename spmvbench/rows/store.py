@@ -513,7 +513,6 @@ def _valid(run_folder: Path, layout: files.Layout) -> tuple[pa.Table, str]:
 
 
 def _named(table: pa.Table, place: int, most: int = 60) -> str:
-    """Matrix, format, type and mode of a row, shortened."""
     names = [
         str(table[name][place]) for name in ("group", "name", "label", "dtype", "mode") if name in table.column_names
     ]

@@ -55,7 +55,6 @@ class _Pairs:
 
     @classmethod
     def between(cls, rows: Any, cols: Any) -> _Pairs:
-        """Of a basis's functions with another's, or its own."""
         return cls(rows.element_dofs, cols.element_dofs, (rows.N, cols.N))
 
     def matrix(self, parts: list[list[np.ndarray]]) -> Any:

@@ -83,13 +83,11 @@ class _Balance:
         self.diagonal = np.flatnonzero(self.row == self.col)
 
     def matrix(self, values: np.ndarray) -> Any:
-        """With a value for each entry of Y's."""
         import scipy.sparse as sp
 
         return sp.csr_array((values, self.col, self.indptr), shape=(self.buses, self.buses))
 
     def _sums(self, values: np.ndarray) -> np.ndarray:
-        """Of each row."""
         return np.add.reduceat(values, self.indptr[:-1])  # no row is empty: the diagonal is there
 
     def first(self, voltage: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -48,7 +48,6 @@ class _Ring:
         return len(self.words)
 
     def rank(self, words: np.ndarray) -> np.ndarray:
-        """The indices of these words."""
         rank: np.ndarray = self.first[words >> self.low_bits] + self.rank_low[words & ((1 << self.low_bits) - 1)]
         return rank
 

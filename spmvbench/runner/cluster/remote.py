@@ -247,7 +247,6 @@ def plain_values(content: Any) -> Any:
 
 
 def _state_for(job: Job) -> WorkerState:
-    """The state of this worker for the job's invocation, new or existing."""
     if _states and _states[0].token == job.token:
         return _states[0]
     release()
