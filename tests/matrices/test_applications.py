@@ -2,10 +2,8 @@
 
 import csv
 import functools
-import io
 import itertools
 import sys
-import tarfile
 from math import comb
 
 import numpy as np
@@ -16,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from spmvbench import paths
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.matrices import sets, structures, synthetic
-from spmvbench.matrices.applications import fem, power, text
+from spmvbench.matrices.applications import fem, power
 from spmvbench.matrices.synthetic import generate
 
 
@@ -37,7 +35,7 @@ def test_the_table_is_the_sets(name):
 
 def test_the_set_has_every_application_and_small_ones_of_each():
     kinds = {synthetic.parse(row["spec"])[0] for row in TABLE}
-    assert kinds == set(structures.ORIGINS) - {"terms", "mentions"}  # which need a package of Debian's
+    assert kinds == set(structures.ORIGINS)
     assert len({structures.ORIGINS[kind].domain for kind in kinds}) >= 10
     applications = table("applications")
     kinds = {synthetic.parse(row["spec"])[0] for row in applications}
@@ -370,47 +368,6 @@ def test_dispatch_balances_what_flows():
 
 
 # --- text
-
-
-@pytest.fixture
-def sources(tmp_path, monkeypatch):
-    """A package of four files of C and one of another kind."""
-    texts = {
-        "a/one.c": "int main(void) { return x1; }",
-        "a/two.h": "int x1, y2;",
-        "a/read.me": "int y2",
-        "b/three.S": "",
-    }
-    texts["b/four.c"] = "void y2() {} /* int */"
-    with tarfile.open(tmp_path / f"{text.PACKAGE}.tar.xz", "w:xz") as tar:
-        for name, words in texts.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(words)
-            tar.addfile(info, io.BytesIO(words.encode()))
-    monkeypatch.setattr(text, "FOLDER", tmp_path)
-
-
-def test_terms_are_identifiers_that_files_share(sources):
-    a = generate("terms:1")
-    once, twice = np.log(4 / 3), np.log(2)
-    expected = [
-        [once, twice, twice, 0],
-        [once, 0, twice, twice],
-        [0, 0, 0, 0],
-        [once, twice, 0, twice],
-    ]  # int void x1 y2
-    np.testing.assert_allclose(a.toarray(), expected, rtol=2**-23)
-    assert (generate("mentions:1") != a.T).nnz == 0
-    assert generate("terms:3").shape == (2, 2)  # int and void, of the first and the last
-
-
-@pytest.mark.parametrize("spoiled", [False, True])
-def test_terms_without_the_package(spoiled, tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "FOLDER", tmp_path)
-    if spoiled:
-        (tmp_path / f"{text.PACKAGE}.tar.xz").write_bytes(b"nothing")
-    with pytest.raises(SpmvbenchError, match="cannot be read" if spoiled else "apt-get install linux-source"):
-        generate("terms:1")
 
 
 def test_levels_that_a_hierarchy_lacks():

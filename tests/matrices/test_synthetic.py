@@ -75,7 +75,7 @@ def test_patterns_are_the_same_everywhere(spec, pattern):
 
 
 def test_every_kind_is_tested():
-    assert {spec.split(":")[0] for spec in SPECS} == set(synthetic.KINDS) - {"terms", "mentions", "like"}
+    assert {spec.split(":")[0] for spec in SPECS} == set(synthetic.KINDS) - {"like"}
     assert all(generator.__doc__ for generator in synthetic.KINDS.values())
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from spmvbench.matrices.applications import fem, linear_programs, markov, multigrid, power, spins, text, tomography
+from spmvbench.matrices.applications import fem, linear_programs, markov, multigrid, power, spins, tomography
 
-__all__ = ["fem", "linear_programs", "markov", "multigrid", "power", "spins", "text", "tomography"]
+__all__ = ["fem", "linear_programs", "markov", "multigrid", "power", "spins", "tomography"]
