@@ -30,7 +30,6 @@ from spmvbench.bundles.findings import (
     check_rows,
     devices,
     mapping,
-    parsed,
     shortened,
     was_running,
 )
@@ -41,6 +40,7 @@ from spmvbench.measure import operations
 from spmvbench.paths import scratch, trusted_folder
 from spmvbench.rows import store
 from spmvbench.rows.schema import STATUSES
+from spmvbench.rows.stored import parsed
 
 __all__ = ["FAILED", "NOTE", "OPEN", "PASSED", "Bundle", "Finding", "checks", "matrices", "opened"]
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from spmvbench import formats
 from spmvbench.bundles import sources
-from spmvbench.bundles.findings import FAILED, OPEN, Bundle, Finding, Flags, cases, check_rows, devices, mapping, parsed
+from spmvbench.bundles.findings import FAILED, OPEN, Bundle, Finding, Flags, cases, check_rows, devices, mapping
 from spmvbench.errors import UsageError
 from spmvbench.formats.precision import VALUE_BYTES
 from spmvbench.matrices import Matrix
@@ -24,6 +24,7 @@ from spmvbench.measure import bounds, operations
 from spmvbench.measure.cases import DTYPES, Case, precision_of
 from spmvbench.measure.row import NEAR_LAUNCH_OVERHEAD
 from spmvbench.measure.timing import MODES
+from spmvbench.rows.stored import parsed
 
 # Limits and launch overhead are measured with an error; samples of the launch overhead vary by a few percent.
 MIN_OVERHEAD_RATIO, MAX_RATIO = 0.9, 1 + bounds.ERROR
@@ -156,10 +157,6 @@ def identities(bundle: Bundle) -> Iterator[Finding]:
         )
 
     yield from check_rows("cases", rows, ~where(rows, known), "the case's hash follows from the row")
-    identity = ["group", "name", "order", "file_sha256", "format", "params", "dtype", "op", "mode", "timing_rule"]
-    kinds = rows.assign(device=rows["device"].str.partition(":")[0]) if len(rows) else rows
-    often = kinds.groupby([*identity, "device"])["case_id"].transform("size") > len(bundle.seeds)
-    yield from check_rows("cases", rows, often.to_numpy(bool), "each case has one row")
     numbered = rows["sequence"] > 0
     twice = numbered & rows["sequence"].duplicated(keep=False)
     yield from check_rows(

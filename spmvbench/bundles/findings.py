@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,14 +72,6 @@ def devices(session: dict[str, Any]) -> list[dict[str, Any]]:
     workers = session.get("workers")
     itself = mapping(session.get("properties")) | {"launch_overhead": session.get("launch_overhead")}
     return [itself, *(mapping(worker) for worker in (workers if isinstance(workers, list) else []))]
-
-
-def parsed(text: Any) -> dict[str, Any]:
-    """A column of JSON as a mapping; empty if it is none."""
-    try:
-        return mapping(json.loads(text))
-    except (TypeError, ValueError, RecursionError):
-        return {}
 
 
 def shortened(items: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 from spmvbench import orders
 from spmvbench.bundles import limited
 from spmvbench.bundles.derived import same
-from spmvbench.bundles.findings import FAILED, OPEN, PASSED, Bundle, Finding, mapping, parsed, shortened
+from spmvbench.bundles.findings import FAILED, OPEN, PASSED, Bundle, Finding, mapping, shortened
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.conversion import EMULATED
@@ -20,6 +20,7 @@ from spmvbench.matrices import Matrix, lookup, suitesparse, synthetic
 from spmvbench.matrices.features import features
 from spmvbench.measure import bounds, operations, reading
 from spmvbench.measure.cases import DTYPES
+from spmvbench.rows.stored import parsed
 
 # Columns that the first runs did not have: 0 or NaN in their rows.
 LATER = (

@@ -22,6 +22,7 @@ from spmvbench.formats import dependencies, imports
 from spmvbench.programs.base import Program
 from spmvbench.programs.using import use
 from spmvbench.rows import files, store
+from spmvbench.rows.metadata import ENVIRONMENT
 from spmvbench.rows.schema import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def pack(
     contents = {
         store.ROWS: packed(rows if identify else _anonymous(rows), files.CASES),
         store.MATRICES: packed(store.matrices(run), files.DESCRIPTIONS),
-        store.ENVIRONMENT: _json(metadata if identify else redacted(metadata)),
+        ENVIRONMENT: _json(metadata if identify else redacted(metadata)),
         **included,
     }
     manifest = {

@@ -26,7 +26,7 @@ import psutil
 
 from spmvbench import formats
 from spmvbench.bundles import sources
-from spmvbench.bundles.findings import FAILED, NOTE, OPEN, PASSED, Bundle, Finding, cases, mapping, parsed, shortened
+from spmvbench.bundles.findings import FAILED, NOTE, OPEN, PASSED, Bundle, Finding, cases, mapping, shortened
 from spmvbench.bundles.limited import limit_memory
 from spmvbench.bundles.matrices import OfMatrix, at_hand, by_matrix, made_again, size_of
 from spmvbench.devices import checksums, cuda, nvrtc
@@ -41,6 +41,7 @@ from spmvbench.measure import operations
 from spmvbench.measure.cases import precision_of
 from spmvbench.measure.program import kernels_run, program_hash
 from spmvbench.measure.verify import Checks
+from spmvbench.rows.stored import parsed
 
 MOST_BYTES = 1 << 31  # of a format that is made again
 MEMORY = 5 * MOST_BYTES  # of a process: a matrix, a format and what a conversion needs beside them

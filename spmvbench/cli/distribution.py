@@ -94,7 +94,7 @@ class Distribution:
         """
         if self.shard is None:
             return cases, folder
-        from spmvbench.rows import store
+        from spmvbench.rows import folders
         from spmvbench.runner import costs, plan
 
         part, count = self.shard
@@ -103,7 +103,7 @@ class Distribution:
         groups = costs.shards(plan.grouped(cases), count, expected)[part - 1]
         if not groups:
             raise UsageError(f"--shard {part}/{count} is empty: there are too few cases for so many shards")
-        return [case for group in groups for case in group.cases], store.shard(folder, part, count)
+        return [case for group in groups for case in group.cases], folders.shard(folder, part, count)
 
     def found(self, request: RunRequest, *, dry_run: bool) -> list[Matrix]:
         """The matrices of a request, or the --sample of them. Only these are fetched; for an estimate, none."""
@@ -125,10 +125,10 @@ class Distribution:
 
     def predict(self, cases: Sequence[Case], folder: Path) -> None:
         """Print the estimated run time of cases. Raises UsageError if there are too few rows to estimate it from."""
-        from spmvbench.rows import store
+        from spmvbench.rows import metadata
         from spmvbench.runner import estimate, plan
 
-        sample = self._sample(cases, folder.parent, [folder] if (folder / store.ENVIRONMENT).exists() else [])
+        sample = self._sample(cases, folder.parent, [folder] if (folder / metadata.ENVIRONMENT).exists() else [])
         if sample is None:
             raise UsageError(
                 f"--estimate goes by rows, of {estimate.MIN_MATRICES} matrices or more: measure a sample of them first "

@@ -276,12 +276,12 @@ def _measure(
     """Measure the pending cases and print the table of all. Returns the exit code."""
     from spmvbench.measure.cases import device_kind
     from spmvbench.measure.timing import RULES
-    from spmvbench.rows import store
+    from spmvbench.rows import folders, store
     from spmvbench.runner import plan, session
     from spmvbench.runner.request import rows_of
 
     with store.lock(folder):
-        if request.fresh and (aside := store.set_aside(folder)):
+        if request.fresh and (aside := folders.set_aside(folder)):
             click.echo(f"The contents of {folder} were moved to {aside}")
         todo = request.pending(folder, cases)
         _echo_plan(folder, found, cases, len(todo), by_default=request.has_default_formats)

@@ -135,14 +135,14 @@ def rm(runs: tuple[str, ...], yes: bool, results: str) -> None:
     A folder is deleted only if its run.json shows that it is a run.
     """
     from spmvbench.formats.admission import byte_text
-    from spmvbench.rows import store
+    from spmvbench.rows import folders
 
-    for folder in {folder.resolve(): folder for folder in [store.removable(run, results) for run in runs]}.values():
-        text = f"{folder}: {_cases(folder)}, {byte_text(store.size(folder))}"
+    for folder in {folder.resolve(): folder for folder in [folders.removable(run, results) for run in runs]}.values():
+        text = f"{folder}: {_cases(folder)}, {byte_text(folders.size(folder))}"
         if not yes and not click.confirm(f"Remove {text}?"):
             click.echo(f"Kept: {folder}")
             continue
-        store.remove(folder)
+        folders.remove(folder)
         click.echo(f"Removed {text}")
 
 
@@ -167,11 +167,11 @@ def merge(runs: tuple[str, ...], into: str, results: str) -> None:
     """
     from pathlib import Path
 
-    from spmvbench.rows import store
+    from spmvbench.rows import folders, store
 
     target = Path(results) / store.name_of(into)
-    folders = list(dict.fromkeys(store.folder(run, results) for run in runs))
-    if len(folders) < 2:
+    found = list(dict.fromkeys(store.folder(run, results) for run in runs))
+    if len(found) < 2:
         raise UsageError("name at least two runs to merge")
-    count = store.merge(folders, target)
-    click.echo(f"{target}: {count} cases of {len(folders)} runs")
+    count = folders.merge(found, target)
+    click.echo(f"{target}: {count} cases of {len(found)} runs")

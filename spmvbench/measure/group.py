@@ -136,7 +136,7 @@ class GroupRun:
     def __init__(self, context: Context):
         self.context = context
         self.prepared: list[Progress] = []
-        self.watch = Watch[Progress](context.device)
+        self.watch = Watch(context.device)
         self.timed_columns: dict[Progress, dict[tuple[str, str], dict[str, Any]]] = {}  # results of timing, by case
         self.waiting: list[Progress] = []  # until the format with the same program is timed
         self.formats = 0  # in the group

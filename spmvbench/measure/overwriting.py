@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from spmvbench.devices import Device
 from spmvbench.formats import Format
 from spmvbench.formats.arrays import Array
-
-Key = TypeVar("Key")
 
 
 @dataclass
@@ -23,14 +21,14 @@ class _Held:
     checksums: list[int]
 
 
-class Watch(Generic[Key]):
+class Watch:
     """Checksums of the arrays of several formats, by key. A format that is not recorded never has changed."""
 
     def __init__(self, device: Device):
         self.device = device
-        self._held: dict[Key, _Held] = {}
+        self._held: dict[Any, _Held] = {}
 
-    def record(self, key: Key, fmt: Format) -> None:
+    def record(self, key: Any, fmt: Format) -> None:
         """Record the arrays of a format as they are now."""
         if key not in self._held:
             gapless = [array for array in fmt.arrays().values() if array.flags.c_contiguous or array.flags.f_contiguous]
@@ -38,16 +36,16 @@ class Watch(Generic[Key]):
             self._held[key] = _Held(fmt, arrays, self.device.checksums(arrays), [])
         self._held[key].checksums = self._held[key].current()
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: Any) -> None:
         """Release the arrays of a format."""
         self._held.pop(key, None)
 
-    def has_changed(self, key: Key) -> bool:
+    def has_changed(self, key: Any) -> bool:
         """Whether arrays of the format have changed since they were recorded."""
         held = self._held.get(key)
         return held is not None and held.current() != held.checksums
 
-    def others_are_intact(self, key: Key) -> bool:
+    def others_are_intact(self, key: Any) -> bool:
         """Whether no array of another format has changed: all at once, since there can be hundreds."""
         others = [held for of, held in self._held.items() if of is not key and held.arrays]
         if not others:
@@ -55,7 +53,7 @@ class Watch(Generic[Key]):
         arrays = [array for held in others for array in held.arrays]
         return self.device.checksums(arrays)() == [value for held in others for value in held.checksums]
 
-    def is_changed_by(self, victim: Key, work: Callable[[], Any]) -> bool:
+    def is_changed_by(self, victim: Any, work: Callable[[], Any]) -> bool:
         """Whether `work` writes to the victim's arrays, which are filled first, so that the same values show."""
         held = self._held[victim]
         for array in held.fmt.arrays().values():

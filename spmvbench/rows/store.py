@@ -1,4 +1,4 @@
-"""A run's folder: writing rows and metadata, resuming, loading, merging, removing.
+"""A run's folder: writing rows and metadata, resuming, loading.
 
     results/<run>/rows.parquet      rows that `compact` has merged
                   rows.jsonl        rows since then: a line of JSON each, appended as they are measured
@@ -14,15 +14,13 @@ the later one counts. A last line without its end was cut off by a kill or a ful
 from __future__ import annotations
 
 import datetime
-import json
 import math
 import os
 import re
-import shutil
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -32,15 +30,16 @@ import numpy as np
 from spmvbench import untrusted
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 from spmvbench.paths import locked, naming, opened, written_whole
-from spmvbench.rows import files, stored
-from spmvbench.rows.checks import MOST_REASON, invalid_rows, is_session
-from spmvbench.rows.schema import COLUMNS, SCHEMA_VERSION, SETTLED, arrow_schema
+from spmvbench.rows import files, metadata, stored
+from spmvbench.rows.checks import MOST_REASON, invalid_rows
+from spmvbench.rows.metadata import ENVIRONMENT
+from spmvbench.rows.schema import COLUMNS, SETTLED, arrow_schema
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-ENVIRONMENT, LOG, LOCK = "run.json", "worker.log", ".lock"
+LOG, LOCK = "worker.log", ".lock"
 ROWS, LINES = files.CASES.merged, files.CASES.lines
 MATRICES, MATRIX_LINES = files.DESCRIPTIONS.merged, files.DESCRIPTIONS.lines
 PUBLISHED = "results/published"  # folder of the runs that a checkout holds
@@ -75,7 +74,8 @@ def name_of(run: str) -> str:
     return run
 
 
-def _is_name(run: str) -> bool:
+def is_name(run: str) -> bool:
+    """Whether a text is a name for a run, see `name_of`."""
     try:
         return bool(name_of(run))
     except UsageError:
@@ -95,7 +95,7 @@ def folder(run: Path | str, results: Path | str = "results") -> Path:
     """
     if not str(run):
         name_of(str(run))  # as a path it would be the current folder
-    here, published = ([Path(place) / run] if _is_name(str(run)) else [] for place in (results, PUBLISHED))
+    here, published = ([Path(place) / run] if is_name(str(run)) else [] for place in (results, PUBLISHED))
     for path in (*here, Path(run), *published):
         if (path / ROWS).is_file() or (path / LINES).is_file():
             return path
@@ -111,7 +111,7 @@ def load(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
     left out and named on stderr; for the latter, attrs of the table has ``left_out``, a sentence. Raises UsageError if
     there is no such run, SpmvbenchError for rows of another version of spmvbench and for a damaged rows.parquet.
     """
-    table, left_out = _valid(folder(run, results), files.CASES)
+    table, left_out = valid(folder(run, results), files.CASES)
     rows = table.to_pandas()
     if left_out:
         rows.attrs["left_out"] = left_out
@@ -144,10 +144,10 @@ def matrices(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
     import pandas as pd
 
     place = folder(run, results)
-    own = _valid(place, files.DESCRIPTIONS)[0].to_pandas()
+    own = valid(place, files.DESCRIPTIONS)[0].to_pandas()
     if not (place.resolve().parent / MATRICES).is_file():
         return own
-    shared = _valid(place.resolve().parent, files.DESCRIPTIONS)[0].to_pandas().set_index("matrix_sha256")
+    shared = valid(place.resolve().parent, files.DESCRIPTIONS)[0].to_pandas().set_index("matrix_sha256")
     rows = _read(place, files.CASES)[0].select(["matrix_sha256", "group", "name"]).to_pandas()
     named = rows.drop_duplicates("matrix_sha256").set_index("matrix_sha256")  # one matrix may have several names
     named = named[named.index.isin(shared.index) & ~named.index.isin(own["matrix_sha256"])]
@@ -160,7 +160,7 @@ def environment(run: Path | str, results: Path | str = "results") -> dict[str, A
 
     Null entries are left out. Raises UsageError if there is no such run, SpmvbenchError if run.json cannot be read.
     """
-    sessions = _sessions(folder(run, results))
+    sessions = metadata.sessions(folder(run, results))
     last = {name: value for name, value in (sessions[-1] if sessions else {}).items() if value is not None}
     return {**last, "sessions": sessions}
 
@@ -174,9 +174,9 @@ def measured(run_folder: Path, *, settled: bool = False, max_bytes: int | None =
     """
     limit_now: float = math.inf if max_bytes is None else max_bytes
     if max_bytes is None:
-        limits = [session.get("default_max_bytes") for session in _sessions(run_folder)]
+        limits = [session.get("default_max_bytes") for session in metadata.sessions(run_folder)]
         limit_now = next(filter(None, reversed(limits)), math.inf)
-    rows, _ = _valid(run_folder, files.CASES)
+    rows, _ = valid(run_folder, files.CASES)
     names = ("case_id", "source_hash", "matrix_sha256", "status", "bytes_needed", "bytes_limit")
     return {
         case_id: source_hash
@@ -221,7 +221,7 @@ def next_sequence(run_folder: Path) -> int:
 
 def described(run_folder: Path) -> set[str]:
     """The hashes of the matrices with a description; empty if there is no folder yet."""
-    return set(_valid(run_folder, files.DESCRIPTIONS)[0]["matrix_sha256"].to_pylist())
+    return set(valid(run_folder, files.DESCRIPTIONS)[0]["matrix_sha256"].to_pylist())
 
 
 def append(run_folder: Path, row: dict[str, Any]) -> None:
@@ -251,15 +251,9 @@ def append_session(run_folder: Path, session: dict[str, Any]) -> None:
 
     An invocation is known by its ``invocation``, a random text: two may start at one time of a clock that was set back.
     """
-    same = ("started", "invocation")
-    sessions = [old for old in _sessions(run_folder) if any(old.get(name) != session.get(name) for name in same)]
-    _write_sessions(run_folder, [*sessions, session])
-
-
-def _write_sessions(run_folder: Path, sessions: Sequence[dict[str, Any]]) -> None:
-    text = json.dumps({"schema_version": SCHEMA_VERSION, "sessions": list(sessions)}, indent=2, default=str)
-    with written_whole(run_folder / ENVIRONMENT) as file:
-        file.write(f"{text}\n".encode())
+    same, known = ("started", "invocation"), metadata.sessions(run_folder)
+    others = [old for old in known if any(old.get(name) != session.get(name) for name in same)]
+    metadata.write(run_folder, [*others, session])
 
 
 @contextmanager
@@ -273,7 +267,7 @@ def lock(run_folder: Path) -> Iterator[None]:
     for place in (run_folder / name for name in (LOCK, LOG, LINES, MATRIX_LINES)):
         if os.path.lexists(place) and not _is_only_ours(place.lstat()):
             raise SpmvbenchError(f"{place} is a link or no regular file, and is not written to: remove it")
-    with _locked(run_folder):
+    with locked_folder(run_folder):
         try:
             yield
         finally:
@@ -285,7 +279,7 @@ def _is_only_ours(status: os.stat_result) -> bool:
 
 
 @contextmanager
-def _locked(run_folder: Path) -> Iterator[None]:
+def locked_folder(run_folder: Path) -> Iterator[None]:
     """As `lock`, without any other change to the folder."""
 
     def warn(error: OSError) -> None:
@@ -331,113 +325,12 @@ def _leave_unused(run_folder: Path) -> None:
         run_folder.rmdir()
 
 
-def shard(run_folder: Path, part: int, count: int) -> Path:
-    """The folder of a shard of a run, next to the run's; `merge` makes one run of all shards."""
-    return run_folder.with_name(f"{run_folder.name}.shard-{part}-of-{count}")
-
-
 def require_folder(run_folder: Path) -> None:
     """Raise SpmvbenchError if the folder was removed or moved: rows would go to a new one of the same name."""
     if not run_folder.is_dir():
         raise SpmvbenchError(
             f"{run_folder} was removed or moved while the run wrote into it: run the command again to start anew"
         )
-
-
-def set_aside(run_folder: Path) -> Path | None:
-    """Move the contents of a run to a new folder next to it, a readable run; None if there is nothing to move."""
-    names = (ROWS, LINES, MATRICES, MATRIX_LINES, ENVIRONMENT, LOG)
-    held = [path for name in names if (path := run_folder / name).exists()]
-    if not held:
-        return None
-    aside = run_folder.with_name(f"{run_folder.name}.before-{datetime.datetime.now():%Y%m%d-%H%M%S-%f}")
-    aside.mkdir()
-    for path in held:
-        path.rename(aside / path.name)
-    return aside
-
-
-def merge(sources: Sequence[Path], target: Path) -> int:
-    """Merge rows, descriptions of matrices and metadata of several runs into a new run, completely or not at all.
-
-    Each row once, in the order of the runs and of writing; `run_id` is the new run's name. Returns the number of rows.
-    Raises SpmvbenchError if `target` exists, UsageError if two runs have different rows of one case.
-    """
-    if target.exists():
-        raise SpmvbenchError(f"{target} is there already: choose another name")
-    rows: dict[str, dict[str, Any]] = {}
-    places: dict[str, Path] = {}
-    for source in sources:
-        for row in _valid(source, files.CASES)[0].to_pylist():
-            row |= {"run_id": target.name, "sequence": len(rows) + 1}
-            held = rows.setdefault(row["case_id"], row)
-            if str(held | row) != str(held | {"sequence": row["sequence"]}):  # as text: NaN is not equal to itself
-                raise UsageError(
-                    f"{places[row['case_id']]} and {source} hold two rows of one case, {row['group']}/{row['name']} "
-                    f"{row['label']} {row['dtype']} {row['mode']}, and a run has one: set them side by side with "
-                    "spmvbench compare"
-                )
-            places.setdefault(row["case_id"], source)
-    about = {row["matrix_sha256"]: row for source in sources for row in matrices(source).to_dict("records")}
-    described = [row | {"sequence": place} for place, row in enumerate(about.values(), start=1)]
-    sessions = [session for source in sources for session in _sessions(source)]
-    sessions = [session for place, session in enumerate(sessions) if session not in sessions[:place]]
-
-    target.mkdir(parents=True)
-    try:
-        _write_sessions(target, sorted(sessions, key=lambda session: session["started"]))
-        for layout, found in ((files.DESCRIPTIONS, described), (files.CASES, list(rows.values()))):
-            with written_whole(target / layout.merged, durable=True) as file:
-                files.write(files.parsed(found, layout), layout, file)
-    except BaseException:
-        shutil.rmtree(target)
-        raise
-    return len(rows)
-
-
-def removable(run: Path | str, results: Path | str = "results") -> Path:
-    """The folder of a run that may be removed, given by its name under `results` or by its path.
-
-    It has a run.json with metadata. Raises UsageError for everything else: symbolic links, folders that contain runs,
-    ``.`` and ``..``; SpmvbenchError for a damaged run.json.
-    """
-    named = _is_name(str(run)) and os.path.lexists(Path(results) / run)
-    path = Path(results) / run if named else Path(run)
-    if path.name in ("", ".."):
-        raise UsageError(f"{str(run)!r} is no run: name one under {results}, or its folder")
-    if path.is_symlink():
-        raise UsageError(f"{path} is a symbolic link and no run: name the folder that it leads to, or remove the link")
-    if not path.is_dir():
-        folder(run, results)  # raises, and says which names are near
-        raise UsageError(f"{path} is no run's folder")
-    if any(path.glob(f"*/{ENVIRONMENT}")):
-        raise UsageError(f"{path} holds other runs: name one of those")
-    if not _is_regular(path / ENVIRONMENT):
-        raise UsageError(f"{path} has no {ENVIRONMENT}, so nothing proves that it is a run: it is left alone")
-    if not _sessions(path):
-        raise UsageError(f"{path} has a {ENVIRONMENT} without metadata, so nothing proves that it is a run")
-    return path
-
-
-def _is_regular(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
-
-
-def remove(run_folder: Path) -> None:
-    """Delete a run's folder, from `removable`. Symbolic links in it are not followed.
-
-    Raises SpmvbenchError if a process works on it, OSError if it cannot be deleted.
-    """
-    if not _is_regular(run_folder / LOCK):
-        (run_folder / LOCK).unlink(missing_ok=True)  # no process holds such a lock
-    with _locked(run_folder):
-        shutil.rmtree(run_folder)
-
-
-def size(run_folder: Path) -> int:
-    """Bytes of the files in a folder; symbolic links are not followed."""
-    statuses = (os.lstat(os.path.join(place, name)) for place, _, names in os.walk(run_folder) for name in names)
-    return sum(status.st_size for status in statuses if stat.S_ISREG(status.st_mode))
 
 
 def _read(run_folder: Path, layout: files.Layout) -> tuple[pa.Table, bool]:
@@ -475,7 +368,7 @@ def _read(run_folder: Path, layout: files.Layout) -> tuple[pa.Table, bool]:
     return table.take(pa.array(order, pa.int64())), bool(damaged)
 
 
-def _valid(run_folder: Path, layout: files.Layout) -> tuple[pa.Table, str]:
+def valid(run_folder: Path, layout: files.Layout) -> tuple[pa.Table, str]:
     """The rows of `_read` that satisfy the schema, with printable texts, and a sentence on rows left out, if any.
 
     The sentence is printed on stderr, too. Rows left out stay in their files.
@@ -518,23 +411,3 @@ def _named(table: pa.Table, place: int, most: int = 60) -> str:
     ]
     words = " ".join(["/".join(names[:2]), *names[2:]])
     return words if len(words) <= most else f"{words[:most]}..."
-
-
-MOST_METADATA = 2**26  # bytes of run.json
-
-
-def _sessions(run_folder: Path) -> list[dict[str, Any]]:
-    path = run_folder / ENVIRONMENT
-    try:
-        if path.stat().st_size > MOST_METADATA:
-            raise ValueError
-        sessions = untrusted.tree(json.loads(path.read_text(encoding="utf-8"))["sessions"])
-        if not isinstance(sessions, list):
-            raise ValueError
-        if not all(map(is_session, sessions)):
-            raise ValueError
-    except FileNotFoundError:
-        return []
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise SpmvbenchError(f"{path} is damaged: restore it from a copy, or move it away; the rows stay") from None
-    return sessions

@@ -84,11 +84,11 @@ def _of_bytes(table: pa.Table) -> dict[str, np.ndarray]:
     texts, details, ops = (table[name].to_pylist() for name in ("bytes_arrays", "detail", "op"))
     entries = table["nnz"].to_numpy()
     for place, text in enumerate(texts):
-        sizes = _parsed(text)
+        sizes = parsed(text)
         if not sizes or not all(type(size) is int for size in sizes.values()):
             continue
         footprint[place] = min(sum(sizes.values()), 2**63 - 1)
-        stored = _parsed(details[place]).get("arcs") if ops[place].startswith("bfs") else entries[place]
+        stored = parsed(details[place]).get("arcs") if ops[place].startswith("bfs") else entries[place]
         share[place] = footprint[place] / stored if stored else np.nan
     return {"bytes_format": footprint, "bytes_per_nnz": share}
 
@@ -100,9 +100,10 @@ def _of_lengths(table: pa.Table) -> dict[str, np.ndarray]:
     return {name: np.where(np.isnan(deviation), table[name].to_numpy(), values) for name, values in found.items()}
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def parsed(text: Any) -> dict[str, Any]:
+    """A column of JSON as a mapping; empty if it is none."""
     try:
-        found = json.loads(text) if text else {}
-    except (ValueError, RecursionError):
+        found = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -20,7 +20,7 @@ from spmvbench.matrices.conditions import CONDITIONS, Conditions
 from spmvbench.matrices.lookup import name_of
 from spmvbench.matrices.selection import Selection
 from spmvbench.measure.cases import Case, Settings
-from spmvbench.rows import store
+from spmvbench.rows import folders, store
 from spmvbench.runner import arguments, plan, session
 from spmvbench.runner.request import RunRequest, rows_of
 
@@ -105,7 +105,7 @@ def run(
         cases = request.cases([replace(matrix, name=labels.get(matrix.path, matrix.name)) for matrix in found])
         with store.lock(request.folder):
             if fresh:
-                store.set_aside(request.folder)
+                folders.set_aside(request.folder)
             if not _measured(request.folder, request.pending(request.folder, cases), request.settings(), progress):
                 there = frozenset(store.load_run(request.folder)["case_id"])
                 cases = [case for case in cases if case.case_id in there]

@@ -11,6 +11,7 @@ import pytest
 from spmvbench.bundles import check
 from spmvbench.bundles.pack import packed
 from spmvbench.rows import files, store
+from spmvbench.rows.metadata import ENVIRONMENT
 
 PUBLISHED = Path(__file__).parents[2] / "results/published"
 SEARCHED = Path(__file__).with_name("searched")  # wiki-Vote and fem:40:3 of a run of 2026-11-22 on an H200
@@ -63,10 +64,10 @@ def altered():
         rows = rows if found is None else found
         (folder / store.ROWS).write_bytes(packed(rows, files.CASES))
         if record:
-            written = json.loads((folder / store.ENVIRONMENT).read_text())
+            written = json.loads((folder / ENVIRONMENT).read_text())
             for session in written["sessions"]:
                 record(session)
-            (folder / store.ENVIRONMENT).write_text(json.dumps(written))
+            (folder / ENVIRONMENT).write_text(json.dumps(written))
         return folder
 
     return alter

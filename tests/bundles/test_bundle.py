@@ -14,6 +14,7 @@ from spmvbench.bundles import check, pack, sources
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.publishing import sources as publishing
 from spmvbench.rows import store
+from spmvbench.rows.metadata import ENVIRONMENT
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "results/published"
@@ -79,7 +80,7 @@ def tampered(source, target, change):
     ("change", "words"),
     [
         (
-            lambda name, content: [(name, content[:-1] if name == store.ENVIRONMENT else content)],
+            lambda name, content: [(name, content[:-1] if name == ENVIRONMENT else content)],
             "run.json is not what",
         ),
         (lambda name, content: [(name, content), *([("more", b"")] if name == store.ROWS else [])], "does not hold"),

@@ -20,6 +20,7 @@ from spmvbench.matrices import Matrix, synthetic
 from spmvbench.measure.cases import Case
 from spmvbench.paths import configs
 from spmvbench.rows import store
+from spmvbench.rows.metadata import ENVIRONMENT
 from tests.bundles.conftest import SEARCHED
 from tests.kept import contents, keep
 
@@ -89,7 +90,7 @@ def test_matrices_of_published_runs_are_made_again():
     bundle = check.Bundle(PUBLISHED, None, chosen, sessions)
     texts = [synthetic.generator_hash(kind) for kind in sorted(synthetic.KINDS)]
     texts.append(contents(imports.imported([Path(matrices.__file__)])))
-    texts += [contents([PUBLISHED / name / file]) for name in RUNS for file in (store.ROWS, store.ENVIRONMENT)]
+    texts += [contents([PUBLISHED / name / file]) for name in RUNS for file in (store.ROWS, ENVIRONMENT)]
     texts += [np.__version__, scipy.__version__]
 
     def make():

@@ -12,12 +12,13 @@ import pandas as pd
 import pytest
 
 from spmvbench.bundles import programs
-from spmvbench.bundles.findings import FAILED, NOTE, OPEN, PASSED, Bundle, parsed
+from spmvbench.bundles.findings import FAILED, NOTE, OPEN, PASSED, Bundle
 from spmvbench.devices import checksums, cuda, open_device
 from spmvbench.devices.base import CODE_HASH
 from spmvbench.formats import Csr, Launch
 from spmvbench.matrices.synthetic import generate
 from spmvbench.rows import store
+from spmvbench.rows.stored import parsed
 
 RUN = Path(__file__).parents[2] / "results" / "published" / "h100-applications"
 LABELS = (

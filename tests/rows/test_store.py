@@ -13,7 +13,7 @@ import pytest
 
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.paths import locked
-from spmvbench.rows import files, store, stored
+from spmvbench.rows import files, folders, store, stored
 from spmvbench.rows.schema import COLUMNS, MATRIX_COLUMNS, SCHEMA_VERSION, arrow_schema, blank_row
 
 
@@ -345,7 +345,7 @@ def test_descriptions_of_matrices_are_kept_beside_the_rows(folder):
     assert store.load(folder)["case_id"].tolist() == ["a"]
     schema = pq.read_schema(folder / "matrices.parquet")
     assert schema.field("density").metadata[b"meaning"].decode() == MATRIX_COLUMNS["density"][1]
-    aside = store.set_aside(folder)
+    aside = folders.set_aside(folder)
     assert store.described(aside) == {"m"} and store.described(folder) == set()
 
 
@@ -363,10 +363,10 @@ def test_two_processes_cannot_work_on_one_folder(folder):
 
 
 def test_what_is_set_aside_is_still_a_run(folder):
-    assert store.set_aside(folder) is None
+    assert folders.set_aside(folder) is None
     store.append(folder, row("a"))
     store.append_session(folder, {"started": "1"})
-    aside = store.set_aside(folder)
+    aside = folders.set_aside(folder)
     assert store.load(aside)["case_id"].tolist() == ["a"]
     assert store.measured(folder) == {}
     with pytest.raises(UsageError):
