@@ -23,11 +23,11 @@ from spmvbench.rows.stored import parsed
 RUN = Path(__file__).parents[2] / "results" / "published" / "h100-applications"
 LABELS = (
     "csr-scalar",
-    "csr5",
+    "merge-csr",
     "csr-adaptive-l",
     "sell",
     "sell-window",
-    "irregular",
+    "hyb",
     "csr-gg",
     "cusparse-csr-alg1",
     "csr-lanes",
@@ -47,7 +47,7 @@ def bundle(published, monkeypatch):
     rows, sessions = published
     monkeypatch.setattr(programs, "_binary_hash", lambda *asked: hashlib.sha256(repr(asked).encode()).digest())
     monkeypatch.setattr(programs, "_nvrtc", lambda newest: "13.0")
-    rows = rows[rows["label"].isin(["csr-scalar", "csr5", "sell-window"])].reset_index(drop=True)
+    rows = rows[rows["label"].isin(["csr-scalar", "merge-csr", "sell-window"])].reset_index(drop=True)
     made = Bundle(RUN, None, rows, sessions)
     rows["target"] = [programs.Target.of(made.sessions_of(row)[0]) for row in rows.itertuples()]
     a = Csr.of(generate(REAL)).astype(np.float64)
@@ -142,14 +142,14 @@ def test_every_row_of_a_program_is_compared(bundle, monkeypatch):
 
 
 def test_another_program_of_other_sources_is_open(bundle):
-    verdicts = found(changed(bundle, "csr5", program="0" * 16, source_hash="before"))
-    text = "1 of 3 rows not made again, of other revisions of their formats, with other programs: csr5"
+    verdicts = found(changed(bundle, "merge-csr", program="0" * 16, source_hash="before"))
+    text = "1 of 3 rows not made again, of other revisions of their formats, with other programs: merge-csr"
     assert (OPEN, text) in verdicts
 
 
 def test_another_program_that_was_chosen_is_open(bundle):
-    chosen = changed(bundle, "csr5", program="0" * 16, detail='{"chosen": "csr-lanes"}')
-    assert (OPEN, "1 of 3 rows not made again, which were chosen by timing or by a model: csr5") in found(chosen)
+    chosen = changed(bundle, "merge-csr", program="0" * 16, detail='{"chosen": "csr-lanes"}')
+    assert (OPEN, "1 of 3 rows not made again, which were chosen by timing or by a model: merge-csr") in found(chosen)
 
 
 @pytest.mark.parametrize("some", [False, True])
@@ -171,7 +171,7 @@ def test_other_machine_code_is_wrong_if_some_is_made_again(bundle, some, monkeyp
 
 def test_machine_code_of_the_first_version_is_not_made(published, monkeypatch):
     rows, sessions = published
-    rows = rows[rows["label"].isin(["csr-scalar", "csr5", "sell-window"])]
+    rows = rows[rows["label"].isin(["csr-scalar", "merge-csr", "sell-window"])]
     bundle = Bundle(RUN, None, rows, sessions)
     monkeypatch.setattr(programs, "_nvrtc", lambda newest: "")
     monkeypatch.setattr(programs, "_binary_hash", lambda *asked: pytest.fail("compiled"))
@@ -180,8 +180,8 @@ def test_machine_code_of_the_first_version_is_not_made(published, monkeypatch):
     assert arrays.startswith("launches and arrays made again from these sources: 3 of 3 rows")
     assert code.startswith("machine code of 3 of 3 rows not made again: its hash covers folders and times")
     monkeypatch.setattr(programs.sources, "installed", lambda key: "today")
-    forged = changed(bundle, "csr5", program="0" * 16, source_hash="today")
-    assert (FAILED, f"these sources make another program: 1 of 3 rows: {REAL} csr5 f64 spmv hot") in found(forged)
+    forged = changed(bundle, "merge-csr", program="0" * 16, source_hash="today")
+    assert (FAILED, f"these sources make another program: 1 of 3 rows: {REAL} merge-csr f64 spmv hot") in found(forged)
 
 
 @pytest.mark.parametrize(
@@ -215,12 +215,12 @@ def test_what_runs_say_of_their_gpu_is_data(bundle, properties, text):
         ({"op": "nonsense@"}, "of other operations than y = A x and y = A^T x"),
         ({"op": "spmv@9"}, "UsageError: "),
         ({"dtype": "f99"}, "KeyError: 'f99'"),
-        ({"params": '{"no": 1}'}, "UsageError: csr5 has no parameter no"),
+        ({"params": '{"no": 1}'}, "UsageError: merge-csr has no parameter no"),
         ({"params": "[[["}, "machine code and arrays made again"),  # none: the defaults
     ],
 )
 def test_what_is_not_made_again(bundle, values, text):
-    assert any(text in said for _, said in found(changed(bundle, "csr5", **values)))
+    assert any(text in said for _, said in found(changed(bundle, "merge-csr", **values)))
 
 
 def test_the_command_makes_programs_if_it_is_given_time(command):
@@ -238,7 +238,7 @@ def test_the_command_makes_programs_if_it_is_given_time(command):
 def test_time_ends_it(bundle):
     verdicts = found(bundle, seconds=0)
     assert verdicts == [
-        (OPEN, "3 of 3 rows not made again, no time was left of 0 s (--programs): csr-scalar; csr5; sell-window")
+        (OPEN, "3 of 3 rows not made again, no time was left of 0 s (--programs): csr-scalar; merge-csr; sell-window")
     ]
 
 
