@@ -128,7 +128,7 @@ OWN = {
         *(f"sell_local_bases<{kinds}>" for kinds in ("int, 2, false", "long long, 1, true", "int, 0, false")),
         *("sell_fill<double, int, int, false>", "sell_fill<float, long long, long long, true>"),
         *("ell_fill<double, int, true>", "ell_fill<float, long long, false>"),
-        *("sell_var_fill<double, int, int>", "sell_local_fill<float, int, int, true>"),
+        *("sell_var_fill<double, int, int>", "sell_local_fill<float, int, int, true>", "warps_fill<double, int, int>"),
     },
     # Its rows have more entries than the matrices below have columns.
     "ellpack/sell_local.cu": {

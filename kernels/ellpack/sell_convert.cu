@@ -262,3 +262,27 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
          }
        });
 }
+
+// The slots of the warps of `ell-warp-k2`, one each. A thread has neighbouring entries of its row, one per step. perm:
+// the row of each place. lanes: threads per row.
+template <typename V, typename I, typename P>
+__global__ void __launch_bounds__(CONVERT_BLOCK)
+    warps_fill(int warps, int places, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+               const V* __restrict__ from, const int* __restrict__ perm, const P* __restrict__ warp_ptr,
+               const int* __restrict__ first_place, const unsigned char* __restrict__ lanes, int* __restrict__ columns,
+               V* __restrict__ values) {
+  const long long warp = global_thread() / WARP;
+  if (warp >= warps) return;
+  const int here = lanes[warp];
+  const int place = first_place[warp] + lane_id() / here;
+  const P begin = warp_ptr[warp];
+  const int width = static_cast<int>((warp_ptr[warp + 1] - begin) / WARP);
+  const int row = place < places ? perm[place] : -1;
+  const I end = row < 0 ? I(0) : row_ptr[row + 1];
+  I entry = row < 0 ? I(0) : row_ptr[row] + static_cast<I>(lane_id() % here) * width;
+  for (int step = 0; step < width; ++step, ++entry) {
+    const long long slot = static_cast<long long>(begin) + static_cast<long long>(step) * WARP + lane_id();
+    columns[slot] = entry < end ? col_idx[entry] : -1;
+    values[slot] = entry < end ? from[entry] : V(0);
+  }
+}

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, offsets
-from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
+from spmvbench.formats.conversion import runner
+from spmvbench.formats.ellpack.sell_convert import BLOCK, SOURCE, WARP, sorted_rows
 from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill
 from spmvbench.formats.parameters import Parameter
@@ -31,9 +32,12 @@ class Warps(NamedTuple):
     ptr: Array  # (NW + 1,), int32 or int64: first slot of each warp
 
     @classmethod
-    def of(cls, a: Csr, threshold: int) -> Warps:
-        """No thread has more than `threshold` slots, unless 32 threads per row are too few for that."""
-        xp, perm = a.xp, sorted_rows(a, 0, drop_empty=True)
+    def of(cls, a: Csr, perm: Array, threshold: int) -> Warps:
+        """No thread has more than `threshold` slots, unless 32 threads per row are too few for that.
+
+        perm: as `by_length` has it.
+        """
+        xp = a.xp
         longest = a.row_lengths[perm[::WARP]].astype(np.int64)  # of each group
         powers = xp.asarray(LANES)
         lanes = powers[xp.searchsorted(powers, cdiv(longest, xp.maximum(threshold, cdiv(longest, WARP))))]
@@ -55,6 +59,11 @@ class Warps(NamedTuple):
         before = xp.arange(len(self.group)) - self.first[self.group]  # warps of the group
         rows: Array = WARP * self.group + before * (WARP // self.lanes[self.group])
         return rows.astype(np.int32)
+
+    @staticmethod
+    def by_length(a: Csr) -> Array:
+        """The rows with entries, longest first, int32."""
+        return sorted_rows(a, 0, drop_empty=True)
 
     def slots_of(self, a: Csr) -> Array:
         """The slot of each entry, (nnz,), int64: a thread has neighbouring entries of its row, one per step."""
@@ -95,25 +104,33 @@ class EllWarpK2(Format):
 
     @classmethod
     def estimate(cls, a: Csr, *, thr: int) -> int:
-        warps = Warps.of(a, thr or DEFAULT)
+        warps = Warps.of(a, Warps.by_length(a), thr or DEFAULT)
         return warps.slots * (4 + a.dtype.itemsize) + warps.ptr.nbytes + 5 * len(warps.group) + warps.perm.nbytes
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        return tuned(cls, a, params, {"thr": THRESHOLDS}, partial(cls.fields, a))
+        return tuned(cls, a, params, {"thr": THRESHOLDS}, partial(cls.fields, a, Warps.by_length(a)))
 
     @classmethod
-    def fields(cls, a: Csr, thr: int) -> dict[str, Any]:
+    def fields(cls, a: Csr, perm: Array, thr: int) -> dict[str, Any]:
         """The fields for a threshold; 0 takes DEFAULT."""
-        xp, warps = a.xp, Warps.of(a, thr or DEFAULT)
-        columns, values = xp.full(warps.slots, -1, dtype=np.int32), xp.zeros(warps.slots, dtype=a.dtype)
-        slot = warps.slots_of(a)
-        columns[slot], values[slot] = a.col_idx, a.values
+        warps, run = Warps.of(a, perm, thr or DEFAULT), runner(a)
+        first_place, lanes, slots = warps.first_place, warps.lanes[warps.group].astype(np.uint8), warps.slots
+        if run is None:
+            columns, values = np.full(slots, -1, dtype=np.int32), np.zeros(slots, dtype=a.dtype)
+            slot = warps.slots_of(a)
+            columns[slot], values[slot] = a.col_idx, a.values
+        else:
+            columns, values = a.xp.empty(slots, dtype=np.int32), a.xp.empty(slots, dtype=a.dtype)
+            sizes, matrix = (np.int32(len(lanes)), np.int32(len(perm))), (a.row_ptr, a.col_idx, a.values)
+            kernel = f"warps_fill<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(warps.ptr)}>"
+            args = (*sizes, *matrix, perm, warps.ptr, first_place, lanes, columns, values)
+            run(Launch(SOURCE, kernel, cdiv(len(lanes) * WARP, BLOCK), BLOCK, args))
         return {
             "perm": warps.perm,
             "warp_ptr": warps.ptr,
-            "first_place": warps.first_place,
-            "lanes": warps.lanes[warps.group].astype(np.uint8),
+            "first_place": first_place,
+            "lanes": lanes,
             "columns": columns,
             "values": values,
             "threshold": thr or DEFAULT,
