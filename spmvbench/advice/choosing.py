@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from spmvbench import formats
-from spmvbench.advice import features
+from spmvbench.advice import features, quick
 from spmvbench.advice.model import ABOVE, LARGE, SPMVS, UP_TO, Model
 from spmvbench.errors import SpmvbenchError
-from spmvbench.formats import Format, Skip
+from spmvbench.formats import Skip
 from spmvbench.formats.admission import FREE_SHARE, byte_text
 from spmvbench.formats.arrays import Csr
 from spmvbench.formats.determinism import repeating
@@ -23,13 +22,9 @@ from spmvbench.measure.bounds import Fetched, gather_seconds, read_seconds
 from spmvbench.measure.reading import host_spmv
 
 REASONS = 3
-# Seconds that products have to take for a choice to be worth its time. Choosing took 16 to 28 ms in half of the 132
-# published rows of `auto` on H200s, and saved a fifth of the time of many products in the format of `plain_label`.
-WORTH_CHOOSING = 0.03
-# As many for the footprints of all formats of a model to be worth their time on the host, 22 ms (pde:12) to 2 s
-# (uniform:1048576:12). Without those that take longest, the best format takes 4 % more in the mean, 80 % at most.
-WORTH_ALL = 10.0
-LONG, LONGER, MUCH_LONGER = 64, 512, 8  # entries of a row, and how many times longer than the mean it is
+# Seconds that products have to take for this advice to be worth its time, 22 ms (pde:12) to 2 s (uniform:1048576:12) on
+# the host; `quick` chooses in microseconds.
+WORTH_ADVICE = 10.0
 EVERY = 8  # of large matrices, fetches of x are counted for one multiprocessor in this many
 # Modules of formats whose footprint is expensive to compute and is a sum over rows: a sample of the rows is scaled up.
 SAMPLED = ("dense_blocks", "compressed.bro", "compressed.hybrids", "tile")
@@ -50,26 +45,10 @@ class Expected:
     total: float
 
 
-def seconds_at_least(model: Model, size: float, spmvs: float) -> float:
-    """Seconds that so many products take at least on the model's device. size: bytes that one in CSR reads and writes.
-
-    A choice that takes as long does not pay: see WORTH_CHOOSING and WORTH_ALL.
-    """
-    return spmvs * float(read_seconds(model.about.get("scaled_bounds", model.about["bounds"]), size))
-
-
 def seconds_in_csr(model: Model, a: Csr, spmvs: float) -> float:
-    """`seconds_at_least` of a matrix, for its types."""
-    return seconds_at_least(model, a.nbytes + (a.rows + a.cols) * a.vector_dtype.itemsize, spmvs)
-
-
-def plain_label(longest: int, mean: float) -> str:
-    """A format on CSR's own arrays that suits such row lengths: no row of `csr-lanes` may be much longer than others.
-
-    On 132 published matrices its time on an H200, conversion included, is 1.16 to 1.29 times that of the best of 23
-    formats in the geometric mean, and at most 2.4 times, for 10 to 1,000 products.
-    """
-    return "csr-lanes" if longest <= min(max(LONG, MUCH_LONGER * mean), LONGER) else "hola"
+    """Seconds that so many products of a matrix in CSR take at least on the model's device."""
+    size = a.nbytes + (a.rows + a.cols) * a.vector_dtype.itemsize
+    return spmvs * float(read_seconds(model.about.get("scaled_bounds", model.about["bounds"]), size))
 
 
 @dataclass(frozen=True)
@@ -98,26 +77,20 @@ class Advice:
 
 
 def advise(
-    a: Csr,
-    model: Model,
-    spmvs: float,
-    max_bytes: float | None = None,
-    candidates: Candidates | None = None,
-    *,
-    deterministic: bool = False,
+    a: Csr, model: Model, spmvs: float, max_bytes: float | None = None, *, deterministic: bool = False
 ) -> Advice:
     """Advice on a canonical CSR matrix on the host, for its type of values: all formats of the model that can hold it.
 
     max_bytes: the largest footprint; without it, the share of the memory of the model's GPU that a format may take.
-    candidates: as `predicted` takes it. deterministic: only formats that are known to repeat their bits, or to do so
-    with sum=fixed, which is predicted like the format without. The fallback is that of the model's fallbacks,
-    cuSPARSE's format among them, that is predicted to take the least time.
+    deterministic: only formats that are known to repeat their bits, or to do so with sum=fixed, which is predicted like
+    the format without. The fallback is that of the model's fallbacks, cuSPARSE's format among them, that is predicted
+    to take the least time.
     Raises SpmvbenchError if no format fits.
     """
     if max_bytes is None:
         max_bytes = model.about.get("memory_bytes", np.inf) / FREE_SHARE
     formats.keys()  # imports every format, which must not count as time for this matrix
-    known = predicted(a, model, spmvs, candidates)
+    known = predicted(a, model, spmvs)
     vendor = model.labels.index(model.about["vendor"])
     found = {k: e for k, e in known.expected.items() if known.footprints[k] <= max_bytes}
     if deterministic:
@@ -158,22 +131,14 @@ class Predicted:
     seconds: tuple[float, float]
 
 
-Candidates = Callable[[Mapping[str, Any]], Collection[str]]
-
-
-def predicted(a: Csr, model: Model, spmvs: float, candidates: Candidates | None = None) -> Predicted:
-    """The prediction for a canonical CSR matrix with entries, on the array module that holds it.
-
-    candidates: gives the formats of the model that count by `Predicted.columns`, cuSPARSE's in any case; without it,
-    all count.
-    """
+def predicted(a: Csr, model: Model, spmvs: float) -> Predicted:
+    """The prediction for a canonical CSR matrix with entries, on the array module that holds it."""
     start = time.perf_counter()
     fetched = Fetched.by(a, model.about["multiprocessors"], EVERY if a.nnz > SAMPLE else 1)
     sampled = sample(a)
     columns: dict[str, Any] = quick_features(a, sampled) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
     described = time.perf_counter()
-    wanted = model.labels if candidates is None else {*candidates(columns), model.about["vendor"]}
-    footprints = np.array([_bytes(a, sampled[0], label) if label in wanted else np.nan for label in model.labels])
+    footprints = np.array([_bytes(a, sampled[0], label) for label in model.labels])
     estimated = time.perf_counter()
     sizes = footprints + (a.rows + a.cols) * a.dtype.itemsize
     bounds = _bounds(a, model.about["bounds"], fetched, sizes)
@@ -191,16 +156,9 @@ def predicted(a: Csr, model: Model, spmvs: float, candidates: Candidates | None 
     return Predicted(columns, footprints, sizes, bounds, expected, (described - start, estimated - described))
 
 
-@cache
-def _parsed(label: str) -> tuple[type[Format], dict[str, Any]]:
-    """A format of a model, and the value of every parameter."""
-    ((cls, params),) = formats.parse(label)
-    return cls, cls.resolve(params)
-
-
 def _bytes(a: Csr, part: Csr, label: str) -> float:
     """Footprint of a format in bytes, from a sample of the rows if it is SAMPLED; NaN if it cannot hold the matrix."""
-    cls, params = _parsed(label)
+    cls, params = quick.parsed(label)
     if cls.square_only and a.rows != a.cols:
         return np.nan
     sampled = cls.__module__.removeprefix("spmvbench.formats.").startswith(SAMPLED) and part.nnz > 0

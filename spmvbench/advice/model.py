@@ -9,7 +9,6 @@ each format the logarithm of the conversion's time divided by LAUNCHES + ENTRY *
 
 from __future__ import annotations
 
-import hashlib
 import json
 import zipfile
 from dataclasses import dataclass, fields, replace
@@ -102,7 +101,6 @@ class Forest:
 
 
 DAMAGED = (zipfile.BadZipFile, ValueError, KeyError)  # what a file that is no model raises
-EVALUATION = ("regret", "smaller")  # keys of `Model.about` on which no choice depends
 FORESTS, ARRAYS = ("shared", "own", "conversions"), tuple(field.name for field in fields(Forest))
 
 
@@ -172,29 +170,15 @@ def folder() -> Path:
     return paths.configs() / "advice"
 
 
-def digest(name: str) -> str:
-    """A hash of the parts of a trained model that choose: its arrays and its facts, without those of its EVALUATION.
-
-    Of the contents, not of the archive, which another zlib compresses to other bytes. Raises OSError if there is none,
-    SpmvbenchError for a damaged file.
-    """
+def stored(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """`about` and the arrays of a model's file. Raises OSError if there is none, SpmvbenchError for a damaged file."""
     try:
-        about, arrays = _stored(name)
+        # np.load leaves a damaged file open that it has opened itself.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as found:
+            arrays = {key: found[key] for key in found}
+        return json.loads(str(arrays.pop("about"))), arrays
     except DAMAGED as error:
-        raise SpmvbenchError(f"{folder() / name}.npz is no model: {error}") from None
-    facts = {key: value for key, value in about.items() if key not in EVALUATION}
-    found = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
-    for member, array in sorted(arrays.items()):
-        found.update(f"{member} {array.dtype.str} {array.shape} ".encode() + array.tobytes())
-    return found.hexdigest()
-
-
-def _stored(name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """`about`, with the version and the labels, and the arrays of a model's file. Raises OSError, DAMAGED."""
-    # np.load leaves a damaged file open that it has opened itself.
-    with open(folder() / f"{name}.npz", "rb") as file, np.load(file, allow_pickle=False) as found:
-        arrays = {key: found[key] for key in found}
-    return json.loads(str(arrays.pop("about"))), arrays
+        raise SpmvbenchError(f"{path} is no model: {error}") from None
 
 
 def trained() -> list[str]:
@@ -208,6 +192,7 @@ def names() -> list[str]:
     return sorted({*known, *(name for name, scaled in SCALED.items() if scaled.like in known)})
 
 
+@cache
 def of_gpu(gpu: str) -> str | None:
     """The model of a GPU by the name that its driver gives, None without one. A variant on PCIe has a slower memory."""
     words = gpu.lower().split()
@@ -237,7 +222,7 @@ def load(name: str) -> Model:
     if name in SCALED:
         return _scaled(load(SCALED[name].like), SCALED[name])
     try:
-        about, arrays = _stored(name)
+        about, arrays = stored(folder() / f"{name}.npz")
         if about.pop("version") != VERSION:
             raise SpmvbenchError(f"the model of {name} is of another version of spmvbench: train it again")
         forests = {of: Forest(**{name: arrays[f"{of}_{name}"] for name in ARRAYS}) for of in FORESTS}

@@ -5,7 +5,7 @@ A family is a generator or a group of the collection. The choice for a matrix co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -114,13 +114,16 @@ def _advisable(rows: pd.DataFrame) -> set[str]:
     return {*rows["label"]} - {*fewer} - {*papers} - {*chosen}
 
 
-def portfolio(known: Table, size: int = PORTFOLIO) -> list[str]:
-    """The labels whose best format on each matrix has the least regret, chosen greedily; cuSPARSE's is one of them."""
+def portfolio(known: Table, size: int = PORTFOLIO, among: Collection[str] | None = None) -> list[str]:
+    """The labels whose best format on each matrix has the least regret, chosen greedily; cuSPARSE's is one of them.
+
+    among: the labels that may be chosen besides, by default all.
+    """
     slowdowns = np.stack(
         [np.log((total := known.total(n)).div(total.min(axis=1), axis=0)).fillna(np.inf).to_numpy() for n in SPMVS]
     ).clip(max=np.log(WORST))
     labels = list(known.spmv)
-    able = np.array([label.partition("[")[0] not in COSTLY for label in labels])
+    able = np.array([(among is None or label in among) and label.partition("[")[0] not in COSTLY for label in labels])
     chosen = [labels.index(known.vendor)]
     best = slowdowns[:, :, chosen[0]]
     while len(chosen) < min(size, able.sum()):
@@ -147,7 +150,7 @@ def additive(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return shared, full - shared
 
 
-def _grown(
+def grown(
     x: np.ndarray,
     y: np.ndarray,
     weights: np.ndarray | None = None,
@@ -222,9 +225,9 @@ def fitted(known: Table, labels: Sequence[str]) -> Model:
                 "median": np.median(x, axis=0).tolist(),
             },
         },
-        _grown(x, shared),
-        _grown(pairs[present], (own - means)[present][:, None], weights, PAIR_TREES, 3, 0.8),
-        _grown(x, np.add(*additive(made))),
+        grown(x, shared),
+        grown(pairs[present], (own - means)[present][:, None], weights, PAIR_TREES, 3, 0.8),
+        grown(x, np.add(*additive(made))),
         numbers,
         np.zeros((2, len(labels), 2)),
     )

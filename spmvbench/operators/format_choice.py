@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from spmvbench import formats
-from spmvbench.advice import auto, choosing, model
+from spmvbench.advice import choosing, model, quick
 from spmvbench.devices import Device, OutOfDeviceMemory, cuda, shared_device
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Csr, Format, Skip
@@ -26,9 +28,9 @@ class Choice:
 
     label: the format as `formats.parse` takes it. params: the value of each of its parameters. reason: why, in
     words. spmvs: products that the choice was made for. predicted_spmv, predicted_conversion: seconds on the model's
-    GPU, None if the format was named. advice_seconds, conversion_seconds: measured here; the former includes what was
-    rejected, the latter the copy to the device. nbytes: of the arrays that the format stores. rejected: formats that
-    were tried first, each with the reason why it is not used. shared: whether it is A^T from the arrays of A, which are
+    GPU, None without a prediction. advice_seconds, conversion_seconds: measured here, without the copy to the device;
+    the former includes what was rejected. nbytes: of the arrays that the format stores. rejected: formats that were
+    tried first, each with the reason why it is not used. shared: whether it is A^T from the arrays of A, which are
     not counted again. update_bytes: of the numbers of entries that an updatable operator keeps.
     deterministic: whether the format had to be one that is known to repeat its bits.
     """
@@ -120,25 +122,25 @@ def named(text: str, device: Device, *, deterministic: bool = False) -> Candidat
 
 
 def advised(a: Csr, device: Device, spmvs: float, max_bytes: int | None = None) -> Iterator[Candidate]:
-    """Formats for a matrix on the host that the device can run, from the advised one on, and csr-scalar last.
+    """Formats for a matrix in the device's memory that it can run, from the advised one on, and csr-scalar last.
 
-    The model is that of the device's GPU, MODEL if it has none. It is asked if the products take so long that a choice
-    can pay, and for the candidates of `auto` alone unless they take much longer.
+    They are those of `auto`, in its order, unless the products take so long that the advice on the host is worth its
+    time; its model is that of the device's GPU, MODEL if that has none.
 
-    max_bytes: the largest footprint, at most a quarter of the memory that is free.
+    max_bytes: the largest footprint of a format of the advice, at most a quarter of the memory that is free.
     """
     if a.nnz:
-        limit = device.memory_free() // FREE_SHARE
-        limit = limit if max_bytes is None else min(limit, max_bytes)
-        name = model.of_gpu(str(device.properties()["device_name"])) or MODEL
+        name = model.of_gpu(device.limits.name) or MODEL
         known = model.loaded(name)
-        least = choosing.seconds_in_csr(known, a, spmvs)
-        if least < choosing.WORTH_CHOOSING:
-            label = choosing.plain_label(a.row_len_max, a.row_len_mean)
-            yield Candidate(label, f"plain CSR, because no choice saves its own time in {spmvs:,.10g} SpMVs")
+        if choosing.seconds_in_csr(known, a, spmvs) < choosing.WORTH_ADVICE:
+            with converting_for(device.limits):
+                labels = quick.ranked(a, spmvs)
+            for label in labels:
+                yield Candidate(label, f"the choice of auto for {spmvs:,.10g} SpMVs and the conversion")
         else:
-            among = auto.candidates if least < choosing.WORTH_ALL else None
-            yield from candidates(choosing.advise(a, known, spmvs, limit, among), device, spmvs, name)
+            limit = device.memory_free() // FREE_SHARE
+            limit = limit if max_bytes is None else min(limit, max_bytes)
+            yield from candidates(choosing.advise(a.on(np), known, spmvs, limit), device, spmvs, name)
     yield LAST
 
 
@@ -156,14 +158,14 @@ def candidates(
 
 
 def convert(label: str, a: Csr, device: Device, max_bytes: int | None = None) -> tuple[Format, float]:
-    """A matrix in a format on a device, and the seconds that it took, the copy to the device included.
+    """A matrix in the device's memory in a format, and the seconds that it took.
 
     Raises Skip where the format cannot hold it, or would take more than `max_bytes`; OutOfDeviceMemory.
     """
     ((cls, params),) = formats.parse(label)
     began = time.perf_counter()
     with converting_for(device.limits):
-        fmt = cls.from_csr(a.on(device.xp).fresh(), max_bytes=max_bytes, **params)
+        fmt = cls.from_csr(a, max_bytes=max_bytes, **params)
     device.synchronize()
     return fmt, time.perf_counter() - began
 
@@ -177,6 +179,8 @@ def choose(
     max_bytes: int | None = None,
 ) -> tuple[Format, Choice]:
     """The matrix in the first candidate that can be converted and that `check` accepts, with the choice.
+
+    a: in the device's memory.
 
     max_bytes: what the format may take at most, a quarter of the free memory if None.
 
@@ -228,7 +232,7 @@ class Placing:
         """Check a format."""
         self._check(fmt)
         with converting_for(self._device.limits):
-            found = places(fmt, self._a.on(self._device.xp))
+            found = places(fmt, self._a)
         if found is None:
             raise Skip(f"values decide what {fmt.key} stores, and it cannot be updated")
         self.found = found

@@ -94,10 +94,11 @@ def operator(
             raise SpmvbenchError(f"stored values are not finite in {A.value_dtype}")
         choice = Choice(label, dict(A.params), "as given", spmvs, 0.0, A.nbytes, deterministic=deterministic)
         return Operator(A, choice, opened, max_bytes)
-    a = real_csr(A, dtype)
-    opened = opened_for(device, a)
+    held = real_csr(A, dtype)
+    opened = opened_for(device, held)
+    a = held.on(opened.xp)
     if format is None:
-        candidates: Iterable[Candidate] = format_choice.advised(a.on(np), opened, spmvs, max_bytes)
+        candidates: Iterable[Candidate] = format_choice.advised(a, opened, spmvs, max_bytes)
         if deterministic:
             candidates = format_choice.deterministic(candidates, opened)
     else:
@@ -154,7 +155,8 @@ def build(
 ) -> Operator:
     """An operator in the first of the candidates that can hold the matrix and whose kernels compile.
 
-    max_bytes, updatable, deterministic: as `operator` takes them. Raises as `format_choice.choose`.
+    a: in the device's memory. max_bytes, updatable, deterministic: as `operator` takes them. Raises as
+    `format_choice.choose`.
     """
     check = _check_on(device, deterministic=deterministic)
     if not updatable:

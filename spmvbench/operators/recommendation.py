@@ -125,8 +125,8 @@ class Recommendation:
         device, updatable: as `spmvbench.operator` takes them. Raises as that does.
         """
         opened = opened_for(device, self.a)
-        candidates = self._candidates(opened)
-        return build(self.a, opened, candidates, self.spmvs, updatable=updatable, deterministic=self.deterministic)
+        a, candidates = self.a.on(opened.xp), self._candidates(opened)
+        return build(a, opened, candidates, self.spmvs, updatable=updatable, deterministic=self.deterministic)
 
     def _candidates(self, device: Device | None = None) -> Iterator[Candidate]:
         found = self._ranked(device)

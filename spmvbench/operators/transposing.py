@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from spmvbench.advice.choosing import WORTH_CHOOSING
 from spmvbench.devices import Device, OutOfDeviceMemory
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Csr, Format, Launch, Skip
@@ -18,6 +17,7 @@ from spmvbench.formats.refilling import Places, numbered, numbers
 from spmvbench.operators import format_choice
 from spmvbench.operators.format_choice import Choice, Placing
 
+WORTH_TIMING = 0.03  # seconds of products: as long as it takes to convert a second copy and to time it
 TIMED = ("cuda",)  # kinds of devices whose times say which product is faster
 PRODUCTS, ROUNDS = 5, 3  # products of a round, one after the other; the fastest round counts
 
@@ -62,7 +62,7 @@ def chosen(
     fmt, choice: of A. limit: bytes that a second copy may take, None: a quarter of the memory that is free. check: as
     `format_choice.choose` takes it.
 
-    On a GPU the product from the arrays of A is timed. If `choice.spmvs` of them do not pay for a choice, or take less
+    On a GPU the product from the arrays of A is timed. If `choice.spmvs` of them take less than WORTH_TIMING, or
     than the conversion and the products of a second copy are predicted to take, no second copy is made. Else it is
     converted and timed, too, and the slower one is given back. Times of the emulated device say nothing: there A^T
     shares the arrays if it can.
@@ -79,11 +79,11 @@ def chosen(
         return one, _shared(choice, f"times of the {device.name} device say nothing, and it takes no memory")
     spmvs, seconds = choice.spmvs, timed(one, device)
     taken = f"{spmvs:,.10g} products take {spmvs * seconds:.3g} s"
-    if spmvs * seconds < WORTH_CHOOSING:
-        return one, _shared(choice, f"{taken}, and no choice saves its own time")
+    if spmvs * seconds < WORTH_TIMING:
+        return one, _shared(choice, f"{taken}, and no second copy saves the time of trying it")
     try:
         a = transposed_csr(fmt)
-        candidates = list(format_choice.advised(a.on(np), device, spmvs, limit))
+        candidates = list(format_choice.advised(a, device, spmvs, limit))
         if candidates[0].predicted is not None:
             spmv, conversion = candidates[0].predicted
             if spmvs * seconds <= conversion + spmvs * spmv:
@@ -120,7 +120,7 @@ def updated(
     of_a = numbered(order.values)
     a = replace(order, values=where.values(fmt)[of_a])
     placing = Placing(a, device, check)
-    candidates = format_choice.advised(a.on(np), device, choice.spmvs, limit)
+    candidates = format_choice.advised(a, device, choice.spmvs, limit)
     made, found = format_choice.choose(a, device, candidates, choice.spmvs, placing, limit)
     return placing.own(made), replace(found, reason=f"{reason}; {found.reason}"), placing.found.renumbered(of_a)
 
@@ -129,7 +129,7 @@ def _second(
     fmt: Format, device: Device, spmvs: float, limit: int | None, check: Callable[[Format], None]
 ) -> tuple[Format, Choice]:
     a = transposed_csr(fmt)
-    return format_choice.choose(a, device, format_choice.advised(a.on(np), device, spmvs, limit), spmvs, check, limit)
+    return format_choice.choose(a, device, format_choice.advised(a, device, spmvs, limit), spmvs, check, limit)
 
 
 def _shared(choice: Choice, why: str) -> Choice:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import click
 import numpy as np
 import pandas as pd
 
-from spmvbench.advice import choosing, training
+from spmvbench.advice import training
 from spmvbench.advice.model import LARGE, Model, folder, load
 from spmvbench.advice.model import MEASURED as FEW
-from spmvbench.analysis.breakeven import ready
-from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.analysis.products import ADVISED, products
 from spmvbench.publishing import time_to_n
 from spmvbench.publishing.in_page import markdown
 from spmvbench.reports.style import count_ticks, grid, legend, marks, plain_ticks, rendered, theme
 
 ROOT = Path(__file__).resolve().parents[2]
-AUTO_COST = 40  # SpMVs of cuSPARSE that choosing and converting may take
-ALWAYS_CHOSEN = "auto[spmvs=1000000]"  # its products take longer than a choice on every matrix of applications
 
 
 @click.command()
@@ -140,8 +135,6 @@ Measured divided by predicted times on families that were left out, 10th to 90th
 
 {_elsewhere(double)}
 
-{_auto(known, double)}
-
 {_products(double)}
 """
 
@@ -155,59 +148,10 @@ def _hits(choices: pd.DataFrame) -> str:
     return markdown(("SpMVs", "Best format chosen, % of the matrices", "Within 5 % of it", "Within 15 %"), rows)
 
 
-def _auto(known: Model, choices: pd.DataFrame, run: str = "h200-applications") -> str:
-    """What the choices of the evaluation come to as the format `auto`, on the applications of a published run."""
-    rows = _rows(run)
-    table = training.table(rows)
-    named = pd.read_csv(ROOT / "configs" / "sets" / "applications.csv")["spec"]
-    matrices = [matrix for spec in named if (matrix := f"synthetic/{spec}") in table.spmv.index]
-    table = table.of(matrices)
-    spmv, costs = table.spmv, table.conversion.div(table.spmv[table.vendor], axis=0)
-    best = spmv.min(axis=1)
-    measured = rows[rows["label"] == ALWAYS_CHOSEN].set_index("matrix").loc[matrices]
-    then = measured["detail"].map(lambda text: json.loads(text)["chosen"].partition(":")[0])
-    choosing_seconds = ready(measured) - _at(table.conversion, then)
-    plain = table.columns.apply(lambda row: choosing.plain_label(row["row_len_max"], row["row_len_mean"]), axis=1)
-    lines = []
-
-    def line(name: str, stays: str, label: pd.Series, *totals: str) -> list[str]:
-        slowdown, cost = _at(spmv, label) / best, _at(costs, label)
-        near = [f"{100 * (slowdown <= x).mean():.0f} %" for x in (1.05, 1.15)]
-        return [name, stays, *near, f"{cost.median():.0f} median, {cost.quantile(0.95):.0f} at p95", *totals]
-
-    for spmvs in (100, 1_000, 10_000, 1_000_000):
-        advised = choices[choices["spmvs"] == spmvs].set_index("matrix").loc[matrices, "advised"]
-        least = table.size["csr-lanes"].map(partial(choosing.seconds_at_least, known, spmvs=spmvs))
-        asks = least >= choosing.WORTH_CHOOSING
-        total = table.total(spmvs)
-        chosen = advised.where(asks, plain)
-        times = _at(total, chosen) + choosing_seconds.where(asks, 0.0), _at(total, advised) + choosing_seconds
-        means = (f"{geometric_mean(time / total.min(axis=1)):.2f}" for time in times)
-        lines.append(line(f"`auto[spmvs={spmvs}]`", f"{100 * (1 - asks.mean()):.0f} %", chosen, *means))
-    cheapest = spmv.where(costs <= AUTO_COST).idxmin(axis=1)
-    lines.append(line(f"best format whose conversion takes at most {AUTO_COST}", "", cheapest, "", ""))
-    heads = "Choice", "In CSR", "Within 5 %", "Within 15 %", "Conversion", "All", "All, always chosen"
-    return f"""## The format `auto`
-
-The choices of the evaluation on the matrices of the set applications that
-[{run}](../../results/published/{run}) has, with the times of its rows. "Within" is the share of the matrices on which
-an SpMV alone takes at most so much longer than in the best format. Conversions are in SpMVs of cuSPARSE. "All" is the
-time of `spmvs` products, of converting, and of choosing, divided by that of the best format with its conversion
-(geometric mean). The last column is what "All" would be if `auto` chose for any number of products. The last line knows
-all times.
-
-{markdown(heads, lines)}"""
-
-
 @cache
 def _rows(run: str) -> pd.DataFrame:
     """The hot double-precision rows of a published run, which several parts of the page take."""
     return time_to_n.rows_of(ROOT / "results" / "published" / run)
-
-
-def _at(table: pd.DataFrame, labels: pd.Series) -> pd.Series:
-    """The number of each matrix for its label."""
-    return pd.Series([table.at[pair] for pair in labels.items()], labels.index)
 
 
 def _elsewhere(choices: pd.DataFrame) -> str:

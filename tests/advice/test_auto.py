@@ -1,114 +1,108 @@
 """The key `auto`: what it chooses, and that it stores the choice as the chosen format would."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 from spmvbench import formats, testing
-from spmvbench.advice import auto, choosing, model
+from spmvbench.advice import auto, quick
 from spmvbench.devices import open_device
 from spmvbench.formats import FREE_SHARE, Skip
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.conversion import converting_for
+from spmvbench.formats.conversion import EMULATED, converting_for
+from spmvbench.matrices.features import features
 from spmvbench.matrices.synthetic import generate
 
 AUTO = formats.get("auto")
+MATRICES = testing.hard_matrices() | {spec: generate(spec) for spec in ("pde:12", "fem:6:3", "rmat:12:8")}
 
 
 def chosen(fmt):
     return fmt.detail["chosen"].partition(":")[0]
 
 
-@pytest.fixture
-def always(monkeypatch):
-    """The model is asked for any number of products."""
-    monkeypatch.setattr(choosing, "WORTH_CHOOSING", 0.0)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_a_kernel_finds_the_numbers_that_arrays_give(dtype):
+    device = open_device("emulated")
+    for name, matrix in MATRICES.items():
+        a = Csr.of(matrix)
+        if a.nnz:
+            a = dataclasses.replace(a, row_ptr=a.row_ptr.astype(dtype))
+            expected = quick.Numbers.of(a.fresh())
+            with converting_for(EMULATED, run=lambda launch: device.compile([launch]).run()):
+                assert quick.Numbers.of(a) == expected, name
+            assert a.row_len_max == int(a.row_lengths.max())
 
 
-@pytest.mark.parametrize(("spec", "label"), [("pde:20", "csr-lanes"), ("denserow:20000", "hola")])
-def test_few_products_stay_in_csr(spec, label, monkeypatch):
-    a, asked = Csr.of(generate(spec)), []
-    monkeypatch.setattr(choosing, "predicted", lambda *args: asked.append(args) or pytest.fail("asked"))
-    fmt = AUTO.from_csr(a)
-    assert chosen(fmt) == label and fmt.nbytes == formats.get(label).from_csr(a).nbytes and not asked
-    with pytest.raises(pytest.fail.Exception, match="asked"):
-        AUTO.from_csr(a, spmvs=1_000_000)
+@pytest.mark.parametrize("spec", ["pde:12", "fem:6:3", "rmat:12:8", "poisson2d:64", "dense:80:80", "denserow:20000"])
+def test_the_numbers_estimate_the_columns_of_a_row(spec):
+    a = Csr.of(generate(spec))
+    found, exact = quick.Numbers.of(a), quick.Numbers.of_row(features(a))
+    assert found[:7] == pytest.approx(exact[:7])
+    assert found.contiguous_run_mean == pytest.approx(exact.contiguous_run_mean, rel=0.5)
+    assert found[8:] == pytest.approx(exact[8:], abs=0.15)
 
 
-@pytest.mark.parametrize(
-    ("longest", "mean", "label"),
-    [
-        (64, 1.0, "csr-lanes"),
-        (65, 8.0, "hola"),
-        (65, 8.2, "csr-lanes"),
-        (512, 500.0, "csr-lanes"),
-        (513, 500.0, "hola"),
-    ],
-)
-def test_long_rows_are_left_to_hola(longest, mean, label):
-    assert choosing.plain_label(longest, mean) == label
+@pytest.mark.parametrize(("nnz", "spmvs", "looks"), [(1 << 15, 300, False), (1 << 15, 301, True), (1 << 16, 1, True)])
+def test_few_products_of_a_small_matrix_are_not_worth_a_look(nnz, spmvs, looks, monkeypatch):
+    a, looked = Csr.of(generate(f"uniform:{nnz // 8}:8")), []
+    monkeypatch.setattr(quick, "counts", lambda *args, _of=quick.counts: looked.append(1) or _of(*args))
+    fmt = AUTO.from_csr(a, spmvs=spmvs)
+    assert looked == [1] * looks, "once, for the footprint and the conversion together"
+    numbers = quick.Numbers.of(a).features(spmvs)
+    assert (numbers[quick.SIZES :] != quick.UNKNOWN) == looks
+    assert chosen(fmt) == quick.chooser().ranked(numbers)[0]
 
 
-def test_products_take_at_least_what_reading_takes():
-    known = model.load(auto.MODEL)
-    for size, seconds in known.about["bounds"]["read"]:
-        assert choosing.seconds_at_least(known, size, 7) == pytest.approx(7 * seconds)
+def test_the_forest_ranks_as_its_leaves_say():
+    leaves = np.array([[0, 0], [30, 60], [90, 0]])
+    forest = quick.Chooser(
+        ("here", "there"),
+        np.array([1, -1, -1]),
+        np.array([0.5, 0, 0]),
+        *(np.array([k, 0, 0]) for k in (1, 2)),
+        leaves,
+        np.array([0]),
+        {},
+    )
+    assert forest.ranked([9.0, 0.5]) == ["here", "there"] and forest.ranked([0.0, 0.6]) == ["there", "here"]
+    other = dataclasses.replace(forest, slowdown=leaves[::-1])
+    assert len({forest.digest, dataclasses.replace(forest, about={"runs": 1}).digest, other.digest}) == 2
 
 
-@pytest.mark.parametrize("spec", ["pde:20", "rmat:12:8", "fem:8:3"])
-def test_it_chooses_as_the_advice_does(spec, always):
+def test_no_candidate_needs_a_library_or_times_products():
+    candidates = [quick.parsed(label)[0] for label in quick.chooser().labels]
+    assert all("emulated" in cls.devices for cls in candidates) and len(candidates) == len(set(quick.chooser().labels))
+    tuned = {formats.get(key) for key in ("csr-am", "csr-gg", "ell-warp-k2", "sell")}
+    assert not tuned & set(candidates) and formats.get("csr-lanes") in candidates
+
+
+@pytest.mark.parametrize("spec", ["pde:20", "rmat:12:8", "denserow:20000"])
+def test_it_stores_what_its_choice_does(spec):
     a = Csr.of(generate(spec))
     for spmvs in (1, 100_000):
         fmt = AUTO.from_csr(a, spmvs=spmvs)
-        advice = choosing.advise(a, model.load(auto.MODEL), spmvs)
-        keys = {candidate.key for candidate in auto.CANDIDATES}
-        ranked = [e.label for e in advice.ranked if e.label in keys]
-        fallback = advice.fallback.label if advice.out_of_range else ""
-        expected = fallback if fallback in keys else ranked[0]
-        assert chosen(fmt) == expected
-        same = formats.get(expected).from_csr(a)
-        assert fmt.nbytes == same.nbytes == AUTO.estimate(a, spmvs=spmvs)
-        assert [step.kernel for step in fmt.launches(*testing.vectors(AUTO, a))] == [
-            step.kernel for step in same.launches(*testing.vectors(AUTO, a))
-        ]
+        cls, params = quick.parsed(quick.ranked(a, spmvs)[0])
+        same = cls.from_csr(a, **params)
+        assert type(fmt.chosen) is cls and fmt.nbytes == same.nbytes == AUTO.estimate(a, spmvs=spmvs)
+        x, y = testing.vectors(AUTO, a)
+        assert [step.kernel for step in fmt.launches(x, y)] == [step.kernel for step in same.launches(x, y)]
 
 
-@pytest.mark.parametrize("spec", ["poisson2d:32", "dense:80:80", "rmat:11:8"])
-def test_it_is_never_predicted_slower_than_cusparse(spec, always):
-    a = Csr.of(generate(spec))
-    found = {}
-    for spmvs in (1, 1_000_000):
-        advice = choosing.advise(a, model.load(auto.MODEL), spmvs)
-        found[spmvs] = chosen(AUTO.from_csr(a, spmvs=spmvs))
-        (total,) = (e.total for e in advice.ranked if e.label == found[spmvs])
-        assert total <= advice.vendor.total
-    assert not advice.out_of_range or found[1] != "irregular" == found[1_000_000]
+def ranked(monkeypatch, *labels):
+    monkeypatch.setattr(quick, "ranked", lambda a, spmvs: list(labels))
 
 
 def test_it_tells_the_choice_of_its_choice(monkeypatch):
-    irregular = formats.get("irregular")
-    monkeypatch.setattr(auto, "CANDIDATES", (irregular,))
+    ranked(monkeypatch, "irregular")
     a = Csr.of(generate("denserow:20000"))
-    inner = irregular.from_csr(a).detail["chosen"]
-    assert AUTO.from_csr(a, spmvs=1_000_000).detail["chosen"] == f"irregular: {inner}"
+    inner = formats.get("irregular").from_csr(a).detail["chosen"]
+    assert AUTO.from_csr(a).detail["chosen"] == f"irregular: {inner}"
 
 
-@pytest.mark.parametrize(("spec", "computed"), [("rmat:11:8", set()), ("pde:12", {"hdi"}), ("fem:6:3", {"bsr", "hdi"})])
-def test_footprints_that_decide_nothing_are_not_computed(spec, computed, monkeypatch, always):
-    asked = set()
-    for key in ("hdi", "bsr"):
-        cls = formats.get(key)
-
-        def estimate(a, _of=cls.estimate, _key=key, **params):
-            asked.add(_key)
-            return _of(a, **params)
-
-        monkeypatch.setattr(cls, "estimate", estimate)
-    AUTO.from_csr(Csr.of(generate(spec)))
-    assert asked == computed
-
-
-def test_the_number_of_products_decides(always):
+def test_the_number_of_products_decides():
     a = Csr.of(generate("pde:20"))
     assert len({chosen(AUTO.from_csr(a, spmvs=spmvs)) for spmvs in (1, 1_000_000)}) == 2
 
@@ -123,30 +117,30 @@ def test_what_cannot_be_described_is_csr():
 
 def test_no_choice_exceeds_the_memory(monkeypatch):
     a = Csr.of(generate("pde:20"))
-    free = AUTO.from_csr(a, spmvs=1_000_000)
-    monkeypatch.setattr(Csr, "free_bytes", FREE_SHARE * (free.nbytes - 1))
-    tight = AUTO.converted(a, spmvs=1_000_000)
-    assert chosen(tight) != chosen(free)
-    assert tight.nbytes < free.nbytes or chosen(tight) == "csr-lanes"
+    ranked(monkeypatch, "hyb", "sell-p", "csr-lanes")
+    sizes = [cls.estimate(a, **params) for cls, params in AUTO.choices(a, 1000)]
+    monkeypatch.setattr(auto, "SMALL", 0)
+    monkeypatch.setattr(Csr, "free_bytes", FREE_SHARE * (max(sizes) - 1))
+    fits = [cls.estimate(a, **params) for cls, params in AUTO.choices(a, 1000)]
+    assert fits == [size for size in sizes if size < max(sizes)]
 
 
-def test_a_candidate_that_refuses_is_passed_over(monkeypatch, always):
+def test_a_candidate_that_refuses_is_passed_over(monkeypatch):
     a = Csr.of(generate("pde:20"))
-    first, second, *_ = AUTO.choices(a, 1000)
+    (first, _), (second, _), *_ = AUTO.choices(a, 1000)
 
     def refuse(a, **params):
         raise Skip("for a reason that its estimate did not know")
 
     monkeypatch.setattr(first, "convert", refuse)
-    assert chosen(AUTO.converted(a)) == second.key
+    assert chosen(AUTO.converted(a, spmvs=1000)) == second.key
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("spec", ["pde:16", "uniform:10000:8"])
-def test_it_chooses_alike_on_a_gpu(spec, always):
+def test_it_chooses_alike_on_a_gpu(spec):
     a = Csr.of(generate(spec))
     device = open_device("cuda:0")
-    assert (a.nnz > auto.ON_HOST) == (spec == "uniform:10000:8")
     with converting_for(device.limits):
-        expected = chosen(AUTO.converted(a))
-    assert chosen(AUTO.converted(a.on(device.xp))) == expected
+        expected = chosen(AUTO.converted(a, spmvs=1000))
+    assert chosen(AUTO.converted(a.on(device.xp), spmvs=1000)) == expected

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from spmvbench import formats, paths
-from spmvbench.advice import auto, model
+from spmvbench.advice import auto, quick
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Call, Launch, Loop, conversion, dependencies, imports
 from spmvbench.formats.conversion import EMULATED, converting_for
@@ -101,21 +102,22 @@ def test_options_count_and_where_the_headers_are_does_not(monkeypatch):
     assert hash_of(cls) == elsewhere
 
 
-def test_a_model_counts_by_its_arrays(monkeypatch, tmp_path):
-    name = f"{auto.MODEL}.npz"
-    monkeypatch.setattr(model, "folder", lambda: tmp_path)
+def test_a_model_counts_by_its_arrays_and_a_choice_by_its_candidates(monkeypatch, tmp_path):
+    shipped, file = quick.chooser(), tmp_path / "auto.npz"
+    monkeypatch.setattr(quick, "path", lambda: file)
+    monkeypatch.setattr(quick, "chooser", quick.chooser.__wrapped__)
 
-    def of(written=np.savez_compressed, **arrays):
-        written(tmp_path / name, about=np.array("{}"), **arrays)
+    def of(**changes):
+        replace(shipped, **changes).save(file)
         return hash_of(auto.Auto)
 
-    found = of(value=np.arange(5))
-    assert of(np.savez, value=np.arange(5)) == found
-    assert len({found, of(value=np.arange(6)), of(other=np.arange(5))}) == 3
-    (tmp_path / name).write_bytes(b"no model")
+    found = of()
+    assert of(about={"runs": []}) == found
+    assert len({found, of(threshold=shipped.threshold + 1), of(labels=(*shipped.labels[:-1], "ell"))}) == 3
+    file.write_bytes(b"no model")
     with pytest.raises(SpmvbenchError, match="is no model"):
         hash_of(auto.Auto)
-    (tmp_path / name).unlink()
+    file.unlink()
     with pytest.raises(UsageError, match=r"auto has the source .+, which cannot be read: No such file"):
         hash_of(auto.Auto)
 
