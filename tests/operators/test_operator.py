@@ -370,7 +370,7 @@ def test_a_deterministic_operator_has_formats_alone_that_are_known_to_repeat(dev
     found = {"hola": False, "hola[sum=fixed]": True, "csr-lanes": True, "csr5": None, "csr-scalar": True}
     monkeypatch.setattr(determinism, "known", lambda: found)
     monkeypatch.setattr(Emulated, "float_atomics", lambda _, launch: "transposed" in launch.kernel)
-    monkeypatch.setattr(choosing, "plain_label", lambda longest, mean: "hola")
+    monkeypatch.setattr(quick, "ranked", lambda a, spmvs: ["hola"])
     a = matrix()
     op = operator(a, 1, device=device, deterministic=True)
     assert op.choice.label == "hola[sum=fixed]" and "in a fixed order" in op.choice.reason
