@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from spmvbench.cli import completion, option_types
 from spmvbench.cli.results import echo_unread
-from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
+from spmvbench.errors import SpmvbenchError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 IMAGES = ("svg", "png", "pdf")
 PAPER = ("one-column", "two-column")  # as reports.style.PAPER
 MANY_ROWS = 500  # from here on figures are drawn by one process per core; each takes 2 s to start
-
-
-def _names(text: str | None) -> list[str] | None:
-    """The words of a comma-separated list without repeats; None if it was not given."""
-    return None if text is None else list(dict.fromkeys(filter(None, (word.strip() for word in text.split(",")))))
 
 
 def _folders(runs: tuple[str, ...], results: str, *, every: bool) -> list[Path]:
@@ -108,17 +103,23 @@ def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
 @click.option("--out", metavar="DIR", help="Output folder. Default: report/ in the run's folder.")
 @click.option(
     "--figures",
+    type=option_types.words(),
     metavar="A,B",
     help="Only these figures; survey, tilespmv, tilespmspv, ehyb or fastload for all of that paper's.",
     shell_complete=completion.of("reports.figures", lambda figures: figures.known(), listed=True),
 )
 @click.option(
     "--published",
+    type=option_types.words(),
     metavar="A,B",
     help="Add these printed numbers to the figures: survey-k40m, survey-k20m, survey-gtx660, survey-m2070.",
     shell_complete=completion.of("reports.published", lambda published: published.names(), listed=True),
 )
-@click.option("--image", metavar="TYPES", help="Image files: svg, png, pdf. Default: svg, with --paper pdf.")
+@click.option(
+    "--image",
+    metavar="TYPES",
+    help="Image files: svg, png, pdf. Default: svg, with --paper pdf.",
+)
 @click.option(
     "--paper",
     type=click.Choice(PAPER),
@@ -140,8 +141,8 @@ def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
 @click.option("--group", metavar="A,B", help="Only matrices of these groups.")
 @click.option("--min-nnz", type=click.IntRange(min=0), metavar="N", help="Only matrices with at least N entries.")
 @click.option("--highlight", metavar="A,B", help="Formats to highlight in every figure. Default: the first eight.")
-@click.option("--dtype", metavar="TYPES", help="Only these types: f64,f32.")
-@click.option("--mode", metavar="MODES", help="Only these modes: hot,cold.")
+@click.option("--dtype", type=option_types.words(), metavar="TYPES", help="Only these types: f64,f32.")
+@click.option("--mode", type=option_types.words(), metavar="MODES", help="Only these modes: hot,cold.")
 @option_types.results
 @click.option("--emulated", is_flag=True, help="Show times of the emulated device, with EMULATED across each figure.")
 @click.option(
@@ -227,8 +228,8 @@ def _write(
     out: Path,
     site: Path | None,
     *,
-    figures: str | None,
-    published: str | None,
+    figures: tuple[str, ...] | None,
+    published: tuple[str, ...] | None,
     image: str | None,
     paper: str | None,
     beside: str | None,
@@ -238,8 +239,8 @@ def _write(
     group: str | None,
     min_nnz: int | None,
     highlight: str | None,
-    dtype: str | None,
-    mode: str | None,
+    dtype: tuple[str, ...] | None,
+    mode: tuple[str, ...] | None,
     emulated: bool,
 ) -> Path:
     """Write one report of these runs with the command's options, print what was written, return the page."""
@@ -250,17 +251,14 @@ def _write(
     from spmvbench.reports import published as papers
     from spmvbench.reports.site import runs as site_runs
     from spmvbench.reports.site import writing
+    from spmvbench.runner.arguments import words
 
-    images, names = _names(image or ("pdf" if paper else "svg")) or [], _names(figures)
-    for name in images:
-        if name not in IMAGES:
-            hint = did_you_mean(name, list(IMAGES)) or f"; choose from {', '.join(IMAGES)}"
-            raise UsageError(f"there is no image type {name!r}{hint}")
+    images = words(image or ("pdf" if paper else "svg"), IMAGES)
     if paper and "pdf" not in images:
         raise UsageError("--paper writes PDF: name pdf in --image, or leave --image out")
-    count = len(known.choose(names))
+    count = len(known.choose(figures))
     rows, matrices, environment = _read(folders)
-    rows = _once(_of_values(rows, dtype=_names(dtype), mode=_names(mode)))
+    rows = _once(_of_values(rows, dtype=dtype, mode=mode))
     rows, card = (rows, None) if beside is None else _joined(rows, beside, folders[0].parent, alone=site is not None)
     rows = _narrowed(rows, formats, matrix, group, min_nnz)
     shared, home = ("", "") if site is None else writing.shared(site, out)
@@ -269,13 +267,13 @@ def _write(
             rows,
             environment,
             out,
-            names=names,
+            names=figures,
             images=images,
             baseline=baseline,
             with_emulated=emulated,
             matrices=matrices,
             highlight=None if highlight is None else labels_of(rows, highlight, "--highlight", "the report holds no"),
-            published=[papers.get(name) for name in _names(published) or []],
+            published=[papers.get(name) for name in published or ()],
             alone=site is not None,
             shared=shared,
             home=home,
@@ -298,7 +296,7 @@ def _write(
     return report.page
 
 
-def _of_values(rows: pd.DataFrame, **chosen: list[str] | None) -> pd.DataFrame:
+def _of_values(rows: pd.DataFrame, **chosen: tuple[str, ...] | None) -> pd.DataFrame:
     """The rows with one of the chosen values in each named column. Raises UsageError if there is none."""
     for column, values in chosen.items():
         if values is not None:
@@ -343,7 +341,7 @@ def _progress(count: int) -> Callable[[int, int], None]:
 
 
 def _compare_cards(
-    rows: pd.DataFrame, environment: dict[str, Any], other: Path, out: Path, images: list[str]
+    rows: pd.DataFrame, environment: dict[str, Any], other: Path, out: Path, images: Sequence[str]
 ) -> Callable[[], None]:
     """Write the comparison with a run of another card. Returns what prints it."""
     from spmvbench.reports import cards

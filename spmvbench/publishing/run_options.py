@@ -112,13 +112,6 @@ TABLES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "energy": by_energy,
 }
 WITH_SKIPPED = {"op"}  # tables of which a matrix is whole although a format skips it
-# The column of a row that a table compares, and the values that it cannot do without.
-COMPARED: dict[str, tuple[str, tuple[str, ...]]] = {
-    "order": ("order", (LOST, REGAINED)),
-    "values": ("dtype", ()),
-    "op": ("op", (ONE, TWO)),
-    "energy": ("energy", ()),
-}
 
 
 def markdown(found: pd.DataFrame) -> str:
@@ -132,27 +125,14 @@ def markdown(found: pd.DataFrame) -> str:
 
 
 def of_run(option: str, run: str) -> pd.DataFrame:
-    """The table of an option from the verified hot rows of a run.
-
-    Raises UsageError if the run has no rows for it, or lacks a column of rows or of the table, which it names.
-    """
-    rows, (compared, values) = store.load(run), COMPARED[option]
-    for column in (compared, "t_median"):
-        if column not in rows:
-            raise UsageError(f"{run} has no column {column!r}: the table of the option {option!r} needs it")
-    cases = counted(hot(latest_cases(rows)))
-    rows = verified(cases)
-    nothing = f"{run} has no rows that compare values of the option {option!r}"
-    if absent := [value for value in values if value not in set(rows[compared])]:
-        raise UsageError(f"{nothing}: no verified row has {absent[0]!r} in the column {compared!r}")
+    """The table of an option from the verified hot rows of a run. Raises UsageError if the run has no rows for it."""
+    cases = counted(hot(latest_cases(store.load(run))))
     try:
-        found = TABLES[option](cases[cases["status"].isin(SETTLED)] if option in WITH_SKIPPED else rows)
-    except IndexError:
+        found = TABLES[option](cases[cases["status"].isin(SETTLED)] if option in WITH_SKIPPED else verified(cases))
+    except (IndexError, KeyError):  # without a value that the table compares with
         found = pd.DataFrame()
-    except KeyError as error:  # of a table that is made of rows in part, such as orders without a natural one
-        raise UsageError(f"{nothing}: the table would have no column {error.args[0]!r}") from error
     if found.empty:
-        raise UsageError(nothing)
+        raise UsageError(f"{run} has no rows that compare values of the option {option!r}")
     return found
 
 

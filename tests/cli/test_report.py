@@ -78,7 +78,7 @@ def test_emulated_run_says_how_to_see_its_times(command, tmp_path):
     [
         ("nev", "there is no run 'nev'"),
         ("--figures rofline", "did you mean roofline"),
-        ("--image gif", "there is no image type 'gif'"),
+        ("--image gif", "'gif' is none of svg, png, pdf"),
         ("--published survey-k40", "did you mean survey-k40m"),
         ("--baseline csr-vektor", "did you mean csr-vector?"),
         ("old new", "--out DIR"),

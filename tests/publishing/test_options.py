@@ -22,26 +22,18 @@ def rows():
 
 
 @pytest.mark.parametrize(
-    ("option", "change", "message"),
+    ("option", "change"),
     [
-        (
-            "order",
-            lambda rows: rows.drop(columns="order"),
-            "mine has no column 'order': the table of the option",
-        ),
-        ("values", lambda rows: rows.drop(columns="dtype"), "mine has no column 'dtype': the table"),
-        ("op", lambda rows: rows.drop(columns="t_median"), "mine has no column 't_median': the table"),
-        ("op", lambda rows: rows, "of the option 'op': no verified row has 'spmv-t@1' in the column 'op'"),
-        ("order", lambda rows: rows[rows["order"] != "rcm"], "no verified row has 'rcm' in the column 'order'"),
-        ("order", lambda rows: rows[rows["order"] != "none"], "option 'order': the table would have no column 'rcm'"),
-        ("values", lambda rows: rows, "mine has no rows that compare values of the option 'values'$"),
+        ("op", lambda rows: rows),
+        ("order", lambda rows: rows[rows["order"] != "rcm"]),
+        ("order", lambda rows: rows[rows["order"] != "none"]),
+        ("values", lambda rows: rows),
     ],
 )
-def test_what_is_missing_is_named(rows, option, change, message, monkeypatch):
+def test_a_run_without_rows_for_a_table_is_named(rows, option, change, monkeypatch):
     monkeypatch.setattr(store, "load", lambda run: change(rows))
-    with pytest.raises(UsageError, match=message) as error:
+    with pytest.raises(UsageError, match=f"mine has no rows that compare values of the option '{option}'$"):
         options.of_run(option, "mine")
-    assert "\n" not in str(error.value)
 
 
 def test_a_run_with_all_of_its_rows_has_a_table(rows, monkeypatch):

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -34,7 +34,9 @@ class Run:
     """A run with a page. link: relative path of the page. about: the first paragraph of its README, if it has one.
 
     rows: as `cases.latest_cases`, with the columns run, revision and changed (as `changed`). matrices: descriptions, as
-    `store.matrices`.
+    `store.matrices`. devices: their names; days: on which it was measured, ascending; settings: such as f64 hot; best:
+    the formats with the lowest mean slowdown, empty if nothing was timed on a GPU. The last two are the functions' of
+    these names.
     """
 
     name: str
@@ -42,41 +44,13 @@ class Run:
     about: str
     rows: pd.DataFrame
     matrices: pd.DataFrame
-
-    @cached_property
-    def totals(self) -> Totals:
-        """Its counts."""
-        return totals(self.rows)
-
-    @cached_property
-    def devices(self) -> Sequence[str]:
-        """The names of its devices."""
-        return sorted(set(self.rows["device_name"]) - {""}) or sorted(set(self.rows["device"]))
-
-    @cached_property
-    def days(self) -> Sequence[str]:
-        """The days on which it was measured, ascending."""
-        return sorted(set(self.rows["started_at"].str.slice(0, 10)) - {""})
-
-    @cached_property
-    def settings(self) -> Sequence[str]:
-        """Its settings, such as f64 hot."""
-        return [str(setting) for setting in read(self.rows)["setting"].cat.remove_unused_categories().cat.categories]
-
-    @cached_property
-    def best(self) -> Sequence[str]:
-        """The formats with the lowest mean slowdown; empty if nothing was timed on a GPU."""
-        return by_mean_slowdown(of_one_operation(self.rows[~emulated(self.rows)]))[:BEST]
-
-    @cached_property
-    def notices(self) -> list[str]:
-        """Sentences on what is no longer as today; see `notices`."""
-        return notices(self.rows)
-
-    @cached_property
-    def source_changes(self) -> str:
-        """See `source_changes`."""
-        return source_changes(self.rows)
+    totals: Totals
+    devices: Sequence[str]
+    days: Sequence[str]
+    settings: Sequence[str]
+    best: Sequence[str]
+    notices: Sequence[str]
+    source_changes: str
 
 
 def all_runs(site: Path) -> list[Run]:
@@ -96,7 +70,20 @@ def _run(folder: Path, site: Path) -> Run:
     sessions = store.environment(folder)["sessions"]
     rows = rows.assign(run=folder.name, revision=_revisions(rows["started_at"], sessions), changed=changed(rows))
     link = quote(Path(os.path.relpath(folder / "report" / page.PAGE, site)).as_posix())
-    return Run(folder.name, link, _about(folder / "README.md"), rows, store.matrices(folder))
+    return Run(
+        folder.name,
+        link,
+        _about(folder / "README.md"),
+        rows,
+        store.matrices(folder),
+        totals(rows),
+        devices=sorted(set(rows["device_name"]) - {""}) or sorted(set(rows["device"])),
+        days=sorted(set(rows["started_at"].str.slice(0, 10)) - {""}),
+        settings=list(map(str, read(rows)["setting"].cat.remove_unused_categories().cat.categories)),
+        best=by_mean_slowdown(of_one_operation(rows[~emulated(rows)]))[:BEST],
+        notices=notices(rows),
+        source_changes=source_changes(rows),
+    )
 
 
 def _revisions(started: pd.Series, sessions: Sequence[Mapping[str, Any]]) -> pd.Series:
