@@ -1,10 +1,10 @@
 // CSR with rows padded to a multiple of STEP entries: one thread per row, STEP entries in flight.
 #include "spmv.cuh"
 
-template <typename V, typename I, int STEP>
+template <typename V, typename I, int STEP, typename S = V>
 __global__ void csr_padded(int rows, const I* __restrict__ row_ptr, const int* __restrict__ columns,
-                           const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
-  const long long row = global_thread();
+                           const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+  const long long row = global_thread<V>();
   if (row >= rows) return;
   V sum = 0;
   for (I k = row_ptr[row]; k < row_ptr[row + 1]; k += STEP) {
@@ -14,5 +14,5 @@ __global__ void csr_padded(int rows, const I* __restrict__ row_ptr, const int* _
       if (column >= 0) sum += load_stream(values + k + u) * load_x(x, column);  // -1 is padding
     }
   }
-  y[row] = sum;
+  put<false>(y + row, sum);
 }

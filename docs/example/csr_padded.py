@@ -56,4 +56,4 @@ class CsrPadded(Format):
         rows = self.shape[0]
         kernel = f"csr_padded<{ctype(self.values)}, {ctype(self.row_ptr)}, {self.step}>"
         args = (np.int32(rows), self.row_ptr, self.columns, self.values, x, y)
-        return [Launch(KERNEL, kernel, *per_thread(rows, 128), args)]
+        return [Launch(KERNEL, kernel, *per_thread(rows, 128), args, row_lanes=1)]

@@ -28,3 +28,9 @@ def test_conversion_loses_nothing(spec, matrix, dtype):
 def test_product_is_right(spec, matrix, dtype, device):
     with testing.skipping():
         testing.check_product(spec, matrix.astype(dtype), device)
+
+
+@pytest.mark.parametrize("op", ["spmm@8", "spmm-column@3"])
+def test_several_vectors_are_right(op, device):
+    for matrix in MATRICES.values():
+        testing.check_product("csr-padded", matrix, device, ops=[op])

@@ -53,6 +53,8 @@ def rows_of(figure, families):
         )
     if figure.name == "transposed":
         rows = keyed(pd.concat([rows, rows.assign(op="spmv-t@1"), rows.assign(op="spmv-t@2")]))
+    if figure.name == "several-vectors":
+        rows = keyed(pd.concat([rows, rows.assign(op="spmm@4", k=4, layout="row")]))
     return rows.assign(program=rows["label"].str[:3])  # some names of each family are one program
 
 

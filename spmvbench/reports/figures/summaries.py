@@ -6,6 +6,7 @@ import pandas as pd
 
 from spmvbench.analysis.cases import emulated, hot
 from spmvbench.analysis.programs import shared
+from spmvbench.analysis.several_vectors import several_by_format, several_vectors
 from spmvbench.analysis.small_matrices import small_matrices
 from spmvbench.analysis.solvers import solvers
 from spmvbench.analysis.stand_ins import pairs, summary
@@ -43,6 +44,16 @@ _TRANSPOSED = [
     Column("bytes_two", "Bytes", number, "bytes of both copies over those of one"),
     Column("two_faster", "Second faster", percent, "share of the matrices on which the second copy is faster"),
     Column("break_even", "Products", number, "until the second copy has paid: median over the matrices"),
+    Column("matrices", "Matrices", number),
+]
+_SEVERAL = [
+    Column("k", "Vectors", number),
+    Column("layout", "Layout", None, "how X and Y lie in memory: by rows or by columns"),
+    Column("label", "Format"),
+    Column("gflops", "GFLOPS", number, "geometric mean over the matrices"),
+    Column("speedup", "Speed-up", number, "time of as many products of one vector over it, geometric mean"),
+    Column("pays", "Faster", percent, "share of the matrices on which one product is faster than one for each vector"),
+    Column("pays_from", "Pays from", number, "vectors from which on it is faster, of those measured: median"),
     Column("matrices", "Matrices", number),
 ]
 _STAND_INS = [
@@ -124,6 +135,16 @@ FIGURES = (
         show=lambda table, options: by_setting(transposed_by_format(table), _TRANSPOSED, "Transposed products"),
         every_operation=True,
         nothing="no verified row of y = A^T x (run --op spmv,spmv-t)",
+    ),
+    ReportFigure(
+        "several-vectors",
+        "Several vectors",
+        "Y = A X of several vectors, compared with as many products y = A x in the same format.",
+        100,
+        lambda rows, options: several_vectors(hot(rows)),
+        show=lambda table, options: by_setting(several_by_format(table), _SEVERAL, "Several vectors"),
+        every_operation=True,
+        nothing="no format is verified for several vectors and for one (run --op spmv,spmm)",
     ),
     ReportFigure(
         "stand-ins",
