@@ -80,3 +80,25 @@ __global__ void __launch_bounds__(TAKE_BLOCK)
     aligned[at] = from <= last ? values[from] : V(0);
   }
 }
+
+// 1 for each row with entries.
+template <typename I>
+__global__ void __launch_bounds__(TAKE_BLOCK)
+    filled_counts(int rows, const I* __restrict__ row_ptr, int* __restrict__ counts) {
+  const long long row = global_thread();
+  if (row < rows) counts[row] = row_ptr[row + 1] > row_ptr[row];
+}
+
+// Those rows, and where they begin, with the end. ptr: how many are before each row.
+template <typename I>
+__global__ void __launch_bounds__(TAKE_BLOCK)
+    filled_rows(int rows, const I* __restrict__ row_ptr, const int* __restrict__ ptr, int* __restrict__ filled,
+                I* __restrict__ begins) {
+  const long long row = global_thread();
+  if (row > rows) return;
+  const int place = ptr[row];
+  const bool last = row == rows;
+  if (!last && ptr[row + 1] == place) return;
+  begins[place] = row_ptr[row];
+  if (!last) filled[place] = static_cast<int>(row);
+}

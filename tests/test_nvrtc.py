@@ -144,6 +144,7 @@ OWN = {
     "take_convert.cu": {
         *(f"take_counts<{index}>" for index in ("int", "long long")),
         *("take_entries<double, int, int>", "take_entries<float, long long, int>", "take_owners<long long>"),
+        *("filled_counts<int>", "filled_rows<int>", "filled_rows<long long>"),
         *("align_counts<int>", "align_entries<double, int, int>", "align_entries<float, long long, int>"),
     },
     "cache_blocking/irregular.cu": {

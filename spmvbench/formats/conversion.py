@@ -262,6 +262,23 @@ def rows_of(a: Csr) -> Array:
     return owners
 
 
+def filled_rows(a: Csr) -> tuple[Array, Array]:
+    """The rows with entries, ascending, (filled,), int32, and row pointers of these alone, (filled + 1,).
+
+    By kernels and one wait where there are any.
+    """
+    if (run := runner(a)) is None:
+        filled = np.flatnonzero(a.row_lengths).astype(np.int32)
+        return filled, np.concatenate([a.row_ptr[filled], a.row_ptr[-1:]])
+    xp, counts, rows, index = a.xp, a.xp.empty(a.rows, dtype=np.int32), np.int32(a.rows), ctype(a.row_ptr)
+    run(Launch(TAKE, f"filled_counts<{index}>", cdiv(a.rows, _TAKE_BLOCK), _TAKE_BLOCK, (rows, a.row_ptr, counts)))
+    ptr, (*_, total) = offsets(counts, notes(xp, a.rows), run)
+    filled, begins = xp.empty(total, dtype=np.int32), xp.empty(total + 1, dtype=a.row_ptr.dtype)
+    args = (rows, a.row_ptr, ptr, filled, begins)
+    run(Launch(TAKE, f"filled_rows<{index}>", cdiv(a.rows + 1, _TAKE_BLOCK), _TAKE_BLOCK, args))
+    return filled, begins
+
+
 def with_multiples(a: Csr, multiple: int) -> tuple[Array, Array, Array] | None:
     """CSR whose rows have multiples of so many entries, further ones with the row's last column and 0.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, offsets, on_host, stable_order
-from spmvbench.formats.conversion import Run
+from spmvbench.formats.conversion import Run, filled_rows
 from spmvbench.formats.csr.csr import LANES, CsrArrays, lanes_by_mean
 from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
@@ -28,7 +28,10 @@ def rows_by_length(a: Csr, run: Run | None) -> Array:
     grid, block = per_thread(a.rows)
     args = (np.int32(a.rows), a.row_ptr, counts)
     run(Launch("csr/rows_convert.cu", f"rows_by_length<{ctype(a.row_ptr)}, {BINS}>", min(grid, 512), block, args))
-    return on_host(counts)
+    found = on_host(counts)
+    if a.rows and not found[-1]:
+        a.__dict__["row_len_max"] = int(np.flatnonzero(found)[-1])
+    return found
 
 
 ALL, LISTED, OWN = (constant("csr/rows.cu", name) for name in ("ALL", "LISTED", "OWN"))  # the rows of a launch
@@ -106,8 +109,7 @@ class CsrRows(Adding, CsrArrays):
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        rows = a.xp.flatnonzero(a.row_lengths).astype(np.int32)
-        row_ptr = a.xp.concatenate([a.row_ptr[rows], a.row_ptr[-1:]])
+        rows, row_ptr = filled_rows(a)
         return {"rows": rows, "row_ptr": row_ptr, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
@@ -151,7 +153,7 @@ class CsrPieces(CsrArrays):
     @classmethod
     def convert(cls, a: Csr, *, per_thread: int, per_warp: int, block: int) -> dict[str, Any]:
         xp = a.xp
-        pieces = Pieces.of(a, xp.flatnonzero(a.row_lengths), per_warp, even=True)
+        pieces = Pieces.of(a, filled_rows(a)[0], per_warp, even=True)
         lanes = xp.asarray((block,) if block else LANES, dtype=np.int64)
         kind = xp.minimum(xp.searchsorted(lanes, cdiv(pieces.end - pieces.begin, per_thread)), len(lanes) - 1)
         order = stable_order(kind, len(lanes))

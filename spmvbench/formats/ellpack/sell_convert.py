@@ -16,7 +16,7 @@ from spmvbench.formats.arrays import (
     offsets,
     round_up,
 )
-from spmvbench.formats.conversion import Run, notes, runner
+from spmvbench.formats.conversion import Run, filled_rows, notes, runner
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype
@@ -36,7 +36,7 @@ def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array:
     """
     xp = a.xp
     if sigma == 1:
-        return xp.flatnonzero(a.row_lengths).astype(np.int32) if drop_empty else xp.arange(a.rows, dtype=np.int32)
+        return filled_rows(a)[0] if drop_empty else xp.arange(a.rows, dtype=np.int32)
     window = max(min(sigma or a.rows, a.rows), 1)
     run = runner(a)
     if run is not None and window <= SORT_PLACES and not drop_empty:
