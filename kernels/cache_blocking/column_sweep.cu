@@ -3,8 +3,6 @@
 #include "column_sweep.cuh"
 #include "spmv.cuh"
 
-constexpr unsigned CONTINUED = 0x80000000u;  // in row_start: the block's first row began in the block before
-
 // y = 0 at the rows that several blocks share.
 template <typename V>
 __global__ void zero_continued(int blocks, const unsigned* __restrict__ row_start, V* __restrict__ y) {

@@ -9,10 +9,11 @@ constexpr int MOST_PASSES = 5;              // a column has up to 31 bits
 constexpr int COLUMN = 32;                  // bit of a key where its column begins; below is the entry's number
 constexpr unsigned long long NONE = ~0ULL;  // after the last key
 
-// Where row blocks begin, as `Cut.of` cuts them: the row, and its first entry that belongs to the block.
+// Where row blocks begin, as `Cut.of` cuts them: the row, its first entry that belongs to the block, and the row with
+// CONTINUED where others are in the block before.
 template <typename I>
 __global__ void sweep_cut(int blocks, int rows, long long nnz, long long weight, const I* __restrict__ row_ptr,
-                          long long* __restrict__ row_of, long long* __restrict__ entry) {
+                          long long* __restrict__ row_of, long long* __restrict__ entry, unsigned* __restrict__ start) {
   const long long i = global_thread();
   if (i > blocks) return;
   const long long share = (nnz + weight * rows) * i / blocks;
@@ -30,7 +31,9 @@ __global__ void sweep_cut(int blocks, int rows, long long nnz, long long weight,
   const long long taken = share - (row_ptr[row] + weight * row);
   const bool whole = row < rows && taken > 0 && taken >= row_ptr[row + 1] - row_ptr[row];  // all its entries are before
   row_of[i] = row + whole;
-  entry[i] = row_ptr[row + whole] + (whole || row == rows ? 0 : taken);
+  const long long others = whole || row == rows ? 0 : taken;
+  entry[i] = row_ptr[row + whole] + others;
+  start[i] = static_cast<unsigned>(row + whole) | (others > 0 ? CONTINUED : 0u);
 }
 
 // What comes before each digit, from how many keys have it; by one warp. The two may be one array.

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, on_host, stable_order
-from spmvbench.formats.conversion import Run, device_limits, runner
+from spmvbench.formats.conversion import Run, device_limits, notes, runner
+from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill
@@ -19,7 +20,7 @@ CHUNK = 32  # entries that a warp takes in one step
 THREADS = constant("include/column_sweep.cuh", "THREADS")  # of a block
 PANEL = 2**16  # columns that a chunk may reach over: a place has 16 bits for them
 PADDING = constant("include/column_sweep.cuh", "PADDING")  # as the row of a place
-CONTINUED = np.uint32(constant("cache_blocking/column_sweep.cu", "CONTINUED"))
+CONTINUED = np.uint32(constant("include/column_sweep.cuh", "CONTINUED"))
 SPARE = 1.25  # of the rows that blocks must hold: room to give blocks with long rows fewer of them
 DIGIT_BITS = constant(CONVERT, "DIGITS").bit_length() - 1  # of a column that a pass of the sort looks at, at most
 SMALLEST = 4096  # entries of a block, one round of its threads: smaller ones would leave threads idle
@@ -30,6 +31,7 @@ class Cut(NamedTuple):
 
     row: Array  # (blocks + 1,), int64: row in which each begins, then the rows
     entry: Array  # (blocks + 1,), int64: its first entry, then nnz; within the row where blocks share it
+    start: Array  # (blocks + 1,), uint32: the row, with bit 31 where it has entries in the block before
 
     @classmethod
     def of(cls, a: Csr, blocks: int, most_rows: int) -> Cut:
@@ -50,12 +52,12 @@ class Cut(NamedTuple):
         whole = (taken >= length) & (row < a.rows) & (taken > 0)  # all its entries are before the cut
         row = row + whole
         entry = a.row_ptr[row].astype(np.int64) + np.where(whole | (row >= a.rows), 0, taken)
-        return cls(row, entry)
+        return cls(row, entry, row.astype(np.uint32) | np.where(entry > a.row_ptr[row], CONTINUED, np.uint32(0)))
 
     @classmethod
     def by_kernel(cls, a: Csr, blocks: int, weight: int, run: Run) -> Cut:
         """As `by_arrays`. run: runs a launch on the arrays of `a`."""
-        cut = cls(*(a.xp.empty(blocks + 1, dtype=np.int64) for _ in range(2)))
+        cut = cls(*(a.xp.empty(blocks + 1, dtype=dtype) for dtype in (np.int64, np.int64, np.uint32)))
         args = np.int32(blocks), np.int32(a.rows), np.int64(a.nnz), np.int64(weight), a.row_ptr, *cut
         run(Launch(CONVERT, f"sweep_cut<{ctype(a.row_ptr)}>", *per_thread(blocks + 1), args))
         return cut
@@ -107,12 +109,12 @@ def by_kernels(a: Csr, cut: Cut, run: Run) -> dict[str, Array]:
         counts,
     )
     run(Launch(CONVERT, "sweep_sort", blocks, THREADS, sort))
-    chunk_begin = offsets(counts).astype(np.int32, copy=False)
-    chunks = int(chunk_begin[-1])
+    chunk_begin, (*_, chunks) = offsets_by(counts, notes(xp, blocks * panels), run)
+    chunk_begin = chunk_begin.astype(np.int32, copy=False)
     panel, places = xp.empty(chunks, dtype=np.uint16), xp.empty(CHUNK * chunks, dtype=np.uint32)
     values = xp.empty(CHUNK * chunks, dtype=a.dtype)
     size = np.int64(a.nnz), np.int32(blocks), np.int32(panels), np.int32(a.rows)
-    args = (*size, *cut, keys[passes % 2], begin, chunk_begin, a.row_ptr, a.values, panel, places, values)
+    args = (*size, cut.row, cut.entry, keys[passes % 2], begin, chunk_begin, a.row_ptr, a.values, panel, places, values)
     kernel = f"sweep_places<{ctype(a.values)}, {ctype(a.row_ptr)}>"
     run(Launch(CONVERT, kernel, *per_thread(a.nnz), args))
     return {"chunk_start": chunk_begin[::panels].copy(), "panel": panel, "places": places, "values": values}
@@ -178,16 +180,14 @@ class ColumnSweep(Format):
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        xp = a.xp
         blocks, most_rows = cls._blocks(a, **params)
         cut = Cut.of(a, blocks, most_rows)
-        row_start = cut.row.astype(np.uint32) | xp.where(cut.entry > a.row_ptr[cut.row], CONTINUED, np.uint32(0))
         run = runner(a)
         found = sorted_entries(a, cut) if run is None else by_kernels(a, cut, run)
-        ends = on_host(row_start)
+        ends = on_host(cut.start)
         first, last = ends[:-1] & ~CONTINUED, (ends[1:] & ~CONTINUED) + (ends[1:] >= CONTINUED)
         most_rows = int((last.astype(np.int64) - first).max())
-        return found | {"row_start": row_start, "most_rows": most_rows}
+        return found | {"row_start": cut.start, "most_rows": most_rows}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         slot = self.xp.flatnonzero(self.places >> np.uint32(16) != PADDING)
