@@ -47,7 +47,17 @@ GROUPS = {
         "--convert",
         "--deterministic",
     ),
-    "Measuring": ("--budget", "--energy", "--timeout", "--dry-run", "--retry", "--fresh", "--results", "--config"),
+    "Measuring": (
+        "--budget",
+        "--energy",
+        "--update",
+        "--timeout",
+        "--dry-run",
+        "--retry",
+        "--fresh",
+        "--results",
+        "--config",
+    ),
     "Many GPUs": ("--scheduler", "--workers", "--shard", "--estimate", "--like"),
     "Comparison of two builds": ("--against", "--pairs"),
     "Help": ("--help",),
@@ -135,6 +145,11 @@ GROUPS = {
     type=SECONDS,
     metavar="SECONDS",
     help="Measure the energy of each hot case over so long, on GPUs that count joules. Default: not measured.",
+)
+@click.option(
+    "--update",
+    is_flag=True,
+    help="Time new values in the same pattern, too: what Operator.update takes. In hot cases, column t_update.",
 )
 @click.option(
     "--timeout",

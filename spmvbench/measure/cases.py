@@ -30,7 +30,7 @@ class Settings:
     """Settings of one invocation. Times in seconds; None takes the default of the device kind.
 
     device: ``cuda:0``, ``emulated``. max_bytes: limit on the footprint of a format. budget: sampling time of a case.
-    energy: time over which the energy of a hot case is measured; 0 leaves it out.
+    energy: time over which the energy of a hot case is measured; 0 leaves it out. update: time new values, too.
     timeout: limit on one uninterrupted period of work on a
     format (loading, or a round of samples), after which its worker is replaced. real_part: take the real
     part of complex matrices, which are refused otherwise. convert: ``both``, or ``device`` to leave out conversion on
@@ -48,6 +48,7 @@ class Settings:
     measured: Mapping[str, Any] | None = None
     per_host: str | None = None
     energy: float = 0.0
+    update: bool = False
 
 
 @dataclass(frozen=True)

@@ -90,10 +90,11 @@ class Finished:
     of a search.
 
     t_x_changed: seconds of one SpMV by mode while x changes before each, without the time of the change itself. energy:
-    of one SpMV, hot.
+    of one SpMV, hot. t_update: seconds of putting new values in place.
     """
 
     t_kernels: dict[str, float]
     t_x_changed: dict[str, float]
     detail: dict[str, Any]
     energy: energy.Energy
+    t_update: float

@@ -25,9 +25,9 @@ import numpy as np
 from spmvbench import paths
 from spmvbench.devices import Device, Program, Throttling
 from spmvbench.devices.guards import Guards
-from spmvbench.formats import Call, Format, Launch, Loop, Skip
+from spmvbench.formats import Call, Format, Launch, Loop, Skip, refilling
 from spmvbench.formats.arrays import Array
-from spmvbench.formats.conversion import Tuning, timed_conversion
+from spmvbench.formats.conversion import Tuning, converting_for, timed_conversion
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.formats.footprint import bytes_read, footprint
 from spmvbench.formats.vectors import SparseVector, moved
@@ -415,11 +415,12 @@ def finish(
     }
     seconds = time_kernels(context, task, bound, op) if "hot" in series else {}
     used = measure_energy(context, task, op, series["hot"]) if "hot" in series else energy.Energy()
+    update = time_update(context, task, fmt, op) if "hot" in series and op == Format.op else math.nan
     context.begin(task, "checking again", op)
     dense = context.references.checks[op].dense
     error = check(context, fmt, bound.program, op, dense, "after timing", ("garbage", "stale"))
     levels = trace_levels(context, task, fmt, op) if op.startswith("bfs") and op.endswith("@0") else {}
-    return Finished(seconds, changed, levels, used), error
+    return Finished(seconds, changed, levels, used, update), error
 
 
 def measure_energy(context: Context, task: Task, op: str, series: timing.Series) -> energy.Energy:
@@ -430,6 +431,36 @@ def measure_energy(context: Context, task: Task, op: str, series: timing.Series)
     found = energy.measured(series, context.device, context.settings.energy)
     context.counts_energy = not math.isnan(found.joules)
     return found
+
+
+def time_update(context: Context, task: Task, fmt: Format, op: str) -> float:
+    """Seconds of putting new values where the format stores them, hot, in a tenth of a case's budget; NaN if the
+    settings do not ask for it, if values decide what is stored, and if memory for it runs out.
+
+    The values go to arrays of zeros. Raises Wrong if these are not the format's afterwards, bit for bit.
+    """
+    if not context.settings.update:
+        return math.nan
+    context.begin(task, "timing new values", op)
+    device, a = context.device, context.references.device_stored
+    rule = replace(context.rule, rounds=1, budget=context.rule.budget / 10)
+    try:
+        with converting_for(device.limits):
+            if (places := refilling.places(fmt, a)) is None:
+                return math.nan
+        empty = fmt.with_arrays(lambda name, array: fmt.xp.zeros_like(array) if name in places.entries else array)
+        program = device.compile(places.launches(empty, a.values))
+        series = timing.prepare(program, device, "hot", rule)
+        timing.take_round(series, device, rule)
+        device.synchronize()
+    except OUT_OF_MEMORY as error:
+        context.reject(error)
+        return math.nan
+    for name in places.entries:
+        written, stored = (each.arrays()[name].reshape(-1).view(np.uint8) for each in (empty, fmt))
+        if bool((written != stored).any()):
+            raise Wrong(f"new values in place gave another {name} than conversion", math.nan)
+    return timing.quartiles(series).median if series.seconds else math.nan
 
 
 def time_kernels(context: Context, task: Task, bound: Bound, op: str) -> dict[str, float]:

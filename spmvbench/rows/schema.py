@@ -237,6 +237,11 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "energy": ("float", "energy of one SpMV, hot, what the idle device uses included, J; NaN if not measured"),
     "energy_low": ("float", "low end of the 95 % confidence interval of energy, J"),
     "energy_high": ("float", "high end of the 95 % confidence interval of energy, J"),
+    "t_update": (
+        "float",
+        "putting new values of all entries, in the order of CSR on the device, where the format stores them, hot, "
+        "seconds; NaN if not measured, and if values decide what is stored: the matrix is then converted anew",
+    ),
     "sm_clock_mhz": ("float", "multiprocessor clock after the samples, MHz"),
     "detail": (
         "str",

@@ -51,6 +51,7 @@ def run(
     results: Path | str = "results",
     budget: float | None = None,
     energy: float | None = None,
+    update: bool = False,
     timeout: float | None = None,
     max_bytes: int | str | None = None,
     seed: int = 0,
@@ -78,8 +79,9 @@ def run(
     x and y that is as wide. mode: hot, cold; None: all of the device. device: ``auto``, ``cuda:0``, ``emulated``.
 
     run: the name of the run's folder under `results`; cases with a row there are not measured again. budget: sampling
-    time of a case, seconds. energy: time over which the energy of a hot case is measured, seconds; None: not. timeout:
-    seconds after which a case is aborted. max_bytes: limit on a format's footprint, a number or for example ``"2GB"``.
+    time of a case, seconds. energy: time over which the energy of a hot case is measured, seconds; None: not. update:
+    time new values in the same pattern too, in hot cases (`t_update`). timeout: seconds after which a case is aborted.
+    max_bytes: limit on a format's footprint, a number or for example ``"2GB"``.
     seed: of x and of generated values. convert: ``both``, or ``device`` to leave out conversion on the host. real_part:
     take the real part of complex matrices. deterministic: leave out formats that are known to give other bits in
     products with the same x. retry: measure failed cases again. fresh: start a new run; the old folder is renamed.

@@ -67,7 +67,7 @@ class RunRequest:
     run, or one per storage idea on the emulated device, where all take minutes. programs: labels of programs that are
     measured beside the formats, as `programs.using.use` gives them. ops: names of operations; empty: those that the
     formats run. dtypes, values, vectors: see `arguments.precisions`. modes: None: all of the device. device: its name,
-    not ``auto``. run: the name of the folder under `results`. budget to max_bytes, real_part and convert: see
+    not ``auto``. run: the name of the folder under `results`. budget to max_bytes, update, real_part and convert: see
     `Settings`. seed: of x and of generated values. deterministic: leave out formats that are known to give other bits
     in products with the same x. retry: measure failed cases again. fresh: measure every case again.
     """
@@ -86,6 +86,7 @@ class RunRequest:
     results: Path = Path("results")
     budget: float | None = None
     energy: float = 0.0
+    update: bool = False
     timeout: float | None = None
     max_bytes: int | None = None
     seed: int = 0
@@ -143,6 +144,7 @@ class RunRequest:
             self.real_part,
             self.convert,
             energy=self.energy,
+            update=self.update,
         )
 
     def find(self, notify: Notify, *, dry_run: bool = False, unasked: bool = False) -> list[Matrix]:

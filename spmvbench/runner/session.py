@@ -93,6 +93,7 @@ class Writer:
             "budget": settings.budget or rule.budget,
             "timing": timing_facts(rule),
             "energy": settings.energy,
+            "update": settings.update,
             "timeout": timeout(settings),
         }
         self.metadata(**facts, **used)

@@ -384,6 +384,16 @@ def test_the_table_of_a_gpu_shows_speed_wins_and_the_worst_case(capsys):
     assert lines[-1] == "wrong: G/a dia f64 hot: because"
 
 
+def test_new_values_are_timed_if_asked_for(run):
+    """csr-ans compresses values, and takes none in place."""
+    words = ("rmat:6:6", "--formats", "csr5,sell-c-sigma,csr-ans", "--run")
+    assert run(*words, "a", "--update").code == run(*words, "b").code == 0
+    assert (store.load("a").set_index("label")["t_update"] > 0).to_dict() == {
+        "csr5": True, "sell-c-sigma": True, "csr-ans": False,
+    }  # fmt: skip
+    assert store.load("b")["t_update"].isna().all()
+
+
 def test_the_table_tells_whose_kernel_ran_and_what_is_another_name(capsys):
     from spmvbench.cli.results import echo_results
 

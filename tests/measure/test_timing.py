@@ -1,10 +1,15 @@
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from spmvbench.devices import Throttling
-from spmvbench.measure import timing
+from spmvbench import testing
+from spmvbench.devices import Throttling, open_device
+from spmvbench.formats import Csr, refilling
+from spmvbench.matrices.synthetic import generate
+from spmvbench.measure import stages, timing
+from spmvbench.measure.failures import Wrong
 from spmvbench.measure.timing import RULES, Rule, Series, quartiles, relative_spread, repeats_for, take_round
 
 
@@ -195,3 +200,17 @@ def test_hot_replays_a_graph_that_fills_a_sample_and_cold_flushes_before_one_spm
 
 def test_quartiles_of_known_samples():
     assert quartiles(Series(lambda: None, 8, False, seconds=[4.0, 1.0, 3.0, 2.0, 5.0])) == (2.0, 3.0, 4.0)
+
+
+def test_new_values_in_wrong_places_are_no_time(monkeypatch):
+    device, a = open_device("emulated"), Csr.of(generate("rmat:6:6"))
+    context = SimpleNamespace(
+        settings=SimpleNamespace(update=True), begin=lambda *_: None, device=device, rule=RULES["emulated"],
+        references=SimpleNamespace(device_stored=a),
+    )  # fmt: skip
+    fmt = testing.convert("csr5", a)
+    assert stages.time_update(context, None, fmt, "spmv") > 0
+    found = refilling.places(fmt, a)
+    monkeypatch.setattr(refilling, "places", lambda *_: found.renumbered(np.roll(np.arange(a.nnz), 1)))
+    with pytest.raises(Wrong, match="new values in place gave another values than conversion"):
+        stages.time_update(context, None, fmt, "spmv")
