@@ -16,8 +16,8 @@ def first_line(reason: str) -> str:
     return reason.partition("\n")[0]
 
 
-def kind(reason: str) -> str:
-    """The kind of a reason: the reason with each number and size replaced by ``#``."""
+def pattern(reason: str) -> str:
+    """What reasons of one kind have in common: the reason with each number and size replaced by ``#``."""
     return _NUMBER.sub("#", reason)
 
 
@@ -37,7 +37,7 @@ def by_kind(rows: pd.DataFrame) -> pd.DataFrame:
     rows = rows[rows["status"] != "ok"]
     rows = rows.assign(reason=rows["reason"].map(first_line))
     found = []
-    for (status, _), part in rows.groupby(["status", rows["reason"].map(kind)], sort=False):
+    for (status, _), part in rows.groupby(["status", rows["reason"].map(pattern)], sort=False):
         counts = part["label"].value_counts().sort_index().sort_values(ascending=False, kind="stable")
         labels = ", ".join(f"{label} {count}" for label, count in counts.items())
         found.append({"status": status, "reason": in_common(part["reason"]), "cases": len(part), "labels": labels})

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from spmvbench.analysis.cases import hot, latest_cases, of_one_operation, verified
-from spmvbench.analysis.reasons import in_common, kind
+from spmvbench.analysis.reasons import in_common, pattern
 from spmvbench.publishing import in_page
 from spmvbench.publishing.strengths import FORMATS
 from spmvbench.reports import export, published, tables
@@ -56,7 +56,7 @@ def recent(cases: pd.DataFrame) -> Iterator[tables.Table]:
         labels = [label for label in FORMATS if label in set(verified(part)["label"])]
         if len(labels) > 1:
             shown = part[part["label"].isin(labels)].sort_values("name")
-            alike = shown.groupby(shown["reason"].map(kind))["reason"].transform(in_common)
+            alike = shown.groupby(shown["reason"].map(pattern))["reason"].transform(in_common)
             shown = shown.assign(matrix=shown["name"], reason=alike)
             caption = f"GFLOPS of formats published since the survey, {setting}"
             yield tables.by_matrix(caption, shown, "gflops", labels, best="max", winner="First of these")

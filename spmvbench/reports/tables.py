@@ -17,7 +17,7 @@ from spmvbench import untrusted
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.products import CUPY, HOST_CALLED
 from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
-from spmvbench.analysis.reasons import first_line, in_common, kind
+from spmvbench.analysis.reasons import first_line, in_common, pattern
 from spmvbench.analysis.rivals import BEST
 from spmvbench.rows.schema import STATUSES, rate_unit
 
@@ -345,7 +345,9 @@ def reasons(rows: pd.DataFrame) -> Table:
     """
     failed = rows[(rows["status"] != "ok") & (rows["matrix_sha256"] != "")]
     failed = failed.assign(reason=failed["reason"].map(first_line))
-    groups = failed.assign(kind=failed["reason"].map(kind)).groupby(["label", "status", "kind"], as_index=False)
+    groups = failed.assign(pattern=failed["reason"].map(pattern)).groupby(
+        ["label", "status", "pattern"], as_index=False
+    )
     found = groups.agg(
         cases=("reason", "size"), matrices=("matrix", "nunique"), on=("matrix", "first"), reason=("reason", in_common)
     )

@@ -79,7 +79,7 @@ def marks_in(names: Sequence[str], labels: Mapping[str, str], options: Options) 
     return dict(zip(chosen, marks.values(), strict=True))
 
 
-def cases(rows: pd.DataFrame, *values: str) -> pd.DataFrame:
+def tried(rows: pd.DataFrame, *values: str) -> pd.DataFrame:
     """Every case of a matrix with entries, the matrices that the survey measured first, in its order.
 
     values: columns that are NaN unless the case is verified.
@@ -142,8 +142,8 @@ def _conversion(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, matrix, format, label, path, setup (seconds), spmvs, break_even (SpMVs), status, reason."""
     roles(rows)
     costs = distributions.breakeven(rows, options)[["setting", "matrix", "label", "path", *_CONVERSION]]
-    tried = cases(hot(rows))[["setting", "matrix", "format", "label", "status", "reason"]]
-    return tried.merge(costs, on=["setting", "matrix", "label"], how="left")
+    known = tried(hot(rows))[["setting", "matrix", "format", "label", "status", "reason"]]
+    return known.merge(costs, on=["setting", "matrix", "label"], how="left")
 
 
 def _footprint(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -151,20 +151,20 @@ def _footprint(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     table = rows.assign(failed=rows["status"] != "ok").sort_values("failed", kind="stable")
     table = table.drop_duplicates(["dtype", "matrix", "label"])  # the same hot and cold, and on every device
     columns = ["dtype", "matrix", "format", "label", "bytes_per_nnz", "status", "reason"]
-    return cases(table, "bytes_per_nnz")[columns].sort_values(
+    return tried(table, "bytes_per_nnz")[columns].sort_values(
         "dtype", ascending=False, kind="stable", ignore_index=True
     )
 
 
 def _gflops(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     roles(rows)
-    return cases(hot(rows), "gflops")[["setting", "matrix", "format", "label", "gflops", "status", "reason"]]
+    return tried(hot(rows), "gflops")[["setting", "matrix", "format", "label", "gflops", "status", "reason"]]
 
 
 def _lessons(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, formats (the survey's name and the run's label of each) and those of `analysis.lessons`."""
     found = roles(rows)
-    ours = cases(hot(rows), "gflops", "bytes_per_nnz")
+    ours = tried(hot(rows), "gflops", "bytes_per_nnz")
     keys = ["setting", "matrix", "label"]
     costs = of_one_path(overheads(ours, found.get("CSR", "")))
     ours = ours.merge(costs[[*keys, "break_even"]], on=keys, how="left")
@@ -214,7 +214,7 @@ def _compared(rows: pd.DataFrame, given: Published) -> pd.DataFrame:
     found = roles(ours)
     keys = ["setting", "matrix", "label"]
     costs = of_one_path(overheads(ours, found.get("CSR", "")))[[*keys, "spmvs", "break_even"]]
-    ours = cases(ours, "gflops", "bytes_per_nnz").merge(costs, on=keys, how="left").astype({"setting": str})
+    ours = tried(ours, "gflops", "bytes_per_nnz").merge(costs, on=keys, how="left").astype({"setting": str})
     theirs = theirs.assign(label=theirs["format"].map(found), published=given.name)
     theirs = theirs.merge(pd.DataFrame({"setting": ours["setting"].unique()}), how="cross")
     table = theirs.merge(ours[[*keys, "status", "reason", *_VALUES]], on=keys, how="left")
