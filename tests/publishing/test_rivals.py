@@ -24,7 +24,7 @@ def case(label, gflops, name="a", **columns):
 
 @pytest.fixture
 def written(monkeypatch):
-    monkeypatch.setattr(published, "programs", lambda: PUBLIC)
+    monkeypatch.setattr(published, "public_programs", lambda: PUBLIC)
     found = [case("ell", 96), case("cb", 50), case("amb", 40), case("bit8x4", 900, name="b")]
     found += [case("mbsr", 0, status="skipped", reason="5 distinct values"), case("csr5", 900, device_name="other")]
     return rivals.markdown(rows(*found))
