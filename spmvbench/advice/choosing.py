@@ -22,9 +22,9 @@ from spmvbench.measure.bounds import Fetched, gather_seconds, read_seconds
 from spmvbench.measure.reading import host_spmv
 
 REASONS = 3
-# Seconds that products have to take for this advice to be worth its time, 22 ms (pde:12) to 2 s (uniform:1048576:12) on
-# the host; `quick` chooses in microseconds.
-WORTH_ADVICE = 10.0
+# Seconds that this advice takes on the host, and for each entry: 22 ms (pde:12) to 2 s (uniform:1048576:12).
+ADVICE, ADVICE_ENTRY = 0.02, 1.5e-7
+SAVED = 0.04  # of the time of many products, by docs/results, in comparison with `quick`, which takes microseconds
 EVERY = 8  # of large matrices, fetches of x are counted for one multiprocessor in this many
 # Modules of formats whose footprint is expensive to compute and is a sum over rows: a sample of the rows is scaled up.
 SAMPLED = ("dense_blocks", "compressed.bro", "compressed.hybrids", "tile")
@@ -45,10 +45,11 @@ class Expected:
     total: float
 
 
-def seconds_in_csr(model: Model, a: Csr, spmvs: float) -> float:
-    """Seconds that so many products of a matrix in CSR take at least on the model's device."""
+def is_worth_its_time(model: Model, a: Csr, spmvs: float) -> bool:
+    """Whether advice on the host saves more than it takes, by the least time of so many products in CSR."""
     size = a.nbytes + (a.rows + a.cols) * a.vector_dtype.itemsize
-    return spmvs * float(read_seconds(model.about.get("scaled_bounds", model.about["bounds"]), size))
+    least = spmvs * float(read_seconds(model.about.get("scaled_bounds", model.about["bounds"]), size))
+    return SAVED * least > ADVICE + ADVICE_ENTRY * a.nnz
 
 
 @dataclass(frozen=True)

@@ -124,23 +124,23 @@ def named(text: str, device: Device, *, deterministic: bool = False) -> Candidat
 def advised(a: Csr, device: Device, spmvs: float, max_bytes: int | None = None) -> Iterator[Candidate]:
     """Formats for a matrix in the device's memory that it can run, from the advised one on, and csr-scalar last.
 
-    They are those of `auto`, in its order, unless the products take so long that the advice on the host is worth its
-    time; its model is that of the device's GPU, MODEL if that has none.
+    They are those of `auto`, in its order, unless the products take so long that advice on the host is worth its time.
+    The model of that is the device's GPU's, MODEL if there is none.
 
     max_bytes: the largest footprint of a format of the advice, at most a quarter of the memory that is free.
     """
     if a.nnz:
         name = model.of_gpu(device.limits.name) or MODEL
         known = model.loaded(name)
-        if choosing.seconds_in_csr(known, a, spmvs) < choosing.WORTH_ADVICE:
+        if choosing.is_worth_its_time(known, a, spmvs):
+            limit = device.memory_free() // FREE_SHARE
+            limit = limit if max_bytes is None else min(limit, max_bytes)
+            yield from candidates(choosing.advise(a.on(np), known, spmvs, limit), device, spmvs, name)
+        else:
             with converting_for(device.limits):
                 labels = quick.ranked(a, spmvs)
             for label in labels:
                 yield Candidate(label, f"the choice of auto for {spmvs:,.10g} SpMVs and the conversion")
-        else:
-            limit = device.memory_free() // FREE_SHARE
-            limit = limit if max_bytes is None else min(limit, max_bytes)
-            yield from candidates(choosing.advise(a.on(np), known, spmvs, limit), device, spmvs, name)
     yield LAST
 
 
@@ -162,7 +162,7 @@ def convert(label: str, a: Csr, device: Device, max_bytes: int | None = None) ->
 
     Raises Skip where the format cannot hold it, or would take more than `max_bytes`; OutOfDeviceMemory.
     """
-    ((cls, params),) = formats.parse(label)
+    cls, params = quick.parsed(label)
     began = time.perf_counter()
     with converting_for(device.limits):
         fmt = cls.from_csr(a, max_bytes=max_bytes, **params)
