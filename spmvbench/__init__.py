@@ -39,6 +39,7 @@ __version__: str
 FORMAT_MODULES = ("spmvbench.advice.auto", "spmvbench.programs.libraries")
 # Files of SPMVBENCH_FORMATS that are no Python: a module by suffix, whose `load(path)` registers a format.
 FORMAT_FILES = dict.fromkeys((".so", ".dylib", ".dll"), "spmvbench.programs.shared_library")
+FORMAT_FILES |= dict.fromkeys(("", ".out", ".sh"), "spmvbench.programs.self_timed")
 
 if TYPE_CHECKING:
     from spmvbench import formats, solve

@@ -69,13 +69,14 @@ def compresses_values(fmt: Format, a: Csr) -> bool:
     """Whether the format stores fewer values of the type of `a`, the matrix in it, than that has nonzero entries.
 
     Such a time depends on which values repeat. A format of patterns, which stores none, compresses none.
-    Arrays of bytes may hold values beside other data, as many as fit.
+    Arrays of bytes may hold values beside other data, as many as fit. Of a program that does not say what it stores
+    nothing is known.
     """
     arrays = fmt.arrays().values()
     stored = sum(array.size for array in arrays if array.dtype == a.dtype)
     untyped = sum(array.nbytes for array in arrays if array.dtype == np.uint8) + fmt.hidden_bytes
     stored += untyped // a.dtype.itemsize
-    return fmt.keeps_values and stored < a.nnz and stored < int(nonzero_mask(a.values).sum())
+    return fmt.keeps_values and fmt.nbytes > 0 and stored < a.nnz and stored < int(nonzero_mask(a.values).sum())
 
 
 def bytes_read(fmt: Format, found: Mapping[str, int], launches: Iterable[Step]) -> int:

@@ -328,6 +328,11 @@ class Format(Parametrised):
         return 0.0
 
     @property
+    def own_times(self) -> Sequence[float]:
+        """Seconds of products that a program has measured itself, which rows then have; empty for others."""
+        return ()
+
+    @property
     def in_use(self) -> dict[str, Any]:
         """The parameters in use in place of those that are 0, for a format that finds them by timing: {} for others.
 

@@ -63,7 +63,7 @@ class Bound:
 
     steps: the launches. setup: seconds to make them, and seconds of setup during the conversion. workspace: bytes of
     arrays that are not fields of the format. read: minimum bytes that a product reads of all arrays. program_hash: see
-    `program.program_hash`. float_atomics: see `program.float_atomics`.
+    `program.program_hash`. float_atomics: see `program.float_atomics`. timed_by: as `Program.timed_by`, or ``self``.
     """
 
     program: Program
@@ -74,6 +74,7 @@ class Bound:
     program_hash: str
     detail: dict[str, Any]
     float_atomics: str
+    timed_by: str
 
 
 @dataclass(frozen=True)

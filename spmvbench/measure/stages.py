@@ -281,7 +281,8 @@ def bind(context: Context, task: Task, converted: Converted, op: str, *, warm: b
     adds = float_atomics(launches, device)
     setup += fmt.setup_seconds + first
     workspace, read = sum(found.values()) - fmt.nbytes, bytes_read(fmt, found, launches)
-    return Bound(program, launches, setup, workspace, read, same, detail, adds)
+    timed_by = "self" if fmt.own_times else program.timed_by
+    return Bound(program, launches, setup, workspace, read, same, detail, adds, timed_by)
 
 
 def verify_answers(
@@ -386,6 +387,8 @@ def take_samples(context: Context, task: Task, fmt: Format, case: Case, series: 
     context.y[...] = verify.garbage(context.y)
     context.device.synchronize()
     timing.take_round(series, context.device, context.rule)
+    if fmt.own_times:
+        series.seconds = list(fmt.own_times)
     context.device.synchronize()
     verdict = verify.verify_result(fmt, x, context.y, placed, reference)
     return raise_if_wrong(verdict, context.named(f"left by a sample, {case.mode}", case.op))
@@ -411,7 +414,7 @@ def finish(
     changed = {
         case.mode: time_with_changing_x(context, task, fmt, bound, case, series[case.mode])
         for case in task.cases
-        if case.op == op
+        if case.op == op and not fmt.own_times  # each product is a process, which has nothing of the last
     }
     seconds = time_kernels(context, task, bound, op) if "hot" in series else {}
     used = measure_energy(context, task, op, series["hot"]) if "hot" in series else energy.Energy()

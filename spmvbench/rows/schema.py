@@ -231,7 +231,8 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "timed_by": (
         "str",
         "what starts the products that are timed: graph (of CUDA), stream (enqueued one after the other between two "
-        "events), host (each product waited for, on the emulated device too); empty in rows of older versions",
+        "events), host (each product waited for, on the emulated device too), self (a program that says its times "
+        "itself); empty in rows of older versions",
     ),
     "near_launch_overhead": ("bool", "t_median is below twice the launch overhead, the time of an empty kernel"),
     "energy": ("float", "energy of one SpMV, hot, what the idle device uses included, J; NaN if not measured"),

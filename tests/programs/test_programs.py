@@ -1,6 +1,7 @@
 """Programs of other projects: every planted fault is found, and what is right passes."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -281,6 +282,40 @@ def test_a_program_is_skipped_where_its_package_is_not(tmp_path):
     )
     row = rows_of(tmp_path, str(source)).loc["needs"]
     assert row["status"] == "skipped" and row["reason"] == "no-such-package is not installed"
+
+
+SELF_TIMED = """#!{python}
+import sys
+import numpy
+(rows, cols, _), *entries = numpy.loadtxt(sys.argv[1], comments="%")
+row, col, values = numpy.array(entries).T
+x = numpy.fromfile(sys.argv[2])
+{fault}
+numpy.bincount(row.astype(int) - 1, values * x[col.astype(int) - 1], int(rows)).tofile(sys.argv[3])
+print("a line of its own", *(f"spmv {{k}}e-6" for k in range(1, 1 + int(sys.argv[5]))), "convert 0.25", sep="\\n")
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "reason"),
+    [
+        ("", "ok", ""),
+        ("values[-1] = 0", "wrong", "exact integer test"),
+        ("sys.exit('no licence')", "error", "mine ended with 1 and wrote no y: no licence"),
+        ("rows += 1", "error", "wrote 1,729 doubles as y, not 1,728"),
+    ],
+)
+def test_a_program_that_times_itself(fault, status, reason, tmp_path):
+    program = tmp_path / "mine"
+    program.write_text(SELF_TIMED.format(python=sys.executable, fault=fault))
+    with pytest.raises(UsageError, match="nor executable"):
+        using.use([str(program)])
+    program.chmod(0o755)
+    row = rows_of(tmp_path, str(program)).loc["mine"]
+    assert row["status"] == status and reason in row["reason"]
+    if status == "ok":
+        assert row["timed_by"] == "self" and row["experiment"] and row["t_setup"] >= 0.25
+        assert row["t_median"] == pytest.approx(10.5e-6) and math.isnan(row["t_x_changed"])
 
 
 def test_memory_of_the_host_is_counted():
