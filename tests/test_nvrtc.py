@@ -139,7 +139,10 @@ OWN = {
             ("double", 2, 32, 32, "true", "int"),
         )
     },
-    "csr/rows_convert.cu": {"rows_by_length<int, 4096>", *(f"sort_windows<{i}>" for i in ("int", "long long"))},
+    "csr/rows_convert.cu": {
+        *("rows_by_length<int, 4096>", *(f"sort_windows<{i}>" for i in ("int", "long long"))),
+        *("pieces_count<int>", "pieces_cut<int, int>", "pieces_cut<long long, int>", "pieces_place<int, int>"),
+    },
     "offsets.cu": {f"offsets<{count}>" for count in ("int", "long long")},
     "take_convert.cu": {
         *(f"take_counts<{index}>" for index in ("int", "long long")),

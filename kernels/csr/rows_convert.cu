@@ -1,4 +1,5 @@
 // What rows are assigned by: how long they are.
+#include "search.cuh"
 #include "spmv.cuh"
 
 // Adds to `counts`, zero before, how many rows have each length; the last of BINS counts those as long and longer.
@@ -56,5 +57,52 @@ __global__ void __launch_bounds__(SORT_BLOCK)
     const long long place = window + t % padded;
     if (keys[t] < 0) continue;
     perm[place] = static_cast<int>(window) + SORT_PLACES - 1 - static_cast<int>(keys[t] % SORT_PLACES);
+  }
+}
+
+// The pieces of each row: of at most `most` entries.
+template <typename I>
+__global__ void pieces_count(int rows, int most, const I* __restrict__ row_ptr, int* __restrict__ counts) {
+  const long long row = global_thread();
+  if (row < rows) counts[row] = static_cast<int>((row_ptr[row + 1] - row_ptr[row] + most - 1) / most);
+}
+
+// What the pieces are, in order of rows; all of a row as long as each other or one shorter. ptr: of rows, in pieces.
+// kind: the binary logarithm of the threads that leave each `per_thread` entries, below `kinds`. flags: of each kind, 1
+// for its pieces.
+template <typename I, typename P>
+__global__ void pieces_cut(int rows, int pieces, int per_thread, int kinds, const I* __restrict__ row_ptr,
+                           const P* __restrict__ ptr, int* __restrict__ row_of, I* __restrict__ begins,
+                           I* __restrict__ ends, int* __restrict__ flags) {
+  const long long piece = global_thread();
+  if (piece >= pieces) return;
+  const int row = first_behind(ptr, 0, rows + 1, static_cast<P>(piece)) - 1;
+  const long long rank = piece - ptr[row], count = ptr[row + 1] - ptr[row];
+  const long long length = row_ptr[row + 1] - row_ptr[row];
+  const long long begin = rank * length / count, end = (rank + 1) * length / count;
+  row_of[piece] = row;
+  begins[piece] = row_ptr[row] + static_cast<I>(begin);
+  ends[piece] = row_ptr[row] + static_cast<I>(end);
+  int kind = 0;
+  while (kind < kinds - 1 && end - begin > static_cast<long long>(per_thread) << kind) ++kind;
+  for (int k = 0; k < kinds; ++k) flags[static_cast<long long>(k) * pieces + piece] = k == kind;
+}
+
+// The same in order of their kinds. places: how many flags are set before each. lanes: threads of each piece; block: of
+// all of them if it is not 0.
+template <typename I, typename P>
+__global__ void pieces_place(int pieces, int kinds, int block, const P* __restrict__ places,
+                             const int* __restrict__ row_of, const I* __restrict__ begins, const I* __restrict__ ends,
+                             int* __restrict__ row, I* __restrict__ begin, I* __restrict__ end,
+                             unsigned char* __restrict__ lanes) {
+  const long long piece = global_thread();
+  if (piece >= pieces) return;
+  for (int k = 0; k < kinds; ++k) {
+    const P place = places[static_cast<long long>(k) * pieces + piece];
+    if (places[static_cast<long long>(k) * pieces + piece + 1] == place) continue;
+    row[place] = row_of[piece];
+    begin[place] = begins[piece];
+    end[place] = ends[piece];
+    lanes[place] = static_cast<unsigned char>(block ? block : 1 << k);
   }
 }

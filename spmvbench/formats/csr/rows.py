@@ -9,13 +9,15 @@ import numpy as np
 
 from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, offsets, on_host, stable_order
-from spmvbench.formats.conversion import Run, filled_rows
+from spmvbench.formats.conversion import Run, both_offsets, filled_rows, notes, runner
+from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.csr.csr import LANES, CsrArrays, lanes_by_mean
 from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.parameters import Parameter
 
+CONVERT = "csr/rows_convert.cu"
 BINS = 4096  # row lengths that the kernel distinguishes
 
 
@@ -27,7 +29,7 @@ def rows_by_length(a: Csr, run: Run | None) -> Array:
     counts = xp.zeros(BINS, dtype=np.int32)
     grid, block = per_thread(a.rows)
     args = (np.int32(a.rows), a.row_ptr, counts)
-    run(Launch("csr/rows_convert.cu", f"rows_by_length<{ctype(a.row_ptr)}, {BINS}>", min(grid, 512), block, args))
+    run(Launch(CONVERT, f"rows_by_length<{ctype(a.row_ptr)}, {BINS}>", min(grid, 512), block, args))
     found = on_host(counts)
     if a.rows and not found[-1]:
         a.__dict__["row_len_max"] = int(np.flatnonzero(found)[-1])
@@ -152,6 +154,8 @@ class CsrPieces(CsrArrays):
 
     @classmethod
     def convert(cls, a: Csr, *, per_thread: int, per_warp: int, block: int) -> dict[str, Any]:
+        if (run := runner(a)) is not None:
+            return cls._by_kernels(a, per_thread, per_warp, block, run)
         xp = a.xp
         pieces = Pieces.of(a, filled_rows(a)[0], per_warp, even=True)
         lanes = xp.asarray((block,) if block else LANES, dtype=np.int64)
@@ -166,6 +170,26 @@ class CsrPieces(CsrArrays):
             "piece_lanes": lanes[kind[order]].astype(np.uint8),
             "shares": tuple(on_host(firsts).tolist()),
         }
+
+    @classmethod
+    def _by_kernels(cls, a: Csr, each: int, most: int, block: int, run: Run) -> dict[str, Any]:
+        """As `convert`, by kernels and two waits. each, most: `per_thread` and `per_warp`."""
+        xp, index, rows, kinds = a.xp, ctype(a.row_ptr), np.int32(a.rows), 1 if block else len(LANES)
+        counts = xp.empty(a.rows, dtype=np.int32)
+        run(Launch(CONVERT, f"pieces_count<{index}>", *per_thread(a.rows), (rows, np.int32(most), a.row_ptr, counts)))
+        ptr, (*_, total) = offsets_by(counts, notes(xp, a.rows), run)
+        cut = [xp.empty(total, dtype=dtype) for dtype in (np.int32, a.row_ptr.dtype, a.row_ptr.dtype)]
+        flags = xp.empty(kinds * total, dtype=np.int32)
+        args: tuple[Any, ...] = (rows, *map(np.int32, (total, each, kinds)), a.row_ptr, ptr, *cut, flags)
+        run(Launch(CONVERT, f"pieces_cut<{index}, {ctype(ptr)}>", *per_thread(total), args))
+        places, _ = both_offsets(flags, notes(xp, len(flags)), run)
+        found, lanes = [xp.empty_like(array) for array in cut], xp.empty(total, dtype=np.uint8)
+        args = (*map(np.int32, (total, kinds, block)), places, *cut, *found, lanes)
+        run(Launch(CONVERT, f"pieces_place<{index}, {ctype(places)}>", *per_thread(total), args))
+        shares = on_host(places[::total]).tolist() if total else [0] * (kinds + 1)
+        fields = {"row_ptr": a.row_ptr[:0], "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
+        pieces = dict(zip(("piece_row", "piece_begin", "piece_end"), found, strict=True))
+        return {**fields, **pieces, "piece_lanes": lanes, "shares": tuple(shares)}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         rows, begins = self._in_order()
