@@ -239,6 +239,23 @@ def test_a_new_program_works(language, tmp_path, command):
     assert done.code == 0 and "passed" in done.out
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("language", ["cuda", "triton", "numba"])
+def test_a_new_program_works_on_a_gpu(language, tmp_path):
+    (source, *_) = making.new("mine", language, tmp_path)
+    program = source
+    if language == "cuda":
+        needs_nvcc()
+        program = tmp_path / "libmine.so"
+        making.build(source, program)
+    else:
+        pytest.importorskip(language)
+    rows = spmvbench.run(
+        "pde:12", "csr-scalar", programs=program, dtype="f64,f32", device="cuda:0", results=tmp_path, mode="hot"
+    )
+    assert list(rows["status"]) == ["ok"] * 4 and set(rows["timed_by"]) == {"graph"}
+
+
 def test_thirty_lines_make_an_existing_program_a_row(tmp_path):
     """Those of docs/programs.md."""
     source = Path(spmvbench.__file__).parents[1] / "docs/example/program/pairs.cpp"
