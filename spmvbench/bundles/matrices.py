@@ -181,7 +181,7 @@ def _wrong_fetches(a: Csr, rows: pd.DataFrame, processors: Sequence[int]) -> set
             except Skip:
                 wrong_columns.add(f"{op}, which is not possible")
                 continue
-            known[case] = [bounds.Fetched.by(multiplied, count) for count in processors]
+            known[case] = [bounds.Fetched.by(multiplied, count, **operation.gathered) for count in processors]
         for found in op_rows[["x_sectors", "x_lines"]].drop_duplicates().itertuples(index=False):
             if not any(same(found.x_sectors, one.sectors) and same(found.x_lines, one.lines) for one in known[case]):
                 wrong_columns |= {"x_sectors", "x_lines"}

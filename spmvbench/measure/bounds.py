@@ -37,22 +37,25 @@ class Fetched(NamedTuple):
     lines: float
 
     @classmethod
-    def by(cls, a: Csr, shares: int, every: int = 1) -> Fetched:
+    def by(cls, a: Csr, shares: int, every: int = 1, vectors: int = 1, *, by_row: bool = True) -> Fetched:
         """Count for `shares` multiprocessors with equal shares of the entries, in order of rows. NaN without entries.
 
-        every: count only every so many-th share, as a sample of all.
+        every: count only every so many-th share, as a sample of all. vectors: of X, which an entry needs all; by_row:
+        whether they lie side by side. If their bytes neither divide a sector nor are sectors, too few count.
         """
         if not a.nnz:
             return cls(float("nan"), float("nan"))
         shares = min(shares, a.nnz)
         ends = [a.nnz * share // shares for share in range(shares + 1)]
         counted = list(pairwise(ends))[min(every // 2, shares - 1) :: every]
-        widths = [size // a.dtype.itemsize for size in (SECTOR_BYTES, LINE_BYTES)]
+        item = a.dtype.itemsize * (vectors if by_row else 1)
+        widths = [-(-size // item) for size in (SECTOR_BYTES, LINE_BYTES)]
+        each = [max(item // size, 1) * (1 if by_row else vectors) for size in (SECTOR_BYTES, LINE_BYTES)]
         found = [0] * len(widths)
         for columns in columns_of(a, counted, a.cols // widths[0]):
             found = [n + distinct_groups(columns, a.cols, width) for n, width in zip(found, widths, strict=True)]
         entries = sum(end - begin for begin, end in counted)
-        return cls(*(n / entries for n in found))
+        return cls(*(n * times / entries for n, times in zip(found, each, strict=True)))
 
 
 def columns_of(a: Csr, shares: Sequence[tuple[int, int]], sectors: int) -> Iterator[Array]:

@@ -74,6 +74,11 @@ class Operation:
         return {}
 
     @property
+    def gathered(self) -> dict[str, Any]:
+        """What `bounds.Fetched.by` has to know of x."""
+        return {}
+
+    @property
     def iterations(self) -> int:
         """How many products a run makes."""
         return 1
@@ -199,7 +204,6 @@ class Spmm(Spmv):
     all have exact references.
     """
 
-    gathers = False
     kernels = (multivector.KERNEL,)
     modules = (multivector,)
 
@@ -217,6 +221,11 @@ class Spmm(Spmv):
     def columns(self) -> dict[str, Any]:
         """K and the layout."""
         return {"k": self.k, "layout": self.layout}
+
+    @property
+    def gathered(self) -> dict[str, Any]:
+        """All vectors, for each entry."""
+        return {"vectors": self.k, "by_row": self.layout == "row"}
 
     def flops(self, rows: int, nnz: int) -> int:
         """Flops of all vectors."""

@@ -103,7 +103,8 @@ class Source:
         if previous.references is None or previous.fetched is None:
             a = self.rounded()
             previous.references = self.references(a)
-            previous.fetched = Fetched.by(previous.references.device_a, self.device.limits.multiprocessors)
+            multiplied, shares = previous.references.device_a, self.device.limits.multiprocessors
+            previous.fetched = Fetched.by(multiplied, shares, **self.kind.gathered)
             if not self.kind.pattern:
                 seconds = host_spmv(previous.references.a)
                 columns = row.matrix_columns(read(*self.reading)[0], a, previous.fetched, seconds, columns)

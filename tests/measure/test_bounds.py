@@ -39,6 +39,17 @@ def test_sectors_match_a_plain_loop(seed, shares, dtype):
         assert found == expected / a.nnz
 
 
+@pytest.mark.parametrize("k", [2, 4, 16])
+def test_several_vectors_take_the_sectors_of_all_their_values(k):
+    a = Csr.of(sparse.random_array((30, 70), density=0.1, rng=0, format="csr"))
+    for found, size in zip(Fetched.by(a, 1, vectors=k), (32, 128), strict=True):
+        bytes_of = ((8 * k * c, 8 * k * (c + 1)) for c in a.col_idx.tolist())
+        assert found == len({at // size for begin, end in bytes_of for at in range(begin, end)}) / a.nnz
+    one, apart = Fetched.by(a, 3), Fetched.by(a, 3, vectors=k, by_row=False)
+    assert apart == (k * one.sectors, k * one.lines)
+    assert Fetched.by(a, 1, vectors=3).sectors <= 3 * Fetched.by(a, 1).sectors
+
+
 def test_without_entries_there_are_no_sectors():
     assert all(map(math.isnan, Fetched.by(Csr.of(sparse.csr_array((3, 3))), 4)))
 
