@@ -174,7 +174,7 @@ class Format(Parametrised):
         if self.vectors_together < 2:
             raise Skip("the kernels multiply one vector")
         arrays = self.arrays().values()
-        return multivector.launches(product, arrays, self.shape[0], x, y, k, layout, self.vectors_together)
+        return multivector.launches(product, arrays, x, y, k, layout, self.vectors_together)
 
     @classmethod
     def transposes(cls) -> bool:

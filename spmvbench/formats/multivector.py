@@ -53,9 +53,9 @@ Product = Callable[[Array, Array], Sequence[Step]]
 
 
 def launches(
-    product: Product, stored: Iterable[Array], rows: int, x: Array, y: Array, k: int, layout: str, together: int
+    product: Product, stored: Iterable[Array], x: Array, y: Array, k: int, layout: str, together: int
 ) -> list[Step]:
-    """The launches of Y = A X for A of `rows` rows. x: (cols * k,), y: (rows * k,), by rows or by columns.
+    """The launches of Y = A X. x: (cols * k,), y: (rows * k,), by rows or by columns.
 
     product: the launches of y = A x for an x and a y. stored: the arrays of the format. together: vectors that a thread
     holds, if threads beside it cannot hold others. Raises Skip if a kernel cannot.
@@ -64,7 +64,7 @@ def launches(
     if not any(array.dtype.kind == "f" for array in stored):
         raise Skip("values are packed with other data: kernels multiply one vector")
     known = {address(array) for array in stored if array.size}
-    cols, xp, found = len(x) // k, array_module(x), list[Step]()
+    rows, cols, xp, found = len(y) // k, len(x) // k, array_module(x), list[Step]()
     steps = product(x[:cols], y[:rows])
     wide = all(isinstance(step, Launch) and (step.row_lanes or _zeroes(step)) for step in steps)
     together = k if wide else min(k, together)

@@ -290,6 +290,33 @@ class Spmm(Spmv):
 
 
 @dataclass(frozen=True)
+class SpmmTransposed(Spmm):
+    """Y = A^T X from the arrays of A, X and Y by rows; ``spmm-t@8``."""
+
+    gathers = False
+
+    def refusal(self, cls: type[Format]) -> str:
+        """As of ``spmv-t@1``."""
+        return get("spmv-t@1").refusal(cls)
+
+    def vectors(self, a: Csr) -> tuple[Array, Array]:
+        """Both dense, of the sizes for A^T."""
+        x, y = super().vectors(a)
+        return y, x
+
+    def launches(self, fmt: Format, x: Any, y: Array, checks: Checks, device: Device) -> list[Step]:
+        """The format's Y = A^T X, by its launches of y = A^T x. Raises Skip if a kernel multiplies one vector alone."""
+        return list(fmt.by_vectors(fmt.transposed, x, y, self.k, self.layout))
+
+    def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
+        """Those of A^T, as of ``spmv-t@1``."""
+        flipped = transpose(a)
+        found = super().checks(flipped, flipped.on(device.xp), device, seed, fresh)
+        same = verify.integer_values(a) == verify.integer_values(flipped)
+        return found if same else replace(found, integer=[])
+
+
+@dataclass(frozen=True)
 class Spmspv(Operation):
     """y = A x with a sparse x of random positions, and a dense y; ``spmspv@0.01`` names the density of x.
 
@@ -612,6 +639,7 @@ OPERATIONS: dict[str, type[Operation]] = {
     "spmv-t": SpmvTransposed,
     "spmm": Spmm,
     "spmm-column": Spmm,
+    "spmm-t": SpmmTransposed,
     "spmspv": Spmspv,
     "bfs": Bfs,
     "bfs-directed": Bfs,
@@ -623,6 +651,7 @@ _PARAMETERS = {
     "spmv-t": ("@1", "@2"),
     "spmm": tuple(f"@{k}" for k in VECTORS),
     "spmm-column": tuple(f"@{k}" for k in VECTORS),
+    "spmm-t": tuple(f"@{k}" for k in VECTORS),
     "spmspv": tuple(f"@{density:g}" for density in DENSITIES),
     "bfs": tuple(f"@{source}" for source in range(SOURCES)),
     "bfs-directed": tuple(f"@{source}" for source in range(SOURCES)),

@@ -29,6 +29,7 @@ def device():
 @pytest.mark.parametrize(
     ("key", "op", "dtypes"),
     [(key, "spmm@8", "df") for key in FEW]
+    + [(key, "spmm-t@5", "d") for key in ("csr-vector", "dia", "sell", "coo-flat", "hyb", "bsr")]
     + [("csr-vector", op, dtype) for op, dtype in (("spmm@2", "f"), ("spmm-column@3", "d"), ("spmm@19", "f"))],
 )
 def test_products_of_several_vectors_are_right(key, op, dtypes, device):
