@@ -13,11 +13,11 @@ from spmvbench.reports.figures import Options, choose
 from spmvbench.rows import store
 
 
-def of_run(run: str) -> str:
-    """The table of the hot rows of a run, one for each type, in Markdown. Raises LeftOut if it has no small matrix."""
+def of_run(run: str, name: str = "small-matrices") -> str:
+    """The tables of a figure of the hot rows of a run, in Markdown. Raises LeftOut if it has nothing to show."""
     rows = hot(natural_products(latest_cases(store.load(run))))
     options = Options(baseline=None, marks={}, environment=store.environment(run))
-    (figure,) = choose(["small-matrices"])
+    (figure,) = choose([name])
     assert figure.show
     return export.written(figure.show(figure.data(rows, options), options), "markdown").strip()
 

@@ -17,6 +17,7 @@ from spmvbench.analysis.profiles import performance_profile
 from spmvbench.analysis.ranking import best_formats, by_mean_slowdown, default_baseline, ranked
 from spmvbench.analysis.roofline import attainable, ceilings, efficiency, gather_bounds, intensity_bounds, points
 from spmvbench.analysis.speedup import pair_speedups, pair_summary, speedup_summary, speedups
+from spmvbench.analysis.updates import updates, updates_by_format, with_updates
 from spmvbench.reports import published
 from tests.made import row, rows
 
@@ -56,6 +57,19 @@ def test_formats_that_repeat_their_bits_and_what_they_cost():
     assert table["spread"].tolist() == ["up to 0.1", "0.1 to 0.5", "above 2", "all"]
     assert table["largest"].tolist() == [3, 3, 4, 4] and table["matrix"].iloc[-1].endswith("c")
     assert table["mean"].iloc[-1] == pytest.approx(36 ** (1 / 3))
+
+
+def test_updates_in_products_and_when_they_pay():
+    """ell leads from (3 - 1) / (2 - 1) products on; dict is converted anew, in 0.5 s, and is slower."""
+    made = [row("a", "cusparse-csr-alg1", 2.0, t_update=1.0), row("a", "ell", 1.0, t_update=3.0), row("a", "dict", 4.0)]
+    found = updates(rows(*made, row("b", "ell", 1.0)))
+    table = updates_by_format(found).set_index("label")
+    assert table["products"].to_dict() == {"cusparse-csr-alg1": 0.5, "ell": 1.5, "dict": 0.25}
+    assert table["break_even"].to_dict() == {"cusparse-csr-alg1": 0, "ell": 2, "dict": math.inf}
+    assert table["anew"].to_dict() == {"cusparse-csr-alg1": "", "ell": "", "dict": "converted anew"}
+    ratios = with_updates(found).set_index(["label", "between"])["ratio"]
+    assert ratios["ell", 1.0] == pytest.approx(4 / 3) and ratios["ell", 10000.0] == pytest.approx(0.5, rel=1e-3)
+    assert updates(rows(row("b", "ell", 1.0))).empty
 
 
 def test_a_clock_set_back_makes_no_row_older():

@@ -163,6 +163,8 @@ def generated_rows(matrices=30, formats=None, device="cuda:0", seed=0):
                             "near_launch_overhead": not emulated and t < 3e-6,
                         }
                         if mode == "hot" and not emulated:
+                            row |= {"same_bits": "no" if key == "hyb" else "yes", "float_atomics": "no"}
+                            row |= {"t_update": math.nan if key == "hyb" else 2 * t}
                             row |= {"energy": 500 * t, "energy_low": 490 * t, "energy_high": 510 * t}
                     rows.append(row)
     unread = blank_row() | {

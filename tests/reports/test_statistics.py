@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spmvbench.analysis import coverage, profiles, programs, ranking, ratios, trend
+from spmvbench.analysis import coverage, profiles, programs, ranking, trend
 from spmvbench.analysis.cases import families, latest_cases
 from spmvbench.reports import page
 
@@ -111,7 +111,7 @@ def test_ranking(both):
 
 def test_heat_map_and_the_views_of_one_matrix_and_one_format(both):
     rows, found = both
-    expected = ratios.ratios(rows)
+    expected = ranking.ratios(rows)
     assert found["order"] == list(dict.fromkeys(expected["label"]))
     cells = {(label, matrix): (status, ratio) for label, matrix, status, ratio in found["cells"]}
     assert len(cells) == len(expected)
