@@ -646,19 +646,19 @@ OPERATIONS: dict[str, type[Operation]] = {
     "cg": Cg,
     "pagerank": Pagerank,
 }
-_PARAMETERS = {
-    "spmv": ("",),
-    "spmv-t": ("@1", "@2"),
-    "spmm": tuple(f"@{k}" for k in VECTORS),
-    "spmm-column": tuple(f"@{k}" for k in VECTORS),
-    "spmm-t": tuple(f"@{k}" for k in VECTORS),
-    "spmspv": tuple(f"@{density:g}" for density in DENSITIES),
-    "bfs": tuple(f"@{source}" for source in range(SOURCES)),
-    "bfs-directed": tuple(f"@{source}" for source in range(SOURCES)),
-    "cg": ("@100",),
-    "pagerank": ("@50",),
-}
 MAX_ITERATIONS = 1000  # of a solver: each is a few launches in a list, and nodes of a graph
+# By kind: the parameters that the kind alone stands for, the least and the largest one, and what they are.
+_VECTORS = (VECTORS, 1, multivector.MOST, f"number of vectors: write {{0}}@8, from 1 to {multivector.MOST}")
+_SOURCE = (range(SOURCES), 0, 1e9 - 1, "source: write {0}@0 for the vertex of highest degree, {0}@1 and on")
+_ITERATIONS = f"number of iterations: write {{0}}@%d, from 1 to {MAX_ITERATIONS:,}"
+_PARAMETERS: dict[str, tuple[Iterable[float], float, float, str]] = {
+    "spmv-t": ((1, 2), 1, 2, "number of copies: write {0}@1 or {0}@2"),
+    **dict.fromkeys(("spmm", "spmm-column", "spmm-t"), _VECTORS),
+    "spmspv": (DENSITIES, math.ulp(0.0), 1, "density of x: write {0}@0.01, up to 1"),
+    **dict.fromkeys(("bfs", "bfs-directed"), _SOURCE),
+    "cg": ((100,), 1, MAX_ITERATIONS, _ITERATIONS % 100),
+    "pagerank": ((50,), 1, MAX_ITERATIONS, _ITERATIONS % 50),
+}
 
 
 def kind(name: str) -> str:
@@ -682,37 +682,21 @@ def instances(word: str) -> list[str]:
     Raises UsageError.
     """
     base, at, parameter = word.partition("@")
-    if base not in OPERATIONS or (at and base == "spmv"):
+    if base not in OPERATIONS or (at and base not in _PARAMETERS):
         hint = did_you_mean(word, list(OPERATIONS)) or f": use {', '.join(OPERATIONS)}"
         raise UsageError(f"there is no operation {word!r}{hint}")
+    if base not in _PARAMETERS:
+        return [base]
+    known, least, most, what = _PARAMETERS[base]
     if not at:
-        return [base + each for each in _PARAMETERS[base]]
-    if base == "spmv-t":
-        if parameter not in ("1", "2"):
-            raise UsageError(f"{word!r} names no number of copies: write spmv-t@1 or spmv-t@2")
-        return [word]
-    if issubclass(OPERATIONS[base], Spmm):
-        if not re.fullmatch(r"\d{1,9}", parameter, re.ASCII) or not 1 <= int(parameter) <= multivector.MOST:
-            raise UsageError(f"{word!r} names no number of vectors: write {base}@8, from 1 to {multivector.MOST}")
-        return [f"{base}@{int(parameter)}"]
-    if base == "spmspv":
-        return [f"{base}@{_density(word):g}"]
-    if issubclass(OPERATIONS[base], _Solver):
-        if not re.fullmatch(r"\d{1,9}", parameter, re.ASCII) or not 1 <= int(parameter) <= MAX_ITERATIONS:
-            example = base + _PARAMETERS[base][0]
-            raise UsageError(f"{word!r} names no number of iterations: write {example}, from 1 to {MAX_ITERATIONS:,}")
-        return [f"{base}@{int(parameter)}"]
-    if not re.fullmatch(r"\d{1,9}", parameter, re.ASCII):
-        raise UsageError(f"{word!r} names no source: write {base}@0 for the vertex of highest degree, {base}@1 and on")
-    return [f"{base}@{int(parameter)}"]
-
-
-def _density(word: str) -> float:
-    """The density of x that a name has after its ``@``. Raises UsageError."""
+        return [f"{base}@{each:g}" for each in known]
     with suppress(ValueError):
-        if 0 < (density := float(word.partition("@")[2])) <= 1:
-            return density
-    raise UsageError(f"{word!r} names no density of x: write spmspv@0.01, up to 1")
+        if least <= (number := float(parameter)) <= most:
+            if base == "spmspv":
+                return [f"{base}@{number:g}"]
+            if re.fullmatch(r"\d{1,9}", parameter, re.ASCII):
+                return [f"{base}@{int(parameter)}"]
+    raise UsageError(f"{word!r} names no {what.format(base)}")
 
 
 def parse(words: Iterable[str]) -> list[str]:
