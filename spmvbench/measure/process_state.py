@@ -232,27 +232,30 @@ class ProcessState:
         return found
 
 
-class PrintedText:
-    """The standard output of this process, from now on: what formats print is read here, and goes to standard error."""
+def printed_file() -> int:
+    """A file without a name for the standard output of a measuring process, which `take_printed` reads."""
+    descriptor, path = tempfile.mkstemp()
+    os.unlink(path)
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)
+    return descriptor
 
-    def __init__(self) -> None:
-        self._libc = ctypes.CDLL(None)
-        self._file, path = tempfile.mkstemp()
-        os.unlink(path)
-        fcntl.fcntl(self._file, fcntl.F_SETFL, os.O_APPEND)
-        os.dup2(self._file, 1)
 
-    def take(self) -> str:
-        """What was printed since the last call, without blanks at either end."""
-        with suppress(Exception):  # a stream that a format has closed
-            sys.stdout.flush()
-        self._libc.fflush(None)  # what C code has printed
-        if not (size := os.fstat(self._file).st_size):
-            return ""
-        found = os.pread(self._file, min(size, PRINTED), 0)
-        os.ftruncate(self._file, 0)
-        os.write(2, found)
-        return found.decode("utf-8", "replace").strip()
+def take_printed(descriptor: int, log: int = 2) -> str:
+    """What was written to a `printed_file` since the last call, without blanks at either end. It goes to the log."""
+    if not (size := os.fstat(descriptor).st_size):
+        return ""
+    found = os.pread(descriptor, min(size, PRINTED), 0)
+    os.ftruncate(descriptor, 0)
+    os.write(log, found)
+    return found.decode("utf-8", "replace").strip()
+
+
+def take_own() -> str:
+    """What this process has printed since the last call. Its standard output is a `printed_file`."""
+    with suppress(Exception):  # a stream that a format has closed
+        sys.stdout.flush()
+    ctypes.CDLL(None).fflush(None)  # what C code has printed
+    return take_printed(1)
 
 
 def _callables(owner: Any) -> Iterator[tuple[Any, Any, str, Any]]:

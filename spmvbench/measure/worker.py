@@ -28,7 +28,7 @@ from spmvbench.measure.device_limits import compilation_lock, measure_limits
 from spmvbench.measure.failures import FailedAllocation, failure_of
 from spmvbench.measure.group import GroupRun
 from spmvbench.measure.operations import Operation
-from spmvbench.measure.process_state import PrintedText, ProcessState
+from spmvbench.measure.process_state import ProcessState, take_own
 from spmvbench.measure.protocol import Link, Stop
 from spmvbench.measure.reading import host_spmv, read
 from spmvbench.measure.references import References
@@ -191,7 +191,7 @@ def main() -> None:
         connection.send(("refused", str(error), getattr(error, "exit_code", 1)))
         return
     connection.send(("ready", facts))
-    link, previous, process = Link(connection), PreviousGroup(), ProcessState(PrintedText().take)
+    link, previous, process = Link(connection), PreviousGroup(), ProcessState(take_own)
     try:
         while (group := connection.recv()) is not None:
             measure(group, device, settings, facts, link, previous, process)

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -27,6 +28,7 @@ from spmvbench.measure import energy
 from spmvbench.measure.cases import Case, Group, Settings, device_kind
 from spmvbench.measure.device_limits import MEASURED_LIMITS
 from spmvbench.measure.failures import Failure
+from spmvbench.measure.process_state import printed_file, take_printed
 from spmvbench.measure.protocol import WAITING, Inbox, Malformed, validated
 from spmvbench.measure.row import case_columns, device_columns, failure_columns, known_columns
 from spmvbench.rows.fitting import storable
@@ -81,7 +83,9 @@ class Worker:
         self.oom_kills = _oom_kills()
         self.inbox = Inbox(self.connection)
         command = [sys.executable, "-P", *self.program, str(theirs.fileno())]
-        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+        self.printed = printed_file()
+        weakref.finalize(self, os.close, self.printed)
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": self.printed, "stderr": log}
         self.process = Supervised(command, pass_fds=[theirs.fileno()], env=self.environment, **streams)
         theirs.close()
         try:
@@ -150,6 +154,7 @@ class Worker:
         with open(self.log.name, "rb") as log:
             log.seek(self.logged)
             words = log.readline().decode(errors="replace").strip()
+        words = words or take_printed(self.printed, self.log.fileno()).partition("\n")[0]
         # A C++ runtime prints a message; Python's own first line only repeats the signal.
         more = f": {words}" if words and not words.startswith("Fatal Python error") else ""
         tries = MAX_TRIES_IF_KILLED if code == -signal.SIGKILL else MAX_TRIES

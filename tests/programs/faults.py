@@ -31,7 +31,7 @@ FAULTS = {
     "BEYOND_Y": "wrong.*wrote beyond y",
     "ALLOCATED_BEYOND": "wrong.*wrote beyond allocation 0 of 64 B",
     "CRASHES": "crashed.*(SIGSEGV|illegal)",
-    "EXITS": "crashed.*exited with code 0",
+    "EXITS": "crashed.*exited with code 0.*: no licence",
     "HANGS": "timeout.*no end after",
     "REFUSES": "skipped.*rows longer than 3 do not fit",
     "FAILS": "error.*the licence server did not answer",

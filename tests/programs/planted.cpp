@@ -226,7 +226,7 @@ int spmv_convert(const spmv_csr* a, const char* parameters, const spmv_memory* m
 
 int spmv_multiply(void* matrix, const void* x, void* y, void* stream) {
   Stored& s = *static_cast<Stored*>(matrix);
-  if (FAULT == EXITS) exit(0);
+  if (FAULT == EXITS) printf("no licence\n"), exit(0);
   if (FAULT == HANGS)
     for (;;) sleep(1);
   if (FAULT == LAZY && !s.calls) usleep(50000);
