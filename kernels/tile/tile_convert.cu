@@ -367,18 +367,48 @@ struct Packed {
   Byte* col_id;
 };
 
-template <typename V, typename I, typename O, bool DEFERRED>
-__global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                           const V* __restrict__ values, const int* __restrict__ tile_row,
-                           const int* __restrict__ tile_col, const Byte* __restrict__ fmt, const O* __restrict__ off1,
-                           const O* __restrict__ off2, const Packed<V> to) {
-  const long long tile = global_thread() / TILE;
-  const bool inside = tile < tiles;
+constexpr int PACKED_TILES = 8;  // neighbouring tiles of half a warp: in a tile row, a run begins where the last ended
+
+// The entries of a row, from the tile of the last call of `run` on.
+template <typename I>
+struct RowRuns {
+  const int* __restrict__ col_idx;
+  int tile_row = -1;
+  I next = 0;
+  I end = 0;
+  int column = 0;  // of the next entry
+
+  __device__ __forceinline__ void move(I to) {
+    next = to;
+    if (next < end) column = col_idx[next];
+  }
+
+  __device__ __forceinline__ Run<I> run(int rows, const I* __restrict__ row_ptr, int in_row, int in_col) {
+    const int first = in_col * TILE;
+    if (in_row != tile_row) {
+      tile_row = in_row;
+      const long long row = static_cast<long long>(in_row) * TILE + lane_id() % TILE;
+      end = row < rows ? row_ptr[row + 1] : I(0);
+      move(row < rows ? first_behind(col_idx, row_ptr[row], end, first - 1) : I(0));
+    } else if (next < end && column < first) {
+      move(first_behind(col_idx, next, end, first - 1));  // tiles between were taken apart
+    }
+    Run<I> found = {next, 0};
+    if (next < end && column <= first + (TILE - 1)) {
+      const I most = end - next < TILE ? end : next + TILE;
+      move(first_behind(col_idx, next, most, first + (TILE - 1)));
+      found.length = static_cast<int>(next - found.begin);
+    }
+    return found;
+  }
+};
+
+template <typename V, typename I>
+__device__ __forceinline__ void pack_tile(int kind, long long first, long long index, const Run<I>& run, bool inside,
+                                          bool deferred, const int* __restrict__ col_idx, const V* __restrict__ values,
+                                          const Packed<V>& to) {
   const int row = lane_id() % TILE;
-  const int kind = inside ? fmt[tile] : CSR;
   const int width = kind >> 3;
-  Run<I> run = {0, 0};
-  if (inside) run = run_of(rows, row_ptr, col_idx, static_cast<long long>(tile_row[tile]) * TILE + row, tile_col[tile]);
   const int in_head = (kind & 7) == HYB && run.length > width ? width : run.length;
   const int in_tail = run.length - in_head;
   const int through = group_scan<TILE>(in_head << 16 | in_tail);
@@ -386,8 +416,6 @@ __global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, c
   const int heads_before = (through >> 16) - in_head;
   const int tails_before = (through & 0xffff) - in_tail;
 
-  const long long first = off1[tile];
-  const long long index = off2[tile];
   const V* value = values + run.begin;
   const int* column = col_idx + run.begin;
   // Sixteen slots per column, padded with zeros.
@@ -416,8 +444,7 @@ __global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, c
       break;
     case HYB:
       pack_columns(to.hyb_val + first, to.hyb_halves + 2 * index);
-      if (DEFERRED) break;
-      for (int j = 0; j < in_tail; ++j) {
+      for (int j = 0; j < in_tail && !deferred; ++j) {
         const int slot = TILE * width + tails_before + j;
         Byte* half = to.hyb_halves + 2 * index + TILE * width + 2 * (tails_before + j);
         to.hyb_val[first + slot] = value[in_head + j];
@@ -440,6 +467,24 @@ __global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, c
       pack_columns(to.dns_col_val + first, static_cast<Byte*>(nullptr));
       for (int j = row; j < width; j += TILE) to.col_id[index + j] = static_cast<Byte>(column[j] % TILE);
       break;
+  }
+}
+
+template <typename V, typename I, typename O, bool DEFERRED>
+__global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+                           const V* __restrict__ values, const int* __restrict__ tile_row,
+                           const int* __restrict__ tile_col, const Byte* __restrict__ fmt, const O* __restrict__ off1,
+                           const O* __restrict__ off2, const Packed<V> to) {
+  RowRuns<I> runs{col_idx};
+  long long tile = global_thread() / TILE * PACKED_TILES;
+  for (int i = 0; i < PACKED_TILES; ++i, ++tile) {
+    const bool inside = tile < tiles;
+    if (!__any_sync(FULL_MASK, inside)) break;
+    Run<I> run = {0, 0};
+    if (inside) run = runs.run(rows, row_ptr, tile_row[tile], tile_col[tile]);
+    pack_tile(inside ? fmt[tile] : CSR, inside ? off1[tile] : 0, inside ? off2[tile] : 0, run, inside, DEFERRED,
+              col_idx, values, to);
+    __syncwarp();
   }
 }
 

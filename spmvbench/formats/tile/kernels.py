@@ -18,6 +18,7 @@ FORMATS = len(NAMES)
 SOURCE = "tile/tile_convert.cu"
 WORDS = constant(SOURCE, "WORDS")  # of 32 entries, of a warp
 GROUP = constant(SOURCE, "GROUP")  # tiles of a warp
+PACKED_TILES = constant(SOURCE, "PACKED_TILES")  # of half a warp
 SUMS = constant(SOURCE, "SUMS")  # kinds of sums: four for each format, and two
 
 
@@ -119,7 +120,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     dense = val["dns"], val["dns_row"], row_id, val["dns_col"], col_id
     launch(
         f"pack_tiles<{value}, {index}, {ctype(offset)}, {deferred}>",
-        stored * TILE,
+        cdiv(stored, PACKED_TILES) * TILE,
         *(rows, np.int32(stored), a.row_ptr, a.col_idx, a.values, tile_row),
         *(level1[name] for name in ("tile_col", "fmt", "off1", "off2")),
         Struct((*csr_coo, val["ell"], halves[ELL], val["hyb"], halves[HYB], *dense)),
