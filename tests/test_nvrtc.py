@@ -165,11 +165,11 @@ OWN = {
             f"{kernel.format(index)}>"
             for index in ("int", "long long")
             for kernel in (
-                *("mark_tiles<{}", "count_marks<{}", "count_chunks<{}, false", "count_chunks<{}, true"),
+                *("count_tiles<{}", "count_marks<{}", "count_chunks<{}, int, false", "count_chunks<{}, int, true"),
                 *(
-                    "describe_tiles<{}, true, false",
-                    "describe_tiles<{}, false, false",
-                    "describe_tiles<{}, false, true",
+                    "describe_tiles<{}, int, true, false",
+                    "describe_tiles<{}, int, false, false",
+                    "describe_tiles<{}, int, false, true",
                 ),
                 *("place_tiles<{}, false", "place_tiles<{}, true"),
                 *("pack_tiles<double, int, {}, false", "pack_tiles<float, {0}, {0}, true"),

@@ -1,14 +1,14 @@
 // CSR to tiles on the device: what spmvbench/formats/tile/convert.py and tile_layout.py compute by arrays on the host.
 //
-// Columns ascend in every row, so a binary search in each of its 16 rows finds a tile, and no tiles are sorted: an
-// entry opens its tile if no row above has one there, and a tile's number is how many entries open one in the tile rows
-// before it and to the left of it in its own. Half a warp takes a tile, a thread per row.
+// Columns ascend in every row: half a warp takes a tile row, or a part of a long one, a thread per row, and goes from
+// tile to tile by the least of the columns that are next. No tiles are sorted.
 #include "search.cuh"
 #include "spmv.cuh"
 #include "tile.cuh"
 
 constexpr int FORMATS = DNS_COL + 1;
-constexpr int WORDS = 8;  // of 32 entries, of a warp
+constexpr int SEGMENT = 1024;        // entries of a tile row for half a warp, about
+constexpr int NO_TILE = 0x7fffffff;  // after the last tile column
 
 // A bit per entry, and how many are set before each word of 32: the rank of any entry among those that are marked.
 template <typename I>
@@ -21,65 +21,12 @@ struct Marks {
   }
 };
 
-// The words of a warp: visit(word, entry, row of it) for each of them, one entry per lane. After the last entry, entry
-// is nnz or more.
-template <typename I, typename Visit>
-__device__ __forceinline__ void visit_words(int rows, I nnz, const I* __restrict__ row_ptr, Visit visit) {
-  const long long first = global_thread() / WARP * WORDS;
-  const long long words = static_cast<long long>(nnz) / WARP + 1;
-  if (first >= words) return;  // the whole warp
-  const long long last = (first + WORDS) * WARP - 1;
-  const I begin = static_cast<I>(first * WARP);
-  const int low = first_behind(row_ptr, 0, rows, begin);
-  const int high = first_behind(row_ptr, low, rows, static_cast<I>(last < nnz ? last : nnz - 1));
-  for (long long word = first; word < words && word < first + WORDS; ++word) {
-    const long long entry = word * WARP + lane_id();
-    visit(word, entry, entry < nnz ? first_behind(row_ptr, low, high, static_cast<I>(entry)) - 1 : 0);
-  }
-}
-
-// Which entries are the first of their tile. bits, (nnz / 32 + 1,): a bit per entry. counts, (nnz / 32 + 2,): bits set
-// in each word, after its number; 0 first.
-template <typename I>
-__global__ void mark_tiles(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                           unsigned* __restrict__ bits, I* __restrict__ counts) {
-  visit_words(rows, nnz, row_ptr, [&](long long word, long long entry, int row) {
-    bool opens = false;
-    if (entry < nnz) {
-      const int tile_col = col_idx[entry] / TILE;
-      opens = entry == row_ptr[row] || col_idx[entry - 1] / TILE != tile_col;
-      for (int above = row - 1; opens && above >= row / TILE * TILE; --above) {
-        const I end = row_ptr[above + 1];
-        const I at = first_behind(col_idx, row_ptr[above], end, tile_col * TILE - 1);
-        opens = at == end || col_idx[at] / TILE != tile_col;
-      }
-    }
-    const unsigned opened = __ballot_sync(FULL_MASK, opens);
-    if (lane_id() == 0) {
-      bits[word] = opened;
-      counts[word + 1] = __popc(opened);
-      if (word == 0) counts[0] = 0;
-    }
-  });
-}
-
 // The entries of a row in a tile.
 template <typename I>
 struct Run {
   I begin;
   int length;
 };
-
-template <typename I>
-__device__ __forceinline__ Run<I> run_of(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                                         long long row, int tile_col) {
-  if (row >= rows) return {0, 0};
-  const I row_end = row_ptr[row + 1];
-  const I begin = first_behind(col_idx, row_ptr[row], row_end, tile_col * TILE - 1);
-  const I most = row_end - begin < TILE ? row_end : begin + TILE;
-  const I end = first_behind(col_idx, begin, most, tile_col * TILE + (TILE - 1));
-  return {begin, static_cast<int>(end - begin)};
-}
 
 // Over the lanes of a half warp, in each of them.
 template <typename T>
@@ -98,9 +45,107 @@ __device__ __forceinline__ int half_max(int value) {
   return value;
 }
 
+__device__ __forceinline__ int half_min(int value) { return ~half_max(~value); }
+
 // How many lanes of the half warp say so.
 __device__ __forceinline__ int half_count(bool says) {
   return __popc(__ballot_sync(FULL_MASK, says) >> (lane_id() & TILE) & 0xffffu);
+}
+
+// The entries of a row that are in no tile yet.
+template <typename I>
+struct RowRuns {
+  const int* __restrict__ col_idx;
+  int tile_row = -1;
+  I next = 0;
+  I end = 0;
+  int column = 0;  // of the next entry
+
+  __device__ __forceinline__ void move(I to) {
+    next = to;
+    if (next < end) column = col_idx[next];
+  }
+
+  // Goes to the first entry of a row, or to its first in a tile column from `in_col` on.
+  __device__ __forceinline__ void begin(int rows, const I* __restrict__ row_ptr, int in_row, int in_col) {
+    tile_row = in_row;
+    const long long row = static_cast<long long>(in_row) * TILE + lane_id() % TILE;
+    end = row < rows ? row_ptr[row + 1] : I(0);
+    const I first = row < rows ? row_ptr[row] : I(0);
+    move(in_col && row < rows ? first_behind(col_idx, first, end, in_col * TILE - 1) : first);
+  }
+
+  // Those in a tile column, which has none before the next.
+  __device__ __forceinline__ Run<I> take(int in_col) {
+    Run<I> found = {next, 0};
+    const int last = in_col * TILE + (TILE - 1);
+    if (next < end && column <= last) {
+      move(first_behind(col_idx, next, end - next < TILE ? end : next + TILE, last));
+      found.length = static_cast<int>(next - found.begin);
+    }
+    return found;
+  }
+
+  // Those in a tile that is not before the last one asked for.
+  __device__ __forceinline__ Run<I> of(int rows, const I* __restrict__ row_ptr, int in_row, int in_col) {
+    const int first = in_col * TILE;
+    if (in_row != tile_row) {
+      begin(rows, row_ptr, in_row, in_col);
+    } else if (next < end && column < first) {
+      move(first_behind(col_idx, next, end, first - 1));  // tiles between were taken apart
+    }
+    return take(in_col);
+  }
+};
+
+// The first of the segments of a tile row: tile rows have one each, and one more for each SEGMENT entries.
+template <typename I>
+__device__ __forceinline__ long long first_segment(int rows, const I* __restrict__ row_ptr, long long tile_row) {
+  return tile_row + static_cast<long long>(row_ptr[tile_row * TILE < rows ? tile_row * TILE : rows] / SEGMENT);
+}
+
+// visit(busy, tile row, tile column, run) for the tiles of the half warp's segment, in order; not busy: the other half
+// has more. across: tile columns, of which the segments of a tile row have equal shares.
+template <typename I, typename Visit>
+__device__ __forceinline__ void visit_tiles(int rows, int across, int tile_rows, const I* __restrict__ row_ptr,
+                                            const int* __restrict__ col_idx, Visit visit) {
+  const long long segment = global_thread() / TILE;
+  RowRuns<I> runs{col_idx};
+  int tile_row = 0, until = 0;
+  if (segment < first_segment(rows, row_ptr, tile_rows)) {
+    int high = tile_rows;
+    while (tile_row < high) {
+      const int middle = tile_row + (high - tile_row) / 2;
+      if (first_segment(rows, row_ptr, middle + 1) <= segment) {
+        tile_row = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    const long long first = first_segment(rows, row_ptr, tile_row);
+    const long long parts = first_segment(rows, row_ptr, tile_row + 1) - first, part = segment - first;
+    until = static_cast<int>(across * (part + 1) / parts);
+    runs.begin(rows, row_ptr, tile_row, static_cast<int>(across * part / parts));
+  }
+  while (true) {
+    const int mine = runs.next < runs.end ? runs.column / TILE : NO_TILE;
+    const int tile_col = half_min(mine);
+    const bool busy = tile_col < until;
+    if (!__any_sync(FULL_MASK, busy)) break;
+    Run<I> run = {runs.next, 0};
+    if (busy && mine == tile_col) run = runs.take(tile_col);
+    visit(busy, tile_row, tile_col, run);
+  }
+}
+
+// Tiles of each segment.
+template <typename I>
+__global__ void count_tiles(int rows, int across, int tile_rows, const I* __restrict__ row_ptr,
+                            const int* __restrict__ col_idx, int* __restrict__ counts) {
+  int tiles = 0;
+  visit_tiles(rows, across, tile_rows, row_ptr, col_idx, [&](bool busy, int, int, const Run<I>&) { tiles += busy; });
+  const long long segment = global_thread() / TILE;
+  if (lane_id() % TILE == 0 && segment < first_segment(rows, row_ptr, tile_rows)) counts[segment] = tiles;
 }
 
 // See Rules in spmvbench/formats/tile/convert.py. te, th: squares with the sign of the threshold. hyb_rows: rows that
@@ -153,59 +198,46 @@ __device__ __forceinline__ Choice choose(const Rules& rules, int z, int length, 
 // What there is to know of each tile: its row and column in tiles, its entries, its format | width << 3, and its
 // entries in the tail of HYB. ALL_CSR: no rules. apart: zero before; marks entries of COO tiles and of tails if
 // DEFERRED.
-template <typename I, bool ALL_CSR, bool DEFERRED>
-__global__ void describe_tiles(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                               const unsigned* __restrict__ bits, const I* __restrict__ before, const Rules rules,
+// first: tiles before each segment.
+template <typename I, typename T, bool ALL_CSR, bool DEFERRED>
+__global__ void describe_tiles(int rows, int across, int tile_rows, const I* __restrict__ row_ptr,
+                               const int* __restrict__ col_idx, const T* __restrict__ first, const Rules rules,
                                int* __restrict__ tile_row, int* __restrict__ tile_col,
                                unsigned short* __restrict__ entries, Byte* __restrict__ fmt, Byte* __restrict__ tail,
                                unsigned* __restrict__ apart) {
-  const Marks<I> tiles_before{bits, before};
-  const int half = lane_id() / TILE;
-  visit_words(rows, nnz, row_ptr, [&](long long word, long long, int row_of_entry) {
-    // Two tiles at a time: the halves of the warp take one each.
-    for (unsigned left = bits[word]; left;) {
-      const unsigned others = left & (left - 1);
-      const int source = __ffs(static_cast<int>(half && others ? others : left)) - 1;
-      const bool busy = half == 0 || others;
-      left = others & (others - 1);
-
-      const int tiles_row = __shfl_sync(FULL_MASK, row_of_entry, source) / TILE;
-      const int tiles_col = col_idx[word * WARP + source] / TILE;
-      const long long first_row = static_cast<long long>(tiles_row) * TILE;
-      const long long row = first_row + lane_id() % TILE;
-      const Run<I> run = run_of(rows, row_ptr, col_idx, row, tiles_col);
-      const I to_the_left = row < rows ? tiles_before(run.begin) - tiles_before(row_ptr[row]) : I(0);
-      const long long tile = tiles_before(row_ptr[first_row]) + half_sum(to_the_left);
-      const int z = half_sum(run.length);
-
-      Choice choice = {CSR, 0};
-      if (!ALL_CSR) {
-        choice = choose(rules, z, run.length, [&](bool asked) {
-          unsigned columns = 0;
-          for (int j = 0; asked && j < run.length; ++j) columns |= 1u << (col_idx[run.begin + j] % TILE);
-          return half_count(columns != __shfl_sync(FULL_MASK, columns, lane_id() & TILE)) == 0 && asked;
-        });
-      }
-      const int kept = choice.fmt == COO                                ? 0
-                       : choice.fmt == HYB && choice.width < run.length ? choice.width
-                                                                        : run.length;
-      const bool cut = __any_sync(FULL_MASK, choice.fmt == HYB);
-      const int kept_of_tile = cut ? half_sum(kept) : 0;
-      if (busy && lane_id() % TILE == 0) {
-        tile_row[tile] = tiles_row;
-        tile_col[tile] = tiles_col;
-        entries[tile] = static_cast<unsigned short>(z);
-        fmt[tile] = static_cast<Byte>(choice.fmt | choice.width << 3);
-        tail[tile] = static_cast<Byte>(choice.fmt == HYB ? z - kept_of_tile : 0);
-      }
-      if (DEFERRED && busy && kept < run.length) {
-        const I from = run.begin + kept;
-        const unsigned long long marks = ((1ull << (run.length - kept)) - 1) << (from % WARP);
-        atomicOr(apart + from / WARP, static_cast<unsigned>(marks));
-        if (marks >> WARP) atomicOr(apart + from / WARP + 1, static_cast<unsigned>(marks >> WARP));
-      }
-    }
-  });
+  const long long segment = global_thread() / TILE;
+  long long tile = segment < first_segment(rows, row_ptr, tile_rows) ? first[segment] : 0;
+  visit_tiles(rows, across, tile_rows, row_ptr, col_idx,
+              [&](bool busy, int tiles_row, int tiles_col, const Run<I>& run) {
+                const int z = half_sum(run.length);
+                Choice choice = {CSR, 0};
+                if (!ALL_CSR) {
+                  choice = choose(rules, z, run.length, [&](bool asked) {
+                    unsigned columns = 0;
+                    for (int j = 0; asked && j < run.length; ++j) columns |= 1u << (col_idx[run.begin + j] % TILE);
+                    return half_count(columns != __shfl_sync(FULL_MASK, columns, lane_id() & TILE)) == 0 && asked;
+                  });
+                }
+                const int kept = choice.fmt == COO                                ? 0
+                                 : choice.fmt == HYB && choice.width < run.length ? choice.width
+                                                                                  : run.length;
+                const bool cut = __any_sync(FULL_MASK, choice.fmt == HYB);
+                const int kept_of_tile = cut ? half_sum(kept) : 0;
+                if (busy && lane_id() % TILE == 0) {
+                  tile_row[tile] = tiles_row;
+                  tile_col[tile] = tiles_col;
+                  entries[tile] = static_cast<unsigned short>(z);
+                  fmt[tile] = static_cast<Byte>(choice.fmt | choice.width << 3);
+                  tail[tile] = static_cast<Byte>(choice.fmt == HYB ? z - kept_of_tile : 0);
+                }
+                if (DEFERRED && busy && kept < run.length) {
+                  const I from = run.begin + kept;
+                  const unsigned long long marks = ((1ull << (run.length - kept)) - 1) << (from % WARP);
+                  atomicOr(apart + from / WARP, static_cast<unsigned>(marks));
+                  if (marks >> WARP) atomicOr(apart + from / WARP + 1, static_cast<unsigned>(marks >> WARP));
+                }
+                tile += busy;
+              });
 }
 
 // ---- Where tiles are stored. A warp takes a group of tiles. What they come to is a sum that one of its lanes holds.
@@ -369,40 +401,6 @@ struct Packed {
 
 constexpr int PACKED_TILES = 8;  // neighbouring tiles of half a warp: in a tile row, a run begins where the last ended
 
-// The entries of a row, from the tile of the last call of `run` on.
-template <typename I>
-struct RowRuns {
-  const int* __restrict__ col_idx;
-  int tile_row = -1;
-  I next = 0;
-  I end = 0;
-  int column = 0;  // of the next entry
-
-  __device__ __forceinline__ void move(I to) {
-    next = to;
-    if (next < end) column = col_idx[next];
-  }
-
-  __device__ __forceinline__ Run<I> run(int rows, const I* __restrict__ row_ptr, int in_row, int in_col) {
-    const int first = in_col * TILE;
-    if (in_row != tile_row) {
-      tile_row = in_row;
-      const long long row = static_cast<long long>(in_row) * TILE + lane_id() % TILE;
-      end = row < rows ? row_ptr[row + 1] : I(0);
-      move(row < rows ? first_behind(col_idx, row_ptr[row], end, first - 1) : I(0));
-    } else if (next < end && column < first) {
-      move(first_behind(col_idx, next, end, first - 1));  // tiles between were taken apart
-    }
-    Run<I> found = {next, 0};
-    if (next < end && column <= first + (TILE - 1)) {
-      const I most = end - next < TILE ? end : next + TILE;
-      move(first_behind(col_idx, next, most, first + (TILE - 1)));
-      found.length = static_cast<int>(next - found.begin);
-    }
-    return found;
-  }
-};
-
 template <typename V, typename I>
 __device__ __forceinline__ void pack_tile(int kind, long long first, long long index, const Run<I>& run, bool inside,
                                           bool deferred, const int* __restrict__ col_idx, const V* __restrict__ values,
@@ -481,7 +479,7 @@ __global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, c
     const bool inside = tile < tiles;
     if (!__any_sync(FULL_MASK, inside)) break;
     Run<I> run = {0, 0};
-    if (inside) run = runs.run(rows, row_ptr, tile_row[tile], tile_col[tile]);
+    if (inside) run = runs.of(rows, row_ptr, tile_row[tile], tile_col[tile]);
     pack_tile(inside ? fmt[tile] : CSR, inside ? off1[tile] : 0, inside ? off2[tile] : 0, run, inside, DEFERRED,
               col_idx, values, to);
     __syncwarp();
@@ -525,16 +523,15 @@ __global__ void take_marked(int rows, I nnz, const I* __restrict__ row_ptr, cons
 // ---- Chunks: see chunks_of in spmvbench/formats/tile/tile.py.
 
 // tile_ptr, and how many chunks each tile row has. counts, (tile rows + 2,), zero before: those of a tile row after its
-// number; last, tile rows of several chunks. stored_before: of all tiles, if DEFERRED.
-template <typename I, bool DEFERRED>
-__global__ void count_chunks(int rows, int tile_rows, const I* __restrict__ row_ptr, const unsigned* __restrict__ bits,
-                             const I* __restrict__ before, const int* __restrict__ stored_before, int tbalance,
-                             int least, int* __restrict__ tile_ptr, int* __restrict__ counts) {
-  const Marks<I> tiles_before{bits, before};
+// number; last, tile rows of several chunks. first: tiles before each segment. stored_before: of all tiles, if DEFERRED.
+template <typename I, typename T, bool DEFERRED>
+__global__ void count_chunks(int rows, int tile_rows, const I* __restrict__ row_ptr, const T* __restrict__ first,
+                             const int* __restrict__ stored_before, int tbalance, int least, int* __restrict__ tile_ptr,
+                             int* __restrict__ counts) {
   const long long i = global_thread();
   if (i > tile_rows) return;
   const auto first_tile = [&](long long tile_row) {
-    const I tile = tiles_before(row_ptr[tile_row * TILE < rows ? tile_row * TILE : rows]);
+    const T tile = first[first_segment(rows, row_ptr, tile_row)];
     return DEFERRED ? stored_before[tile] : static_cast<int>(tile);
   };
   const int begin = first_tile(i);

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, index_dtype, round_up
-from spmvbench.formats.conversion import Run
+from spmvbench.formats.conversion import Run, notes, offsets
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Struct, ctype, per_thread
 from spmvbench.formats.tile.convert import COO, CSR, DNS_COL, DNS_ROW, ELL, HYB, NAMES, TILE, Rules, hyb_rows
@@ -16,7 +16,7 @@ from spmvbench.formats.tile.layout import ALIGNED
 
 FORMATS = len(NAMES)
 SOURCE = "tile/tile_convert.cu"
-WORDS = constant(SOURCE, "WORDS")  # of 32 entries, of a warp
+SEGMENT = constant(SOURCE, "SEGMENT")  # entries of a tile row for each of its segments, about
 GROUP = constant(SOURCE, "GROUP")  # tiles of a warp
 PACKED_TILES = constant(SOURCE, "PACKED_TILES")  # of half a warp
 SUMS = constant(SOURCE, "SUMS")  # kinds of sums: four for each format, and two
@@ -59,8 +59,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     and tails of HYB are computed separately. run: runs a launch on the arrays of `a`.
     """
     xp, index, value = a.xp, ctype(a.row_ptr), ctype(a.values)
-    rows, nnz = np.int32(a.rows), a.row_ptr.dtype.type(a.nnz)
-    words = a.nnz // 32 + 1
+    rows = np.int32(a.rows)
     all_csr, deferred = str(rules is None).lower(), str(defer).lower()
 
     def launch(kernel: str, threads: int, *args: Any) -> None:
@@ -69,22 +68,23 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     def empty(n: int, dtype: Any) -> Array:
         return xp.empty(n, dtype=dtype)
 
-    # Entries that open a tile, and how many do before each word of 32.
-    bits, counts = empty(words, np.uint32), empty(words + 1, nnz.dtype)
-    of_words = cdiv(words, WORDS) * 32
-    launch(f"mark_tiles<{index}>", of_words, rows, nnz, a.row_ptr, a.col_idx, bits, counts)
-    before = xp.cumsum(counts, dtype=counts.dtype)
-    tiles = int(before[-1])
+    # Tiles of each segment of a tile row, and how many are before it.
+    tile_rows = cdiv(a.rows, TILE)
+    segments = tile_rows + a.nnz // SEGMENT
+    walk = rows, np.int32(cdiv(a.cols, TILE)), np.int32(tile_rows), a.row_ptr, a.col_idx
+    counts = empty(segments, np.int32)
+    launch(f"count_tiles<{index}>", segments * TILE, *walk, counts)
+    first_tile, (*_, tiles) = offsets(counts, notes(xp, segments), run)
 
     row, col, entries = empty(tiles, np.int32), empty(tiles, np.int32), empty(tiles, np.uint16)
     fmt, tail = empty(tiles, np.uint8), empty(tiles, np.uint8)
-    apart = xp.zeros(words if defer else 0, dtype=np.uint32)
+    apart = xp.zeros(a.nnz // 32 + 1 if defer else 0, dtype=np.uint32)
     coo, dns, te, th, least = rules or Rules(0, 0, 0.0, 0.0, 0)
     limits = np.int32(coo), np.int32(dns), *(np.float64(t * abs(t)) for t in (te, th))
     limits = *limits, np.int32(hyb_rows(a.dtype.itemsize)), np.int32(least)
     described = row, col, entries, fmt, tail, apart
-    kernel = f"describe_tiles<{index}, {all_csr}, {deferred}>"
-    launch(kernel, of_words, rows, nnz, a.row_ptr, a.col_idx, bits, before, Struct(limits), *described)
+    kernel = f"describe_tiles<{index}, {ctype(first_tile)}, {all_csr}, {deferred}>"
+    launch(kernel, segments * TILE, *walk, first_tile, Struct(limits), *described)
 
     groups = cdiv(tiles, GROUP)
     of_tiles = np.int32(tiles), np.int32(groups), entries, fmt, tail
@@ -133,11 +133,10 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
 
     # Tile rows, and their chunks.
     rest_nnz = a.nnz - room.stored_entries
-    tile_rows = cdiv(a.rows, TILE)
     tile_ptr, counts = empty(tile_rows + 1, np.int32), xp.zeros(tile_rows + 2, dtype=np.int32)
     schedule = stored_before, np.int32(tbalance(stored)), np.int32(not rest_nnz), tile_ptr, counts
-    kernel = f"count_chunks<{index}, {deferred}>"
-    launch(kernel, tile_rows + 1, rows, np.int32(tile_rows), a.row_ptr, bits, before, *schedule)
+    kernel = f"count_chunks<{index}, {ctype(first_tile)}, {deferred}>"
+    launch(kernel, tile_rows + 1, rows, np.int32(tile_rows), a.row_ptr, first_tile, *schedule)
     first = xp.cumsum(counts, dtype=np.int32)
     chunks, and_split = first[-2:].tolist()
     chunk_ptr, chunk_row = empty(chunks + 1, np.int32), empty(chunks, np.int32)
