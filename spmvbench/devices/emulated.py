@@ -284,11 +284,6 @@ class Emulated(Device):
         program.calls = [step.name for step in launches if isinstance(step, Call)]
         return program
 
-    def lacks(self, kernels: Iterable[tuple[str, str]]) -> bool:
-        """Whether any of these instantiations would have to be compiled."""
-        unknown = [(kernel_path(source), name) for source, name in kernels if (source, name) not in self._made]
-        return bool(unknown) and build.missing(unknown, check=self.check)
-
     def precompile(self, kernels: Iterable[tuple[str, str]]) -> None:
         """Compile instantiations, (source, name expression), that launches ask for then or later.
 

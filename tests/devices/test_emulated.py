@@ -488,14 +488,14 @@ def test_what_is_asked_for_together_is_one_library_and_found_one_by_one(home, tm
     source = tmp_path / "filled.cu"
     source.write_text("template <typename T, int N> __global__ void filled(T* y) { *y = N; }")
     kernels = [f"filled<{kind}, {n}>" for kind in ("int", "double") for n in (1, 2)]
-    assert build.missing([(source, kernel) for kernel in kernels], check=check)
+    assert not any(path.exists() for path in build.cached_at(source, kernels, check).values())
     commands = []
     compiler = build._compile
     monkeypatch.setattr(build, "_compile", lambda *args: (commands.append(args), compiler(*args)))
     with closing(Emulated(check=check)) as device:
         device.precompile([(str(source), kernel) for kernel in kernels[1:]])
         at_first = len(commands)
-        assert not build.missing([(source, kernel) for kernel in kernels[1:]], check=check)
+        assert all(path.exists() for path in build.cached_at(source, kernels[1:], check).values())
         for kernel in kernels:
             y = np.zeros(1, np.int32 if "int" in kernel else np.float64)
             run(device, str(source), kernel, 1, 1, y)

@@ -12,7 +12,8 @@ import pytest
 from spmvbench import formats, paths
 from spmvbench.devices.base import DeviceFault
 from spmvbench.devices.emulated import Emulated
-from spmvbench.formats import single_steps
+from spmvbench.devices.emulation import build
+from spmvbench.formats import kernel_path, single_steps
 from tests.formats.representatives import DECIDING, EMULATED
 from tests.kept import contents, keep
 
@@ -40,7 +41,7 @@ class Together(Emulated):
     def compile(self, launches):
         for launch in single_steps(launches):
             kernel = (launch.source, launch.kernel)
-            if launch.source not in self._seen and self.lacks([kernel]):
+            if launch.source not in self._seen and self._lacks(*kernel):
                 self._seen.add(launch.source)
                 users = [key for key in self._keys if launch.source in sources()[key]]
                 with suppress(DeviceFault):  # where one does not compile, the others are compiled one by one
@@ -51,6 +52,10 @@ class Together(Emulated):
                         if source == launch.source
                     )
         return super().compile(launches)
+
+    def _lacks(self, source: str, expression: str) -> bool:
+        found = build.cached_at(kernel_path(source), [expression], self.check)
+        return (source, expression) not in self._made and not found[expression].exists()
 
 
 def together(

@@ -18,7 +18,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -180,24 +179,14 @@ def instantiations(source: Path, expressions: Iterable[str], *, check: bool) -> 
     Raises DeviceFault with the compiler's words, DeviceUnavailable without a compiler, SpmvbenchError where the cache
     cannot be written.
     """
-    names = _names(source, expressions, check)
+    names = cached_at(source, expressions, check)
     for together in [{expression: path} for expression, path in names.items()] if check else [names]:
         _make(source, together, check)
     loaded = {expression: _loaded(path, check) for expression, path in names.items()}
     return {expression: Instantiation(made, made.kernels[expression]) for expression, made in loaded.items()}
 
 
-def missing(kernels: Iterable[tuple[Path, str]], *, check: bool) -> bool:
-    """Whether the cache lacks any of these instantiations, (source, expression)."""
-    by_source = defaultdict(list)
-    for source, expression in kernels:
-        by_source[source].append(expression)
-    return any(
-        not path.exists() for source, found in by_source.items() for path in _names(source, found, check).values()
-    )
-
-
-def _names(source: Path, expressions: Iterable[str], check: bool) -> dict[str, Path]:
+def cached_at(source: Path, expressions: Iterable[str], check: bool) -> dict[str, Path]:
     """Where the cache has, or will have, each instantiation."""
     common = _common(source, find_compiler(os.environ.get("CXX")), paths.include(), check)
     folder = paths.compiled() / "emulated"
