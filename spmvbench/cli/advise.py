@@ -112,23 +112,27 @@ def command(
     if rows is not None:  # the fastest that was verified; cuSPARSE's is measured in any case
         best = next(label for label in rows["label"] if not deterministic or repeats(label))
     if as_json:
-        import dataclasses
-        import json
-
-        answer: dict[str, Any] = {"matrix": found.id, "dtype": dtypes[0], "spmvs": spmvs}
-        answer |= {"device": known.about["device"], "choice": _parsed(best)} | dataclasses.asdict(advice)
-        for e in (*answer["ranked"], answer["vendor"], answer["fallback"]):
-            e |= _parsed(e["label"])
-        if rows is not None:
-            kept = rows[["label", "status", "reason", "device_name", "t_median", "made", "total", "expected"]]
-            answer["measured"] = json.loads(kept.to_json(orient="records"))  # pandas writes NaN as null
-        click.echo(json.dumps(answer, indent=2))
+        facts = {"matrix": found.id, "dtype": dtypes[0], "spmvs": spmvs, "device": known.about["device"]}
+        _echo_json(facts | {"choice": _parsed(best)}, advice, rows)
     else:
         if rows is not None:
             _echo_measured(rows)
         _echo_use(best, matrix, dtypes[0], seed, real_part)
     failed = rows is not None and not rows["status"].isin(["ok", "skipped"]).all()
     return int(failed)  # the exit code of a run with a failed case
+
+
+def _echo_json(answer: dict[str, Any], advice: Advice, rows: pd.DataFrame | None) -> None:
+    import dataclasses
+    import json
+
+    answer |= dataclasses.asdict(advice)
+    for e in (*answer["ranked"], answer["vendor"], answer["fallback"]):
+        e |= _parsed(e["label"])
+    if rows is not None:
+        kept = rows[["label", "status", "reason", "device_name", "t_median", "made", "total", "expected"]]
+        answer["measured"] = json.loads(kept.to_json(orient="records"))  # pandas writes NaN as null
+    click.echo(json.dumps(answer, indent=2))
 
 
 def _trained(runs: tuple[str, ...], programs: tuple[str, ...]) -> Any:

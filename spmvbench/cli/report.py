@@ -184,9 +184,8 @@ def command(
     if len(folders) > 1 and out is None and not every:
         raise UsageError("a report of several runs needs --out DIR")
     place = Path(results) if every else None if site is None else Path(site)
-    for folder in folders:
-        if place is not None and folder.resolve().parent != place.resolve():
-            raise UsageError(f"{folder} is not in {place}: the runs of a site must be in its folder")
+    if others := [folder for folder in folders if place and folder.resolve().parent != place.resolve()]:
+        raise UsageError(f"{others[0]} is not in {place}: the runs of a site must be in its folder")
     written, unread = None, {}
     for group in [[folder] for folder in folders] if every else [folders]:
         try:
