@@ -63,6 +63,7 @@ OWN = {
         *("fill_tiles<4, float, long long, int, true>", "fill_long<double, int, int, false>"),
         "fill_long<float, long long, int, true>",
     },
+    "row_numbers.cu": {f"row_numbers<{index}>" for index in ("int", "long long")},
     "load_balanced/chain.cu": {
         *("chain_exits", "chain_enters", "chain_places<false, int>"),
         *(f"chain_places<true, {index}>" for index in ("int", "long long")),
