@@ -24,6 +24,7 @@ C_TYPES = {
     "uint16": "unsigned short",
     "uint8": "unsigned char",
 }
+STATIC_SHARED_BYTES = 48 * 1024  # that a kernel may declare
 MOST_SHARED_BYTES = 227 * 1024  # that any CUDA device gives a block
 _BY_DTYPE = {np.dtype(name): text for name, text in C_TYPES.items()}  # a dtype's name takes as long as an allocation
 
@@ -70,7 +71,7 @@ class Launch:
     shared_bytes: dynamic shared memory. part: as `in_part` names it. overlaps: as `after_zeros` sets it. A launch with
     an empty grid does nothing. row_lanes: how many threads share a row, if no others of the block meet with them: side
     by side in a warp, or the y of a block; 0 if others do, or it is not known. `multivector` puts threads beside such
-    threads.
+    threads, each of which takes up to `row_bytes` of a row of X.
     """
 
     source: str
@@ -82,6 +83,9 @@ class Launch:
     part: str = ""
     overlaps: bool = False
     row_lanes: int = 0
+    row_bytes: int = (
+        32  # on an H100 32 is as fast as 16 or faster, 64 slower; 16 if a thread has several rows in flight
+    )
 
 
 @dataclass(frozen=True)

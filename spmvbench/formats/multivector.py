@@ -118,12 +118,12 @@ class Shape:
 
     @classmethod
     def of(cls, launch: Launch, k: int, itemsize: int) -> Shape:
-        """By 16 bytes of each row of X, if as many threads find room beside those that share a row."""
+        """By `Launch.row_bytes`, if as many threads find room beside those that share a row."""
         if not launch.row_lanes:
             return cls(k)
         threads = launch.block if isinstance(launch.block, int) else launch.block[0]
-        room = min(WARP // launch.row_lanes, threads)
-        values = max(n for n in (1, 2, 4) if n * itemsize <= 16 and k % n == 0)
+        room = min(WARP, threads) // launch.row_lanes
+        values = max(n for n in (1, 2, 4) if n * itemsize <= launch.row_bytes and k % n == 0)
         lanes = min(1 << (k // values - 1).bit_length(), room)
         most = TOGETHER if threads <= LARGE else values  # the threads of a large block have few registers
         while values * lanes < k and values < most and k % (2 * values) == 0:

@@ -142,6 +142,7 @@ class ColumnSweep(Format):
     """
 
     key = "column-sweep"
+    vectors_together = 2
     family = "CSR"
     reference = "this project"
     project_kernel = True

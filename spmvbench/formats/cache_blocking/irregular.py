@@ -140,6 +140,7 @@ class Irregular(Format):
     """
 
     key = "irregular"
+    vectors_together = 2
     family = "CSR"
     reference = "this project"
     project_kernel = True

@@ -265,7 +265,13 @@ class BroCoo(Format):
         return [
             Launch("compressed/bro.cu", f"bro_coo<{value}>", *per_thread(intervals * LANES), args),
             Launch(
-                "compressed/bro.cu", f"carry_fixup<{value}, {fixup}>", min(intervals, 1), fixup, carries, row_lanes=32
+                "compressed/bro.cu",
+                f"carry_fixup<{value}, {fixup}>",
+                min(intervals, 1),
+                fixup,
+                carries,
+                row_lanes=32,
+                row_bytes=16,
             ),
         ]
 

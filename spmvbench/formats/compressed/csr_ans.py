@@ -369,6 +369,7 @@ class CsrAns(Format):
     """
 
     key = "csr-ans"
+    vectors_together = 1
     values_decide = True
     family = "CSR"
     reference = "Schätzle, Pegolotti & Püschel, Fast Entropy Decoding for Sparse MVM on GPUs, 2026, arXiv 2603.01915"

@@ -11,7 +11,7 @@ from spmvbench.formats.arrays import Array, cdiv
 from spmvbench.formats.dense_blocks.blocks import shapes
 from spmvbench.formats.dense_blocks.tiled import Cut, Sliced
 from spmvbench.formats.format import Adding
-from spmvbench.formats.launches import Launch, cbool, ctype
+from spmvbench.formats.launches import STATIC_SHARED_BYTES, Launch, cbool, ctype
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -37,7 +37,8 @@ def block_sell_launch(fmt: Sliced, x: Array, y: Array, threads: int = 0, *, add:
     sizes = np.int32(fmt.block_rows), np.int32(rows), np.int32(cols)
     args = (*sizes, fmt.slice_ptr, fmt.block_col, fmt.values, fmt.perm, x, y)
     grid, block = cdiv(fmt.block_rows, across), (across, threads)
-    return Launch("dense_blocks/block_sell.cu", kernel, grid, block, args, row_lanes=1)
+    row_bytes = 32 if threads == 1 or across * threads * r * 32 <= STATIC_SHARED_BYTES else 16
+    return Launch("dense_blocks/block_sell.cu", kernel, grid, block, args, row_lanes=1, row_bytes=row_bytes)
 
 
 class BlockSell(Adding, Sliced):

@@ -235,7 +235,7 @@ class Dia(Diagonals):
         threads = per_thread(cdiv(rows, 2), BLOCK)
         kernel = f"dia_spmv<{ctype(self.values)}, {cbool(add)}>"
         args = (*sizes, self.offset, self.values, x, y)
-        return [Launch("dia/dia.cu", kernel, *threads, args, row_lanes=1)]
+        return [Launch("dia/dia.cu", kernel, *threads, args, row_lanes=1, row_bytes=16)]
 
     def add_transposed(self, x: Array, y: Array) -> list[Launch]:
         return [transposed.by_diagonals(self.shape, self.offset, self.values, x, y)]

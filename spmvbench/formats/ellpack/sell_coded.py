@@ -248,6 +248,7 @@ class SellPack(Format):
     """
 
     key = "sell-pack"
+    vectors_together = 1
     values_decide = True
     family = "ELLPACK"
     reference = "this project, after Suzuki & Iwashita, arXiv:2604.13433, 2026"

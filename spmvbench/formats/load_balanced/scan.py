@@ -62,7 +62,9 @@ class CooScan(Coo):
         kernel = f"coo_scan<{value}, {ctype(nnz)}, {THREADS}, {self.items}, {cbool(add)}>"
         return [
             Launch(SOURCE, kernel, blocks, THREADS, matrix),
-            Launch(SOURCE, f"carry_fixup<{value}, {FIXUP}>", min(blocks, 1), FIXUP, carries, row_lanes=32),
+            Launch(
+                SOURCE, f"carry_fixup<{value}, {FIXUP}>", min(blocks, 1), FIXUP, carries, row_lanes=32, row_bytes=16
+            ),
         ]
 
 
