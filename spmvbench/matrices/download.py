@@ -68,24 +68,18 @@ class NoSpace(SpmvbenchError):
     """Raised if the disk or its quota is full."""
 
 
-def session(login: tuple[str, str] | None, connections: int, limits: Limits = LIMITS) -> Session:
-    """A requests.Session that repeats requests which a server answers with a temporary failure."""
+def session(login: tuple[str, str] | None, connections: int) -> Session:
+    """A requests.Session with this login, for so many threads."""
     import requests
     from requests.adapters import HTTPAdapter
-    from urllib3 import Retry
 
     from spmvbench import __version__
 
-    # Failures of connections are repeated by `Downloads`, which continues what came.
-    retries = Retry(
-        limits.tries - 1, connect=0, read=False, other=0, status_forcelist=TEMPORARY, backoff_factor=limits.backoff,
-        raise_on_status=False, respect_retry_after_header=False,
-    )  # fmt: skip
     found = requests.Session()
     found.headers.update({"User-Agent": f"spmvbench/{__version__}", "Accept-Encoding": "identity"})
     found.auth = login
     for scheme in ("http://", "https://"):
-        found.mount(scheme, HTTPAdapter(pool_connections=1, pool_maxsize=connections, max_retries=retries))
+        found.mount(scheme, HTTPAdapter(pool_connections=1, pool_maxsize=connections))
     return found
 
 
@@ -161,6 +155,8 @@ class Downloads:
             offset = file.seek(0, os.SEEK_END)
             try:
                 return self._request(url, file, offset, receive)
+            except requests.HTTPError as error:
+                failure: SpmvbenchError = Broken(f"{url}: {error}, given up after {self.limits.tries} tries")
             except (requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError) as error:
                 failure = _failure(error, url)
             except (requests.RequestException, ValueError) as error:  # ValueError: of a redirect to what is no address
@@ -171,6 +167,7 @@ class Downloads:
 
     def _request(self, url: str, file: BinaryIO, offset: int, receive: Receive) -> bool:
         """One request for the bytes from `offset` on. Returns whether it brought them and not the whole file."""
+        from requests import HTTPError
         from urllib3.exceptions import ProtocolError
 
         assert self.session is not None, "an address is fetched with a session"
@@ -186,7 +183,7 @@ class Downloads:
                 if status != 200:
                     raise ProtocolError(text)
             elif status in TEMPORARY:
-                raise Broken(f"{url}: {text}, given up after {self.limits.tries} tries")
+                raise HTTPError(text)
             elif not in_pieces:
                 raise Failed(f"{url}: {text}")
             # Without waiting for full chunks, whose bytes a connection that breaks would lose, and below requests'

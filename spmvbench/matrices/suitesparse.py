@@ -157,7 +157,7 @@ class _Source:
         return self.place / path if isinstance(self.place, Path) else f"{self.place}/{quote(path)}"
 
     def downloads(self, limits: Limits, connections: int = 1) -> Downloads:
-        session = None if self.folder else download.session(self.login, connections, limits)
+        session = None if self.folder else download.session(self.login, connections)
         return Downloads(session, limits)
 
 
