@@ -44,6 +44,7 @@ MISTAKES = {
     "one key twice": (FORMAT.format(key="mine") * 2, "ValueError: the key mine is taken by Mine of f.py (line "),
     "a key of ours": (FORMAT.format(key="ell"), "the key ell is taken by Ell of ellpack.py (line "),
     "no key": (FORMAT.format(key=""), "ValueError: Mine lacks key"),
+    "no reference": (FORMAT.format(key="mine") + "    reference = ''\n", "ValueError: Mine lacks reference"),
     "a key that cannot be typed": (FORMAT.format(key="a,b[c]"), "could not be typed"),
     "a key of spaces": (FORMAT.format(key=" "), "could not be typed"),
     "a number for a key": (FORMAT.replace('"{key}"', "5"), "key of Mine must be text"),

@@ -199,8 +199,8 @@ def check_new_values(key: str, xp, matrices: dict[str, sparse.csr_array]) -> Non
         return cls.from_csr(a)
 
     with converting_for(device_limits(formats.Csr.of(next(iter(matrices.values()))).on(xp)), tuning=tuning):
-        for dtype in (np.float64, np.float32):
-            for matrix in matrices.values():
+        for dtype, met in ((np.float64, matrices), (np.float32, telling())):
+            for matrix in met.values():
                 with suppress(Skip):
                     a = testing.suited(cls, matrix).astype(dtype).on(xp)
                     fmt = convert(a)

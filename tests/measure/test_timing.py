@@ -71,6 +71,10 @@ def test_median_rank_is_zero_without_an_interval():
     assert [timing._median_rank(n) for n in (1, 2, 5)] == [0, 0, 0]
 
 
+def test_median_rank_is_continuous_at_the_normal_approximation():
+    assert 0 <= timing._median_rank(201) - timing._median_rank(200) <= 1
+
+
 def test_spread_of_ten_known_samples():
     samples = [1.00, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08, 1.09]
     # ranks 2 and 9 of 10 cover the median at 97.9 %

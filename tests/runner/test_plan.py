@@ -117,6 +117,7 @@ def test_columns_of_a_case():
     assert DTYPES["f32"] == np.float32
 
 
-def test_a_row_has_the_project_kernel_flag():
-    cases = cross(text="csr5,csr5[kernel=paper],ell", names="a")
-    assert [known_columns(case)["project_kernel"] for case in cases] == [True, False, False]
+def test_a_row_has_the_flags_of_its_format():
+    found = [known_columns(case) for case in cross(text="csr5,csr5[kernel=paper],ell,two-phase", names="a")]
+    assert [row["project_kernel"] for row in found] == [True, False, False, False]
+    assert [row["experiment"] for row in found] == [False, False, False, True]
