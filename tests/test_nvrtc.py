@@ -61,7 +61,8 @@ OWN = {
         *(f"count_tiles<{r}, {index}>" for r in (1, 2, 4, 8) for index in ("int", "long long")),
         *(f"fill_tiles<{r}, double, int, int, false>" for r in (1, 2, 4, 8)),
         *("fill_tiles<4, float, long long, int, true>", "fill_long<double, int, int, false>"),
-        "fill_long<float, long long, int, true>",
+        *("fill_long<float, long long, int, true>", "clear_slices<double, int>"),
+        *("fill_rows<2, double, int, int, false>", "fill_rows<4, float, long long, int, true>"),
     },
     "row_numbers.cu": {f"row_numbers<{index}>" for index in ("int", "long long")},
     "load_balanced/chain.cu": {

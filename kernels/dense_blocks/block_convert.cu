@@ -7,6 +7,7 @@
 
 constexpr int CONVERT_BLOCK = 256;
 constexpr int CONVERT_WARPS = CONVERT_BLOCK / WARP;
+constexpr int ROWS_BLOCK = 128;      // threads of `fill_rows`, at most
 constexpr int MERGED_ROWS = 8;       // of a block row that a thread merges, at most
 constexpr int MERGED_ENTRIES = 512;  // likewise
 constexpr int SLAB = 768;  // neighbouring rows of a sample: whole slices of 8 and 32 block rows of 1 to 8 rows
@@ -367,8 +368,23 @@ struct Step {
   }
 };
 
-// Every entry to its slot, -1 and zeros to all others: a thread for each place of a slice. Block rows of more than
-// `limit` entries are left to `fill_long`, which finds their places in `list`. perm: the block row at each place.
+// -1 and zeros to all slots of slices of more than `limit` steps, whose long block rows would leave them to few threads.
+template <typename V, typename S>
+__global__ void __launch_bounds__(CONVERT_BLOCK)
+    clear_slices(int slices, int size, int height, int limit, const S* __restrict__ slice_ptr,
+                 int* __restrict__ block_col, V* __restrict__ values) {
+  for (int slice = blockIdx.x; slice < slices; slice += gridDim.x) {
+    const long long begin = static_cast<long long>(slice_ptr[slice]) * height;
+    const long long end = static_cast<long long>(slice_ptr[slice + 1]) * height;
+    if (end - begin <= static_cast<long long>(limit) * height) continue;
+    for (long long at = begin + threadIdx.x; at < end; at += CONVERT_BLOCK) block_col[at] = -1;
+    for (long long at = begin * size + threadIdx.x; at < end * size; at += CONVERT_BLOCK) values[at] = V(0);
+  }
+}
+
+// Every entry to its slot, -1 and zeros to all others: a thread for each place of a slice. Slices of more than `limit`
+// steps are cleared already. Block rows of more than `limit` entries are left to `fill_long`, which finds their places
+// in `list`. perm: the block row at each place.
 template <int R, typename V, typename I, typename S, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     fill_tiles(int rows, int block_rows, int r, int c, int height, int load, int limit, const I* __restrict__ row_ptr,
@@ -403,16 +419,79 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
       }
     }
   }
+  if (end - slice_ptr[slice] > limit) return;
   for (; step < end; ++step) {
     block_col[step * height + lane] = -1;
     for (int e = 0; e < r * c; ++e) values[slots.place(step, lane, e)] = V(0);
   }
 }
 
+// The same for slices of one block row, whose tiles are one after the other: those of a thread, `batch` at a time, go
+// to shared memory, from where its warp writes them side by side.
+template <int R, typename V, typename I, typename S, bool SORTED>
+__global__ void __launch_bounds__(ROWS_BLOCK)
+    fill_rows(int rows, int block_rows, int r, int c, int batch, int limit, const I* __restrict__ row_ptr,
+              const int* __restrict__ col_idx, const V* __restrict__ entries, const int* __restrict__ perm,
+              const S* __restrict__ slice_ptr, int* __restrict__ block_col, V* __restrict__ values,
+              int* __restrict__ list) {
+  extern __shared__ __align__(128) unsigned char dynamic_shared[];
+  const int size = r * c, stride = batch * size + 1;  // one more: lanes meet different banks
+  const int lane = lane_id(), warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+  V* const all_tiles = reinterpret_cast<V*>(dynamic_shared);
+  V* const tiles = all_tiles + warp * WARP * stride;
+  int* const blocks = reinterpret_cast<int*>(all_tiles + warps * WARP * stride) + warp * WARP * batch;
+
+  const long long place = global_thread();
+  const bool inside = place < block_rows;
+  const long long top = inside ? (SORTED ? perm[place] : place) * r : rows;
+  int here = top + r < rows ? r : static_cast<int>(rows - top);
+  long long step = inside ? static_cast<long long>(slice_ptr[place]) : 0;
+  const long long steps = inside ? static_cast<long long>(slice_ptr[place + 1]) - step : 0;
+  long long end = step + steps;
+  if (here && row_ptr[top + here] - row_ptr[top] > limit) {
+    put_off(list, static_cast<int>(place));
+    here = 0;
+    end = step;
+  }
+  Rows<R, I> left(row_ptr, col_idx, top, here);
+  while (__any_sync(FULL_MASK, step < end)) {
+    int count = 0;
+    for (; count < batch && step + count < end; ++count) {
+      const int column = left.least();
+      const int block = column == NO_COLUMN ? -1 : column / c;
+      if (block < 0 && steps > limit) {  // cleared already
+        end = step + count;
+        break;
+      }
+      blocks[lane * batch + count] = block;
+#pragma unroll
+      for (int i = 0; i < R; ++i) {
+        for (int j = 0; j < c && i < r; ++j) {
+          V value(0);
+          if (left.at[i] < left.end[i] && left.column[i] - block * c == j) {
+            value = entries[left.at[i]];
+            left.advance(i);
+          }
+          tiles[lane * stride + count * size + i * c + j] = value;
+        }
+      }
+    }
+    __syncwarp();
+    for (int l = 0; l < WARP; ++l) {
+      const int of_lane = __shfl_sync(FULL_MASK, count, l);
+      const long long first = __shfl_sync(FULL_MASK, step, l);
+      for (int e = lane; e < of_lane * size; e += WARP) values[first * size + e] = tiles[l * stride + e];
+      for (int t = lane; t < of_lane; t += WARP) block_col[first + t] = blocks[l * batch + t];
+    }
+    __syncwarp();
+    step += count;
+  }
+}
+
 // The same for the places in `list`: a block each.
 template <typename V, typename I, typename S, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
-    fill_long(int rows, int r, int c, int height, int load, const I* __restrict__ row_ptr,
+    fill_long(int rows, int r, int c, int height, int load, int limit, const I* __restrict__ row_ptr,
               const int* __restrict__ col_idx, const V* __restrict__ entries, const int* __restrict__ perm,
               const S* __restrict__ slice_ptr, int* __restrict__ block_col, V* __restrict__ values,
               const int* __restrict__ list) {
@@ -423,10 +502,10 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
     const long long top = static_cast<long long>(SORTED ? perm[place] : place) * r;
     const int here = top + r < rows ? r : static_cast<int>(rows - top);
     const long long begin = slice_ptr[slice], steps = static_cast<long long>(slice_ptr[slice + 1]) - begin;
-    for (long long at = threadIdx.x; at < steps * (r * c); at += CONVERT_BLOCK) {
+    for (long long at = threadIdx.x; steps <= limit && at < steps * (r * c); at += CONVERT_BLOCK) {
       values[slots.place(begin + at / (r * c), lane, static_cast<int>(at % (r * c)))] = V(0);
     }
-    for (long long step = threadIdx.x; step < steps; step += CONVERT_BLOCK) {
+    for (long long step = threadIdx.x; steps <= limit && step < steps; step += CONVERT_BLOCK) {
       block_col[(begin + step) * height + lane] = -1;
     }
     __syncthreads();

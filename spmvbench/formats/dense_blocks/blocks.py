@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import (
+    INT32_MAX,
     Array,
     ArrayModule,
     Csr,
@@ -38,6 +39,9 @@ SIDES = (1, 2, 3, 4, 6, 8)  # of a tile, where a format takes any
 PIECE = 1 << 19  # entries that the host works on at a time: its work arrays stay in cache
 CONVERT = "dense_blocks/block_convert.cu"
 BLOCK = constant(CONVERT, "CONVERT_BLOCK")
+ROWS_BLOCK = constant(CONVERT, "ROWS_BLOCK")  # threads of a block that stores slices of one block row
+BATCH, BATCH_SLOTS = 8, 40  # tiles of a thread that its warp writes together, and their values, at most
+SHARED_BYTES = 48 * 1024  # of a block, without being asked for
 MERGED_ROWS, MERGED_ENTRIES = constant(CONVERT, "MERGED_ROWS"), constant(CONVERT, "MERGED_ENTRIES")
 SLAB = constant(CONVERT, "SLAB")  # neighbouring rows of a sample
 SAMPLE, LEAST_SLABS = 1 << 20, 16  # entries of a sample, about; slabs at least
@@ -320,11 +324,27 @@ class MergedTiles:
         block_col = xp.empty((steps, height), dtype=np.int32)
         values = xp.empty((steps, r * c * height), dtype=a.dtype)
         merged, limit, long = self._merge(r)
-        rows, size = np.int32(a.rows), tuple(map(np.int32, (r, c, height, load)))
+        longer, value, pointer = min(len(long) - 1, MOST_BLOCKS), ctype(values), ctype(slice_ptr)
+        types = f"{value}, {ctype(a.row_ptr)}, {pointer}, {cbool(perm is not None)}"
+        if longer:
+            slices = len(slice_ptr) - 1
+            sizes = tuple(map(np.int32, (slices, r * c, height, limit)))
+            kernel = f"clear_slices<{value}, {pointer}>"
+            self._launch(kernel, min(slices, MOST_BLOCKS) * BLOCK, *sizes, slice_ptr, block_col, values)
+        else:
+            limit = INT32_MAX  # nothing is cleared, however many steps a caller leaves empty
         order = xp.empty(0, dtype=np.int32) if perm is None else perm
         arrays = (a.row_ptr, a.col_idx, a.values, order, slice_ptr, block_col, values, long)
-        types = f"{ctype(values)}, {ctype(a.row_ptr)}, {ctype(slice_ptr)}, {cbool(perm is not None)}"
-        sizes = (rows, np.int32(block_rows), *size, np.int32(limit))
-        self._launch(f"fill_tiles<{merged}, {types}>", round_up(block_rows, height), *sizes, *arrays)
-        self._launch(f"fill_long<{types}>", min(len(long) - 1, MOST_BLOCKS) * BLOCK, rows, *size, *arrays)
+        batch = max(min(BATCH_SLOTS // (r * c), BATCH), 1)
+        of_warp = 32 * ((batch * r * c + 1) * a.dtype.itemsize + 4 * batch)
+        if height == 1 and r <= MERGED_ROWS and of_warp <= SHARED_BYTES:
+            block = 32 * min(SHARED_BYTES // of_warp, ROWS_BLOCK // 32)
+            args = (*map(np.int32, (a.rows, block_rows, r, c, batch, limit)), *arrays)
+            kernel = f"fill_rows<{merged}, {types}>"
+            self.run(Launch(CONVERT, kernel, cdiv(block_rows, block), block, args, block // 32 * of_warp))
+        else:
+            sizes = tuple(map(np.int32, (a.rows, block_rows, r, c, height, load, limit)))
+            self._launch(f"fill_tiles<{merged}, {types}>", round_up(block_rows, height), *sizes, *arrays)
+        sizes = tuple(map(np.int32, (a.rows, r, c, height, load, limit)))
+        self._launch(f"fill_long<{types}>", longer * BLOCK, *sizes, *arrays)
         return block_col, values
