@@ -9,6 +9,8 @@ advice          the model of the advice, its page and its figure
 format_pages    the pages of docs/formats
 cards, claims, irregular, kernels, rivals, run_options, small, speed, strengths, time_to_n
                 one table of a page each, from published rows: `make tables`
+determinism     configs/determinism.csv from rows, and the table of docs/reproducible.md: `make tables`
+updates         the table of new values in the same pattern of a run, printed
 flags           the lists of docs/operator.md of formats that multiply padding, or cannot be updated: `make tables`
 testing         what tests take by folder: docs/testing.md
 size            the counts of lines, findings and bytes, printed

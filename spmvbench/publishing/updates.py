@@ -1,6 +1,6 @@
-"""The table of new values in docs/operator.md: what they take in products of CSR, and when they pay.
+"""The table of new values in the same pattern: what they take in products of CSR, and when they pay.
 
-``python -m spmvbench.publishing.updates RUN --page docs/operator.md`` makes it of a run with ``--update``.
+``python -m spmvbench.publishing.updates RUN`` prints it of a run with ``--update``.
 """
 
 from __future__ import annotations
