@@ -28,9 +28,11 @@ _CASES = (
     "device",
     "device_name",
 )
+# Marks of formats by what starts their products, if that is no CUDA graph: the one that says the least about a time.
+TIMED_BY = {"self": "self-timed", "host": "started by the host", "stream": "started on a stream"}
 _READ = (
     *RANKING, *_CASES, "sequence", "started_at", "t_q1", "t_q3", "work", "error_ratio", "bytes_per_nnz",
-    "project_kernel", "compresses_values", "same_bits",
+    "project_kernel", "compresses_values", "same_bits", "timed_by",
 )  # fmt: skip
 
 
@@ -43,6 +45,7 @@ def coverage(rows: pd.DataFrame) -> pd.DataFrame:
     - kernel: ``project`` if the kernel is this project's and not a paper's; ``= ell`` if the format is another name of
       ``ell`` (declared, or the same program on every matrix); ``values compressed`` besides if on some matrix the
       format stores fewer values than the matrix has, ``other bits`` if in some case products with the same x differed;
+      TIMED_BY for what no graph starts;
     - cases (matrices tried); ok, skipped, wrong, failed (cases with such a status); coverage (ok over cases);
     - gflops (geometric mean), mean_slowdown, wins, ties as `ranking.mean_slowdowns`: NaN, NaN, 0 and 0 for formats that
       are not ranked (experiments, further names of a ranked format);
@@ -105,10 +108,19 @@ def _kernels(groups: Any, names: Mapping[str, str]) -> list[str]:
         for label, said, own in zip(labels, declared, project, strict=True)
     ]
     differ = groups["same_bits"].agg(lambda bits: "no" in set(bits)) if "same_bits" in groups.obj else none
+    starts = _timed_by(groups) if "timed_by" in groups.obj else none
     return [
-        ", ".join(filter(None, (origin, "values compressed" if less else "", "other bits" if other else "")))
-        for origin, less, other in zip(origins, compressed, differ, strict=True)
+        ", ".join(filter(None, (origin, "values compressed" if less else "", "other bits" if other else "", start)))
+        for origin, less, other, start in zip(origins, compressed, differ, starts, strict=True)
     ]
+
+
+def _timed_by(groups: Any) -> list[str]:
+    """One of TIMED_BY for each group, or an empty text. The host starts all products of the emulated device."""
+    rows = groups.obj
+    by_nature = ~rows["device"].str.startswith("cuda") & (rows["timed_by"] == "host")
+    found = rows["timed_by"].where(~by_nature, "").groupby([rows["setting"], rows["label"]], observed=True).agg(set)
+    return [next((mark for by, mark in TIMED_BY.items() if by in said), "") for said in found]
 
 
 def geometric_mean(values: pd.Series | Sequence[float]) -> float:

@@ -135,7 +135,7 @@ def _as_installed(row: Any) -> bool:
     alias = cls.alias_of if params == cls.resolve({}) else ""
     return row.family in (cls.family, "") and found == (
         formats.label(cls, params),
-        cls.experiment,
+        cls.experiment or (row.timed_by == "host" and row.device.startswith("cuda")),
         cls.runs_project_kernel(params),
         alias,
     )

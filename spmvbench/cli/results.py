@@ -44,7 +44,8 @@ def echo_results(rows: pd.DataFrame) -> None:
         )
         click.echo(
             "Kernel: project marks this project's kernels, not a paper's; = NAME: the same program on every matrix;\n"
-            "other bits: products with the same x differed in some case;\n"
+            "other bits: products with the same x differed in some case; \n"
+            "self-timed, started by the host, started on a stream: by no CUDA graph (docs/programs.md);\n"
             "values compressed: fewer values are stored than the matrix has, so the time depends on which repeat."
         )
     _echo_bits(rows)

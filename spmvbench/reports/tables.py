@@ -193,7 +193,8 @@ _OUTCOME = [
         "Kernel",
         about="project: this project's kernel, not a paper's; = NAME: the same program as NAME on every matrix; "
         "values compressed: fewer values are stored than a matrix has, so the time depends on which repeat; "
-        "other bits: products with the same x differed in some case",
+        "other bits: products with the same x differed in some case; self-timed, started by the host, started on a "
+        "stream: by no CUDA graph",
     ),
     Column("cases", "Matrices", number, "matrices tried"),
     Column("coverage", "Verified", percent, "share of the matrices on which the format was verified"),

@@ -251,7 +251,9 @@ class Driver:
         row = blank_row()
         for part in columns:
             row |= part
-        row |= known_columns(case) | device_columns(self.facts, pseudonym(platform.node()))
+        known = known_columns(case)
+        known["experiment"] |= bool(row["experiment"])  # what the host drives is one, too
+        row |= known | device_columns(self.facts, pseudonym(platform.node()))
         self.stopped = not self.write(storable(row)) or self.stopped
 
     def measure_group(self, worker: Worker, group: Group) -> list[Group]:

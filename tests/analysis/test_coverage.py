@@ -89,3 +89,14 @@ def test_geometric_mean():
     assert geometric_mean([1, 100]) == pytest.approx(10)
     assert geometric_mean([4, 0, -1, math.nan, math.inf]) == pytest.approx(4)
     assert math.isnan(geometric_mean([]))
+
+
+def test_what_no_graph_starts_is_marked():
+    starts = {"a": "graph", "b": "host", "c": "stream", "d": "self"}
+    for device, marks in {
+        "cuda:0": ["", "started by the host", "started on a stream", "self-timed"],
+        "emulated": ["", "", "started on a stream", "self-timed"],
+    }.items():
+        made = rows(*(("m", label, "ok", 1.0) for label in starts)).assign(device=device)
+        table = coverage(made.assign(timed_by=made["label"].map(starts))).set_index("label")
+        assert table["kernel"].loc[list(starts)].tolist() == marks

@@ -501,6 +501,15 @@ def test_rows_that_were_sent_before_a_stop_are_written(group):
     assert [part.cases for part in measuring.measure_group(InvalidWorker(rows[0]), group)] == [[second]]
 
 
+def test_what_a_worker_calls_an_experiment_is_one(group):
+    written = []
+    keep = lambda row: written.append(row["experiment"]) or True  # noqa: E731
+    measuring = driver.Driver(Settings("emulated"), None, keep, facts={"device": "emulated", "properties": {}})
+    for columns in ({}, {"experiment": True, "timed_by": "host"}, {"label": "another"}):
+        measuring.row(group.cases[0], OK | columns)
+    assert written == [False, True, False]
+
+
 def test_what_a_worker_has_sent_is_known_without_waiting(monkeypatch, tmp_path):
     """Half a message is none, nor is the end of a worker."""
     content = b"\0\0\0\x05ab"
