@@ -380,6 +380,14 @@ class Spmspv(Operation):
         return Checks(dense, integer, [], *self.work_and_details(a, seed))
 
 
+def _require_square(a: Csr, needing: str, empty: str) -> None:
+    """Raise Skip, by these words, for a matrix that is not square or has no rows."""
+    if a.rows != a.cols:
+        raise Skip(f"{needing} a square matrix, this one is {a.rows} x {a.cols}")
+    if not a.rows:
+        raise Skip(empty)
+
+
 @dataclass(frozen=True)
 class Bfs(Operation):
     """Breadth-first search: the level of each vertex from one source, -1 if it is unreachable; ``bfs@0``.
@@ -395,10 +403,7 @@ class Bfs(Operation):
 
     def matrix(self, a: Csr) -> Csr:
         """The square matrix without its diagonal, as ones; arcs go both ways unless the graph is directed."""
-        if a.rows != a.cols:
-            raise Skip(f"a search needs a square matrix, this one is {a.rows} x {a.cols}")
-        if not a.rows:
-            raise Skip("a graph without vertices has nothing to search")
+        _require_square(a, "a search needs", "a graph without vertices has nothing to search")
         a = a.where(a.row_idx != a.col_idx)
         if kind(self.name) == "bfs":
             from scipy.sparse import csr_array
@@ -450,11 +455,21 @@ class _Solver(Operation):
     key = "spmv"
     streams = True
     product = "spmv"
+    flops_of_row: ClassVar[int]  # of an iteration, beside two per entry
+    elements_of_row: ClassVar[int]  # of vectors that an iteration reads or writes
 
     @property
     def iterations(self) -> int:
         """Of a run."""
         return int(self.parameter)
+
+    def flops(self, rows: int, nnz: int) -> int:
+        """Flops of all iterations."""
+        return self.iterations * (2 * nnz + self.flops_of_row * rows)
+
+    def vector_elements(self, rows: int, cols: int) -> int:
+        """As `Operation.vector_elements`."""
+        return self.elements_of_row * rows
 
     def vectors(self, a: Csr) -> tuple[Array, Array]:
         """The right side or the first ranks, and the solution."""
@@ -473,16 +488,10 @@ class Cg(_Solver):
     scalar products and three updates of vectors. The preconditioner's one is not counted.
     """
 
+    flops_of_row = 12
+    elements_of_row = 5  # p, A p, the residual, the solution and the inverse diagonal
     kernels = (conjugate_gradients.KERNEL,)
     modules = (fixed, iteration, conjugate_gradients)
-
-    def flops(self, rows: int, nnz: int) -> int:
-        """Flops of all iterations."""
-        return self.iterations * (2 * nnz + 12 * rows)
-
-    def vector_elements(self, rows: int, cols: int) -> int:
-        """Elements of p, A p, the residual, the solution and the inverse diagonal."""
-        return 5 * rows
 
     def matrix(self, a: Csr) -> Csr:
         """The matrix itself. Raises Skip unless it is square and symmetric, with a positive diagonal.
@@ -490,10 +499,7 @@ class Cg(_Solver):
         Whether it is positive definite is not tested here: `checks` refuses it if p^T A p is not positive in an
         iteration on the host.
         """
-        if a.rows != a.cols:
-            raise Skip(f"conjugate gradients need a square matrix, this one is {a.rows} x {a.cols}")
-        if not a.rows:
-            raise Skip("a matrix without rows has nothing to solve")
+        _require_square(a, "conjugate gradients need", "a matrix without rows has nothing to solve")
         matrix = solver_references.matrix_of(a, a.dtype)
         if different := (matrix != matrix.T.tocsr()).nnz:
             raise Skip(
@@ -563,23 +569,14 @@ class Pagerank(_Solver):
     is its absolute value. Each iteration is two flops per entry and 6 per row.
     """
 
+    flops_of_row = 6
+    elements_of_row = 4  # the ranks, p, A p and the inverse weights
     kernels = (power_method.KERNEL,)
     modules = (fixed, iteration, power_method)
 
-    def flops(self, rows: int, nnz: int) -> int:
-        """Flops of all iterations."""
-        return self.iterations * (2 * nnz + 6 * rows)
-
-    def vector_elements(self, rows: int, cols: int) -> int:
-        """Elements of the ranks, of p, A p and the inverse weights."""
-        return 4 * rows
-
     def matrix(self, a: Csr) -> Csr:
         """The absolute values of a square matrix. Raises Skip for another one."""
-        if a.rows != a.cols:
-            raise Skip(f"PageRank needs a square matrix, this one is {a.rows} x {a.cols}")
-        if not a.rows:
-            raise Skip("a graph without vertices has nothing to rank")
+        _require_square(a, "PageRank needs", "a graph without vertices has nothing to rank")
         return Csr(a.shape, a.row_ptr, a.col_idx, np.abs(a.values))
 
     def launches(self, fmt: Format, x: Array, y: Array, checks: Checks, device: Device) -> list[Step]:
