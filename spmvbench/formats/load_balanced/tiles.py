@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, ArrayModule, Csr, aligned, array_module, cdiv
+from spmvbench.formats.carries import SUM, add_carries
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.launches import Launch, after_zeros, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.parameters import Parameter
@@ -66,17 +67,25 @@ class Tiled(CsrArrays):
         return Launch(SOURCE, f"zero_cut_rows<{ctype(y)}, int>", *per_thread(len(row)), args)
 
     def _sum_tiles(
-        self, tile_row: Array, tile_entry: Array | None, block: int, items: int, x: Array, y: Array
+        self,
+        tile_row: Array,
+        tile_entry: Array | None,
+        block: int,
+        items: int,
+        x: Array,
+        y: Array,
+        carry: Array | None = None,
     ) -> Launch:
         """The launch that sums tiles and adds the parts of rows that they share, in which y is zero, by atomics.
 
         tile_row: as `tile_rows` gives it. tile_entry: (tiles + 1,), of row_ptr's type, for tiles of at most
-        block x items - 1 entries; None for tiles of block x items.
+        block x items - 1 entries; None for tiles of block x items. carry: (tiles,), takes what
+        each tile leaves open, in place of atomics.
         """
         equal = tile_entry is None
-        matrix = (self.row_ptr, self.col_idx, self.values, x, y, y)
+        matrix = (self.row_ptr, self.col_idx, self.values, x, y, y if carry is None else carry)
         cuts = (tile_row, self.row_ptr if tile_entry is None else tile_entry)  # not read where tiles are equal
-        kernel = f"sum_tiles<{block}, {items}, {cbool(equal)}, false>"
+        kernel = f"sum_tiles<{block}, {items}, {cbool(equal)}, {cbool(carry is not None)}>"
         args = (np.int32(self.shape[0]), self._nnz, *cuts, *matrix)
         return self._launch(kernel, len(tile_row) - 1, block, items, *args, row_ends=block * items // 2)
 
@@ -95,21 +104,26 @@ class CsrEntryTiles(Tiled):
 
     block = Parameter(128, "threads per block", choices=BLOCKS)
     items = Parameter(8, "entries per thread", choices=(4, 6, 8, 10, 12))
+    sum = SUM
 
     tile_row: Array  # (tiles + 1,), int32: row in which each tile begins
 
     @classmethod
-    def estimate(cls, a: Csr, *, block: int, items: int) -> int:
+    def estimate(cls, a: Csr, *, block: int, items: int, **params: Any) -> int:
         return a.nbytes + 4 * (cdiv(a.nnz, block * items) + 1)
 
     @classmethod
-    def convert(cls, a: Csr, *, block: int, items: int) -> dict[str, Any]:
+    def convert(cls, a: Csr, *, block: int, items: int, **params: Any) -> dict[str, Any]:
         return super().convert(a) | {"tile_row": tile_rows(a.row_ptr, equal_cuts(a.nnz, block * items, a.xp))}
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         tiles = len(self.tile_row) - 1
         if not tiles:
             return [zero_fill(y)]
+        if self.sum == "fixed":
+            carry = self.xp.empty(tiles, dtype=y.dtype)
+            product = self._sum_tiles(self.tile_row, None, self.block, self.items, x, y, carry)
+            return [product, add_carries(self.tile_row[1:], carry, y)]
         cut = self.tile_row[:-1] if tiles > 1 else self.tile_row[:0]  # a single tile cuts no row
         product = self._sum_tiles(self.tile_row, None, self.block, self.items, x, y)
         return after_zeros(self._zero_cuts(cut, y), product)
