@@ -45,8 +45,9 @@ class Tiled(Format):
     """Dense tiles of r x c in slices of block rows, in the order of blocks.py; a subclass says how they are found.
 
     One block column index serves the r * c values of a tile, so that an entry of a matrix of small dense blocks takes
-    little more than its value. A tile is stored whole: where blocks are not dense, zeros fill it, and a stored zero
-    cannot be distinguished from them.
+    little more than its value. If r and c are chosen, they are the best of a sample of the rows of a matrix with more
+    than a million entries. A tile is stored whole: where blocks are not dense, zeros fill it, and a stored zero cannot
+    be distinguished from them.
     """
 
     keeps_zeros = False
