@@ -47,8 +47,8 @@ def test_search_looks_into_descriptions_and_papers(command):
     ("words", "first"),
     [
         *((words, "merge-csr") for words in ("merge path", "Merge-Path", "path merge", "path Merrill", "mergecsr")),
-        ("ell", "ell"), ("HYB", "hyb"), ("csr optimization [112]", "csr-yt"), ("bell garland vector", "csr-vector"),
-        ("xyz", None),
+        ("csrmerge", "csr-merge-tiles"), ("ell", "ell"), ("HYB", "hyb"), ("csr optimization [112]", "csr-yt"),
+        ("bell garland vector", "csr-vector"), ("xyz", None),
     ],
 )  # fmt: skip
 def test_search_ranks_keys_before_names_papers_and_descriptions_in_any_order_of_words(words, first):
