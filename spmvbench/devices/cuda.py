@@ -35,6 +35,7 @@ from spmvbench.formats.arrays import LINE_BYTES, Array, address, cdiv
 from spmvbench.formats.conversion import cuda_limits
 from spmvbench.formats.kernels import headers, kernel_path
 from spmvbench.formats.launches import AnyStep, Call, Launch, Loop, Step, Struct, single_steps
+from spmvbench.formats.streams import Stream as KnownStream
 
 log = logging.getLogger(__name__)
 
@@ -261,9 +262,13 @@ class _BoundLoop:
 
 
 def _copy(found: Array, y: Array, stream: int) -> None:
-    from cupy.cuda import runtime
+    from cupy.cuda import Stream, runtime
 
-    runtime.memcpyAsync(address(y), address(found), y.nbytes, runtime.memcpyDeviceToDevice, stream)
+    if found.strides == y.strides:
+        runtime.memcpyAsync(address(y), address(found), y.nbytes, runtime.memcpyDeviceToDevice, stream)
+        return
+    with Stream.from_external(KnownStream(stream)):  # a Y that lies in memory the other way around
+        y[...] = found
 
 
 def _bind(function: Any, launch: Launch) -> Callable[[int], None]:

@@ -137,7 +137,7 @@ class _BoundLoop:
 def _buffers(parameters: list[build.Parameter], args: Sequence[Any]) -> ctypes.Array[_Buffer]:
     """The arrays of a launch. What the kernel may write comes first: of two views of one memory, that one decides."""
     found = [
-        _Buffer(array.ctypes.data, array.nbytes, i, 0 if held.constant else min(held.bytes, array.nbytes), None)
+        _Buffer(array.ctypes.data, array.nbytes, i, 0 if held.constant else min(held.bytes, array.itemsize), None)
         for i, (parameter, arg) in enumerate(zip(parameters, args, strict=True))
         for held, array in (zip(parameter.members, arg, strict=True) if isinstance(arg, Struct) else [(parameter, arg)])
         if held.pointer and array.nbytes

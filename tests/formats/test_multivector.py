@@ -59,6 +59,13 @@ def test_every_format_multiplies_several_vectors_or_says_why_not(key, device):
         pytest.skip(reason)
 
 
+@pytest.mark.parametrize("key", ["csr-vector", "sell", "block-sell", "coo-flat"])
+def test_threads_beside_each_other_do_not_race(key):
+    checking = devices.open_device("emulated-check")
+    for op in ("spmm@3", "spmm@8"):
+        assert testing.check_product(key, HARD["uniform 8"], checking, ops=[op]) <= 1
+
+
 def test_narrower_values_multiply_several_vectors_too(device):
     for dtype in ("f32/f64", "bf16/f32"):
         assert testing.check_product("csr-vector", HARD["power law"], device, dtype=dtype, ops=["spmm@4"]) <= 1

@@ -17,7 +17,12 @@
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 // A block runs on one host thread from its first to its last instruction, so its shared memory is that thread's.
+#if __GNUC__ >= 10 && !defined(__clang__)
+// GCC guards an array of a class with constructors, in a byte beside it that no thread of a block would have written.
+#define __shared__ __constinit thread_local
+#else
 #define __shared__ thread_local
+#endif
 
 // Kernels declare `extern __shared__ __align__(128) unsigned char dynamic_shared[];` and no other name or type.
 // `inline`: it exists only in units that use it. Visible: the device asks the loader where it is.
