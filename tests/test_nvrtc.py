@@ -131,6 +131,7 @@ OWN = {
         *("sell_fill<double, int, int, false>", "sell_fill<float, long long, long long, true>"),
         *("ell_fill<double, int, true>", "ell_fill<float, long long, false>"),
         *("sell_var_fill<double, int, int>", "sell_local_fill<float, int, int, true>", "warps_fill<double, int, int>"),
+        *("warps_count<int>", "warps_count<long long>", "warps_cut<int, int>", "warps_cut<long long, int>"),
     },
     # Its rows have more entries than the matrices below have columns.
     "ellpack/sell_local.cu": {

@@ -263,6 +263,49 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
        });
 }
 
+// How the warps of `ell-warp-k2` take a group of 32 places, whose first row is the longest: no thread has more than
+// `threshold` slots unless 32 threads per row are too few for that.
+struct Group {
+  int lanes;  // threads per row
+  int width;  // slots of a thread
+  int warps;
+
+  template <typename I>
+  __device__ __forceinline__ Group(long long group, int places, int threshold, const I* __restrict__ row_ptr,
+                                   const int* __restrict__ perm) {
+    const int row = perm[group * WARP];
+    const int longest = static_cast<int>(row_ptr[row + 1] - row_ptr[row]);
+    const int least = (longest + WARP - 1) / WARP;
+    const int most = threshold > least ? threshold : least;
+    for (lanes = 1; lanes * most < longest; lanes *= 2) {
+    }
+    width = (longest + lanes - 1) / lanes;
+    const long long left = places - group * WARP;
+    warps = static_cast<int>(((left < WARP ? left : WARP) * lanes + WARP - 1) / WARP);
+  }
+};
+
+template <typename I>
+__global__ void warps_count(int places, int groups, int threshold, const I* __restrict__ row_ptr,
+                            const int* __restrict__ perm, int* __restrict__ counts) {
+  const long long group = global_thread();
+  if (group < groups) counts[group] = Group(group, places, threshold, row_ptr, perm).warps;
+}
+
+// Of each warp the place of its first row, the threads per row and the slots. first: warps before each group.
+template <typename I, typename P>
+__global__ void warps_cut(int places, int groups, int warps, int threshold, const I* __restrict__ row_ptr,
+                          const int* __restrict__ perm, const P* __restrict__ first, int* __restrict__ first_place,
+                          unsigned char* __restrict__ lanes, long long* __restrict__ slots) {
+  const long long warp = global_thread();
+  if (warp >= warps) return;
+  const int number = first_behind(first, 0, groups + 1, static_cast<P>(warp)) - 1;
+  const Group group(number, places, threshold, row_ptr, perm);
+  first_place[warp] = number * WARP + static_cast<int>(warp - first[number]) * (WARP / group.lanes);
+  lanes[warp] = static_cast<unsigned char>(group.lanes);
+  slots[warp] = static_cast<long long>(WARP) * group.width;
+}
+
 // The slots of the warps of `ell-warp-k2`, one each. A thread has neighbouring entries of its row, one per step. perm:
 // the row of each place. lanes: threads per row.
 template <typename V, typename I, typename P>

@@ -58,7 +58,7 @@ VARIANTS = [
     *("sell-local[pieces=2,sigma=64]", "sell-petsc[height=4]", "sell-window[window=1]", "csr-row-tiles[block=64]"),
     *("column-sweep", "column-sweep[sms=3,shared_bytes=1024]", "column-sweep[sms=7,parts=3,chunks=1]", "two-phase"),
     *("fastload[height=4]", "fastload[height=none]", "fastload[optimized=true]", "block-sell", "bellpack", "hdc"),
-    *("ell-dia", "bin-csr"),
+    *("ell-dia", "bin-csr", "ell-warp-k2[thr=4]", "ell-warp-k2[thr=64]", "csr-ell-matam", "csr-bb"),
     *("bccoo[h=3,w=2,steps=5,across=32,group=64]", "bccoo[delta=false,steps=32,group=64]", "csc-vector"),
     *("bccoo-plus[slices=4]", "bccoo-plus[slices=32]", "mgpu-csr-plus[items=3]", "mgpu-csr-plus[items=13]"),
     *(f"bcoo-bcsr[block={block},choose={rule}]" for block in SHAPES for rule in ("greedy", "program")),

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, offsets
-from spmvbench.formats.conversion import runner
+from spmvbench.formats.conversion import Run, notes, runner
+from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.ellpack.sell_convert import BLOCK, SOURCE, WARP, sorted_rows
 from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill
@@ -114,27 +115,42 @@ class EllWarpK2(Format):
     @classmethod
     def fields(cls, a: Csr, perm: Array, thr: int) -> dict[str, Any]:
         """The fields for a threshold; 0 takes DEFAULT."""
-        warps, run = Warps.of(a, perm, thr or DEFAULT), runner(a)
-        first_place, lanes, slots = warps.first_place, warps.lanes[warps.group].astype(np.uint8), warps.slots
-        if run is None:
-            columns, values = np.full(slots, -1, dtype=np.int32), np.zeros(slots, dtype=a.dtype)
-            slot = warps.slots_of(a)
-            columns[slot], values[slot] = a.col_idx, a.values
-        else:
-            columns, values = a.xp.empty(slots, dtype=np.int32), a.xp.empty(slots, dtype=a.dtype)
-            sizes, matrix = (np.int32(len(lanes)), np.int32(len(perm))), (a.row_ptr, a.col_idx, a.values)
-            kernel = f"warps_fill<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(warps.ptr)}>"
-            args = (*sizes, *matrix, perm, warps.ptr, first_place, lanes, columns, values)
-            run(Launch(SOURCE, kernel, cdiv(len(lanes) * WARP, BLOCK), BLOCK, args))
+        if (run := runner(a)) is not None:
+            return cls._by_kernels(a, perm, thr or DEFAULT, run)
+        warps = Warps.of(a, perm, thr or DEFAULT)
+        columns, values = np.full(warps.slots, -1, dtype=np.int32), np.zeros(warps.slots, dtype=a.dtype)
+        slot = warps.slots_of(a)
+        columns[slot], values[slot] = a.col_idx, a.values
         return {
             "perm": warps.perm,
             "warp_ptr": warps.ptr,
-            "first_place": first_place,
-            "lanes": lanes,
+            "first_place": warps.first_place,
+            "lanes": warps.lanes[warps.group].astype(np.uint8),
             "columns": columns,
             "values": values,
             "threshold": thr or DEFAULT,
         }
+
+    @classmethod
+    def _by_kernels(cls, a: Csr, perm: Array, threshold: int, run: Run) -> dict[str, Any]:
+        """As `fields`, by kernels and two waits."""
+        xp, index, places, groups = a.xp, ctype(a.row_ptr), np.int32(len(perm)), cdiv(len(perm), WARP)
+        matrix, counts = (a.row_ptr, perm), xp.empty(groups, dtype=np.int32)
+        args: tuple[Any, ...] = (places, np.int32(groups), np.int32(threshold), *matrix, counts)
+        run(Launch(SOURCE, f"warps_count<{index}>", *per_thread(groups), args))
+        first, (*_, total) = offsets_by(counts, notes(xp, groups), run)
+        first_place, lanes = xp.empty(total, dtype=np.int32), xp.empty(total, dtype=np.uint8)
+        slots = xp.empty(total, dtype=np.int64)
+        sizes = (places, *map(np.int32, (groups, total, threshold)))
+        args = (*sizes, *matrix, first, first_place, lanes, slots)
+        run(Launch(SOURCE, f"warps_cut<{index}, {ctype(first)}>", *per_thread(total), args))
+        ptr, (*_, all_slots) = offsets_by(slots, notes(xp, total), run)
+        columns, values = xp.empty(all_slots, dtype=np.int32), xp.empty(all_slots, dtype=a.dtype)
+        args = (np.int32(total), places, a.row_ptr, a.col_idx, a.values, perm, ptr, first_place, lanes, columns, values)
+        kernel = f"warps_fill<{ctype(values)}, {index}, {ctype(ptr)}>"
+        run(Launch(SOURCE, kernel, cdiv(total * WARP, BLOCK), BLOCK, args))
+        found = {"perm": perm, "warp_ptr": ptr, "first_place": first_place, "lanes": lanes}
+        return {**found, "columns": columns, "values": values, "threshold": threshold}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         slot = self.xp.flatnonzero(self.columns >= 0)
