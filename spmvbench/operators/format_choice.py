@@ -94,7 +94,7 @@ def deterministic(candidates: Iterable[Candidate], device: Device | None) -> Ite
     for candidate in candidates:
         label = repeating(candidate.label)
         if label is not None and candidate is not LAST:
-            told = "" if label == candidate.label else f"; sums in a fixed order, as {candidate.label} has none"
+            told = "" if label == candidate.label else f"; with sums in a fixed order, unlike {candidate.label}"
             yield replace(candidate, label=label, reason=f"{candidate.reason}{told}")
     yield from (VENDOR, LAST) if device is None or device.kind == "cuda" else (LAST,)
 
