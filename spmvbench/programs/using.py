@@ -37,6 +37,8 @@ def use(names: Sequence[str]) -> list[str]:
         path = Path(match[1]).expanduser()
         if not path.is_file():
             raise UsageError(f"--program names {match[1]}, which is not a file")
+        if path.suffix in (".cu", ".cpp", ".cc", ".c"):
+            raise UsageError(f"{match[1]} is a source file: spmvbench program build {match[1]} makes a library of it")
         listed = [*filter(None, os.environ.get("SPMVBENCH_FORMATS", "").split(os.pathsep)), str(path.resolve())]
         keys = formats.load_file(str(path))
         os.environ["SPMVBENCH_FORMATS"] = os.pathsep.join(dict.fromkeys(listed))

@@ -220,6 +220,8 @@ def test_what_is_no_program_is_said_in_one_sentence(source, said, tmp_path):
 def test_names_that_nobody_could_type_are_refused(built, tmp_path):
     with pytest.raises(UsageError, match="could not be typed"):
         using.use([str(built("NONE", ('-DNAME="no name/at all"',)))])
+    with pytest.raises(UsageError, match=r"spmvbench program build .* makes a library of it"):
+        using.use([str(HERE / "planted.cpp")])
     with pytest.raises(UsageError, match="which is not a file"):
         using.use([str(tmp_path / "libnone.so")])
     with pytest.raises(UsageError, match="could not be typed"):
