@@ -29,8 +29,6 @@ def constraints(path: Path, folder: Path) -> dict[str, Any]:
     from scipy import sparse
 
     zipped = path.name.lower().endswith(".gz")
-    with gzip.open(path, "rb") if zipped else open(path, "rb") as file:
-        _whole_numbers(file)
     named = folder / ("a.mps.gz" if zipped else "a.mps")  # HiGHS knows a file by its suffix
     named.symlink_to(path.resolve())
     solver = cast(Any, highspy.Highs)()
@@ -45,6 +43,8 @@ def constraints(path: Path, folder: Path) -> dict[str, Any]:
     if status == highspy.HighsStatus.kError or problems:
         sentence = problems[0].partition(":")[2].strip() if problems else "HiGHS finds no linear program in it"
         sys.exit(sentence.replace(str(named), "it"))
+    with gzip.open(path, "rb") if zipped else open(path, "rb") as file:
+        _check_entries(file, fixed=any("fixed format parser" in line for line in said))
     lp = solver.getLp()
     starts, rows, values = (
         np.asarray(part) for part in (lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_)
@@ -52,21 +52,25 @@ def constraints(path: Path, folder: Path) -> dict[str, Any]:
     return {"constraints": sparse.csc_array((values, rows, starts), shape=(lp.num_row_, lp.num_col_))}
 
 
-def _whole_numbers(file: Any) -> None:
-    """Exit for a coefficient that is no number: HiGHS takes 1.5D3 for 1.5."""
+def _check_entries(file: Any, fixed: bool) -> None:
+    """Exit for a line of COLUMNS that HiGHS takes for another one: it reads 1.5D3 as 1.5.
+
+    fixed: it read fixed columns, because some name has blanks, and ignores what stands between them.
+    """
     section = b""
     for line in file:
         if not line[:1].isspace():
-            section = line.split(maxsplit=1)[0] if line.strip() else section
-        elif section == b"COLUMNS" and b"'MARKER'" not in line:
-            # Names of fixed files may have blanks; the numbers of these stand in columns 25 to 36 and 50 to 61.
-            fixed = [line[first:last] for first, last in ((24, 36), (49, 61)) if line[first:last].strip()]
-            apart = not any(line[first:last].strip() for first, last in ((22, 24), (36, 39), (61, 80)))
-            if not _numbers(line.split()[2::2]) and not (fixed and apart and _numbers(fixed)):
-                sys.exit(f"it has a coefficient that is no number: {line.decode('utf-8', 'replace').strip()}")
+            section = line.split(maxsplit=1)[0] if line.strip() and line[:1] != b"*" else section
+        elif section == b"COLUMNS" and b"'MARKER'" not in line and line.strip():
+            numbers, between = line.split()[2::2], b""
+            if fixed:
+                numbers = [line[24:36], *([line[49:61]] if line[39:].strip() else [])]
+                between = b"".join(line[first:last] for first, last in ((0, 4), (12, 14), (22, 24), (36, 39), (47, 49)))
+            if between.strip() or not numbers or not _are_numbers(numbers):
+                sys.exit(f"it has an entry without a number in its place: {line.decode('utf-8', 'replace').strip()}")
 
 
-def _numbers(words: list[bytes]) -> bool:
+def _are_numbers(words: list[bytes]) -> bool:
     try:
         for word in words:
             float(word)
