@@ -111,7 +111,10 @@ def _discover() -> None:
     for name in spmvbench.FORMAT_MODULES:
         importlib.import_module(name)
     for name in filter(None, os.environ.get("SPMVBENCH_FORMATS", "").split(os.pathsep)):
-        load_file(name)
+        try:
+            load_file(name)
+        except UsageError as error:
+            raise UsageError(f"SPMVBENCH_FORMATS: {error}") from error
 
 
 def load_file(name: str) -> list[str]:
@@ -124,7 +127,7 @@ def load_file(name: str) -> list[str]:
 
     path = Path(name).resolve()
     if not path.is_file():
-        raise UsageError(f"SPMVBENCH_FORMATS names {name}, which is not a file")
+        raise UsageError(f"{name} is not a file")
     if path.suffix in spmvbench.FORMAT_FILES:
         return [importlib.import_module(spmvbench.FORMAT_FILES[path.suffix]).load(path).key]
     before = dict(REGISTRY)
@@ -137,10 +140,10 @@ def load_file(name: str) -> list[str]:
         REGISTRY.update(before)
         if isinstance(error, UsageError):
             raise
-        raise UsageError(f"{name}, which SPMVBENCH_FORMATS names, cannot be imported: {_told(error, path)}") from error
+        raise UsageError(f"{name} cannot be imported: {_told(error, path)}") from error
     found = [key for key, cls in REGISTRY.items() if key not in before or cls.__module__ == module.__name__]
     if not found:
-        raise UsageError(f"{name}, which SPMVBENCH_FORMATS names, registers no format (write @register before a class)")
+        raise UsageError(f"{name} registers no format (write @register before a class)")
     return found
 
 
@@ -154,7 +157,7 @@ def _imported(path: Path) -> ModuleType:
     name = f"spmvbench_format_{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"SPMVBENCH_FORMATS names {path.name}, which is no Python file: its name must end in .py")
+        raise UsageError(f"{path.name} is no Python file: its name must end in .py")
     if (folder := str(path.parent)) not in sys.path:
         sys.path.append(folder)
     names = {name}

@@ -252,7 +252,7 @@ class Driver:
         for part in columns:
             row |= part
         known = known_columns(case)
-        known["experiment"] |= bool(row["experiment"])  # what the host drives is one, too
+        known["experiment"] = known["experiment"] or bool(row["experiment"])  # what the host drives is one, too
         row |= known | device_columns(self.facts, pseudonym(platform.node()))
         self.stopped = not self.write(storable(row)) or self.stopped
 

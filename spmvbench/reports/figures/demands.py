@@ -41,6 +41,7 @@ def _draw_costs(table: pd.DataFrame, options: Options) -> Figure:
         ax.axhline(1, color="black", linewidth=1)
         ax.set(title=setting, xlabel="row lengths: standard deviation over mean", ylabel="time over the best of all")
         ax.set_xscale("symlog", linthresh=0.01)
+        ax.xaxis.set_major_formatter("{x:g}")
     return figure
 
 
@@ -55,6 +56,7 @@ def _draw_updates(table: pd.DataFrame, options: Options) -> Figure:
         ax.set(title=setting, xscale="log", yscale="log", xlabel="products from one update to the next")
         ax.set_ylabel(f"time over that of {table['reference'].iloc[0]}")
         style.around_one(ax)
+        style.plain_ticks(ax.xaxis)
     style.legend(figure, marks, table["label"].nunique() - len(marks), lines=True)
     return figure
 
