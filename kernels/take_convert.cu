@@ -23,34 +23,37 @@ __global__ void __launch_bounds__(TAKE_BLOCK)
   note_most(notes + 1, longest);
 }
 
-// A warp takes neighbouring ones. ptr: of the rows of the result.
-template <typename V, typename I, typename P>
-__global__ void __launch_bounds__(TAKE_BLOCK)
-    take_entries(int rows, long long total, int first, const I* __restrict__ row_ptr, const P* __restrict__ ptr,
-                 const int* __restrict__ col_idx, const V* __restrict__ values, int* __restrict__ columns,
-                 V* __restrict__ taken) {
-  long long at = global_thread() / WARP * (TAKE_EACH * WARP) + lane_id();
-  int row = -1;
-  for (int i = 0; i < TAKE_EACH && at < total; ++i, at += WARP) {
-    row = row < 0 ? first_behind(ptr, 0, rows + 1, static_cast<P>(at)) - 1
-                  : row_from(ptr, row, rows + 1, static_cast<P>(at));
-    const long long from = static_cast<long long>(row_ptr[row]) + first + (at - static_cast<long long>(ptr[row]));
-    columns[at] = col_idx[from];
-    taken[at] = values[from];
-  }
-}
-
-// The list that owns each of `total` entries. A warp takes neighbouring ones. ptr: first of each list, and the end.
-template <typename P>
-__global__ void __launch_bounds__(TAKE_BLOCK)
-    take_owners(int lists, long long total, const P* __restrict__ ptr, int* __restrict__ owners) {
+// each(list, at) for each of `total` entries and the list that owns it. A warp takes neighbouring ones. ptr: first of each
+// list, and the end.
+template <typename P, typename Each>
+__device__ __forceinline__ void take_each(int lists, long long total, const P* __restrict__ ptr, Each each) {
   long long at = global_thread() / WARP * (TAKE_EACH * WARP) + lane_id();
   int list = -1;
   for (int i = 0; i < TAKE_EACH && at < total; ++i, at += WARP) {
     list = list < 0 ? first_behind(ptr, 0, lists + 1, static_cast<P>(at)) - 1
                     : row_from(ptr, list, lists + 1, static_cast<P>(at));
-    owners[at] = list;
+    each(list, at);
   }
+}
+
+// ptr: of the rows of the result.
+template <typename V, typename I, typename P>
+__global__ void __launch_bounds__(TAKE_BLOCK)
+    take_entries(int rows, long long total, int first, const I* __restrict__ row_ptr, const P* __restrict__ ptr,
+                 const int* __restrict__ col_idx, const V* __restrict__ values, int* __restrict__ columns,
+                 V* __restrict__ taken) {
+  take_each(rows, total, ptr, [&](int row, long long at) {
+    const long long from = static_cast<long long>(row_ptr[row]) + first + (at - static_cast<long long>(ptr[row]));
+    columns[at] = col_idx[from];
+    taken[at] = values[from];
+  });
+}
+
+// The list that owns each of `total` entries.
+template <typename P>
+__global__ void __launch_bounds__(TAKE_BLOCK)
+    take_owners(int lists, long long total, const P* __restrict__ ptr, int* __restrict__ owners) {
+  take_each(lists, total, ptr, [&](int list, long long at) { owners[at] = list; });
 }
 
 // The entries of every row rounded up to a multiple.
@@ -69,16 +72,12 @@ __global__ void __launch_bounds__(TAKE_BLOCK)
     align_entries(int rows, long long total, const I* __restrict__ row_ptr, const P* __restrict__ ptr,
                   const int* __restrict__ col_idx, const V* __restrict__ values, int* __restrict__ columns,
                   V* __restrict__ aligned) {
-  long long at = global_thread() / WARP * (TAKE_EACH * WARP) + lane_id();
-  int row = -1;
-  for (int i = 0; i < TAKE_EACH && at < total; ++i, at += WARP) {
-    row = row < 0 ? first_behind(ptr, 0, rows + 1, static_cast<P>(at)) - 1
-                  : row_from(ptr, row, rows + 1, static_cast<P>(at));
+  take_each(rows, total, ptr, [&](int row, long long at) {
     const long long from = static_cast<long long>(row_ptr[row]) + (at - static_cast<long long>(ptr[row]));
     const long long last = static_cast<long long>(row_ptr[row + 1]) - 1;
     columns[at] = col_idx[from < last ? from : last];
     aligned[at] = from <= last ? values[from] : V(0);
-  }
+  });
 }
 
 // 1 for each row with entries.

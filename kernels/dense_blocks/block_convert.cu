@@ -206,6 +206,22 @@ struct Rows {
     ++at[i];
     column[i] = at[i] < end[i] ? col_idx[at[i]] : NO_COLUMN;
   }
+
+  // put(e, value) for all r * c places of the block, which the rows are at: 0 where there is no entry.
+  template <typename V, typename Put>
+  __device__ __forceinline__ void take(int block, int r, int c, const V* __restrict__ entries, Put put) {
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+      for (int j = 0; j < c && i < r; ++j) {
+        V value(0);
+        if (at[i] < end[i] && column[i] - block * c == j) {
+          value = entries[at[i]];
+          advance(i);
+        }
+        put(i * c + j, value);
+      }
+    }
+  }
 };
 
 // A list of block rows that a block takes each: how many, then their numbers.
@@ -407,17 +423,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   for (int column = left.least(); column != NO_COLUMN; column = left.least(), ++step) {
     const int block = column / c;
     block_col[step * height + lane] = block;
-#pragma unroll
-    for (int i = 0; i < R; ++i) {
-      for (int j = 0; j < c && i < r; ++j) {
-        V value(0);
-        if (left.at[i] < left.end[i] && left.column[i] - block * c == j) {
-          value = entries[left.at[i]];
-          left.advance(i);
-        }
-        values[slots.place(step, lane, i * c + j)] = value;
-      }
-    }
+    left.take(block, r, c, entries, [&](int e, V value) { values[slots.place(step, lane, e)] = value; });
   }
   if (end - slice_ptr[slice] > limit) return;
   for (; step < end; ++step) {
@@ -464,17 +470,8 @@ __global__ void __launch_bounds__(ROWS_BLOCK)
         break;
       }
       blocks[lane * batch + count] = block;
-#pragma unroll
-      for (int i = 0; i < R; ++i) {
-        for (int j = 0; j < c && i < r; ++j) {
-          V value(0);
-          if (left.at[i] < left.end[i] && left.column[i] - block * c == j) {
-            value = entries[left.at[i]];
-            left.advance(i);
-          }
-          tiles[lane * stride + count * size + i * c + j] = value;
-        }
-      }
+      V* const tile = tiles + lane * stride + count * size;
+      left.take(block, r, c, entries, [&](int e, V value) { tile[e] = value; });
     }
     __syncwarp();
     for (int l = 0; l < WARP; ++l) {

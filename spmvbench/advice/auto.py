@@ -1,4 +1,4 @@
-"""The format that is chosen for a matrix in microseconds, behind one key."""
+"""The format that is chosen for a matrix by one kernel and a forest, behind one key."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from spmvbench.measure.reading import host_spmv
 REASONS = 3
 # Seconds that this advice takes on the host, and for each entry: 22 ms (pde:12) to 2 s (uniform:1048576:12).
 ADVICE, ADVICE_ENTRY = 0.02, 1.5e-7
-SAVED = 0.04  # of the time of many products, by docs/results, in comparison with `quick`, which takes microseconds
+SAVED = 0.04  # of the time of many products, by docs/results, in comparison with `quick`
 EVERY = 8  # of large matrices, fetches of x are counted for one multiprocessor in this many
 # Modules of formats whose footprint is expensive to compute and is a sum over rows: a sample of the rows is scaled up.
 SAMPLED = ("dense_blocks", "compressed.bro", "compressed.hybrids", "tile")

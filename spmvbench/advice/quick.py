@@ -1,4 +1,4 @@
-"""A choice in microseconds: numbers that one kernel finds in a matrix, and a forest of a few comparisons on them.
+"""A choice at little cost: numbers that one kernel finds in a matrix, and a forest of a few comparisons on them.
 
 The forest predicts the logarithm of each format's slowdown, the time of the conversion and of N products over that of
 the best format, from the numbers and from N. It is trained on published rows: `publishing.auto`.
@@ -29,7 +29,7 @@ from spmvbench.formats.launches import Launch, ctype
 
 SOURCE = "row_numbers.cu"
 BLOCK, MIXING = constant(SOURCE, "NUMBERS_BLOCK"), constant(SOURCE, "MIXING")
-WARP = 32
+WARP = constant("include/spmv.cuh", "WARP")
 PROBES = BLOCK // WARP
 SAMPLES = 512  # rows of a sample, at most
 BLOCKS = 1024  # that read the row pointers of a large matrix
@@ -105,7 +105,7 @@ def of_sizes(rows: int, cols: int, nnz: int, spmvs: float) -> list[float]:
 
 
 def is_worth_looking(nnz: int, spmvs: float) -> bool:
-    """Whether the numbers save more time than finding them takes: 30 us on a GPU, as ten products of a small matrix."""
+    """Whether the numbers save more time than finding them takes: on a GPU, that of some products of a small matrix."""
     return nnz > FEW_ENTRIES or spmvs > FEW_SPMVS
 
 

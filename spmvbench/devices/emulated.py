@@ -266,7 +266,7 @@ class Emulated(Device):
         started = perf_counter()
 
         def kept(steps: Iterable[Launch | Call]) -> list[Launch]:
-            return [step for step in steps if isinstance(step, Launch) and all(cuda.three(step.grid))]
+            return [step for step in steps if isinstance(step, Launch) and cuda.has_work(step)]
 
         self.precompile({(launch.source, launch.kernel) for launch in kept(single_steps(launches))})
 

@@ -22,7 +22,7 @@ import numpy as np
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, address, array_module, cdiv
 from spmvbench.formats.kernels import constant, declaration, headers, kernel_path, split
-from spmvbench.formats.launches import MOST_SHARED_BYTES, Launch, Step, Struct, ctype, per_thread, zero_fill
+from spmvbench.formats.launches import MOST_SHARED_BYTES, Launch, Step, Struct, cbool, ctype, per_thread, zero_fill
 
 KERNEL = "multivector.cu"
 MOST = 64  # vectors
@@ -95,7 +95,7 @@ def _packed(whole: Array, part: Array, rows: int, k: int, n: int, first: int, la
     strides = np.int64(by_row), np.int64(by_column)
     grid, block = per_thread(rows * n)
     args = (whole, part, np.int64(rows), *strides)
-    return Launch(KERNEL, f"{kernel}<{ctype(whole)}, {n}, {str(layout == 'row').lower()}>", grid, block, args)
+    return Launch(KERNEL, f"{kernel}<{ctype(whole)}, {n}, {cbool(layout == 'row')}>", grid, block, args)
 
 
 def _zeroes(step: Launch) -> bool:

@@ -178,10 +178,15 @@ class SpmvTransposed(Spmv):
         """Those of A^T. Without the integer test if the longest row of A allows other integers than that of A^T."""
         if self.copies == 2:
             return super().checks(a, device_a, device, seed, fresh)
-        flipped = transpose(a)
-        found = super().checks(flipped, flipped.on(device.xp), device, seed, fresh)
-        same = verify.integer_values(a) == verify.integer_values(flipped)
-        return found if same else replace(found, integer=[])
+        return _of_transpose(super().checks, a, device, seed, fresh)
+
+
+def _of_transpose(checks: Callable[..., Checks], a: Csr, device: Device, seed: int, fresh: int) -> Checks:
+    """The checks of A^T, for a product from the arrays of A."""
+    flipped = transpose(a)
+    found = checks(flipped, flipped.on(device.xp), device, seed, fresh)
+    same = verify.integer_values(a) == verify.integer_values(flipped)
+    return found if same else replace(found, integer=[])
 
 
 def transpose(a: Csr) -> Csr:
@@ -310,10 +315,7 @@ class SpmmTransposed(Spmm):
 
     def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
         """Those of A^T, as of ``spmv-t@1``."""
-        flipped = transpose(a)
-        found = super().checks(flipped, flipped.on(device.xp), device, seed, fresh)
-        same = verify.integer_values(a) == verify.integer_values(flipped)
-        return found if same else replace(found, integer=[])
+        return _of_transpose(super().checks, a, device, seed, fresh)
 
 
 @dataclass(frozen=True)
