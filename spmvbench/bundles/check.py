@@ -132,6 +132,7 @@ def checks(
         derived.samples,
         derived.rates,
         derived.footprints,
+        derived.energies,
         derived.launch_overheads,
         derived.bounded,
         descriptions,

@@ -30,6 +30,8 @@ from spmvbench.rows.stored import parsed
 MIN_OVERHEAD_RATIO, MAX_RATIO = 0.9, 1 + bounds.ERROR
 # A format may count padding that its kernels skip: the maximum of 20,000 published rows is 1.18.
 MAX_PADDING_RATIO = 1.25
+# The counter of joules is read 10 ms late at most, in windows of 0.15 s and more, and its own error is a few percent.
+MAX_POWER_RATIO = 1.1
 # An invocation with several workers stores the bounds that the first one measured; those of the others differ by 3 %.
 WORKER_TOLERANCE = 0.05
 TOLERANCE = 1e-6
@@ -265,6 +267,23 @@ def _read(row: Any) -> int:
 
 
 # --- times and the measured limits of the device
+
+
+def energies(bundle: Bundle) -> Iterator[Finding]:
+    """Check that the power while energy was measured is within the limit of the card."""
+    rows = bundle.verified
+    rows = rows[rows["energy"] > 0]
+
+    def limit(row: Any) -> float:
+        limits = (mapping(session.get("properties")).get("power_limit_w") for session in bundle.sessions_of(row))
+        return max((float(watts) for watts in limits if isinstance(watts, int | float)), default=math.nan)
+
+    share = rows["watts"].to_numpy(float) / np.fromiter(
+        (limit(row) for row in rows.itertuples(index=False)), float, len(rows)
+    )
+    yield from check_rows(
+        "energy", rows, share > MAX_POWER_RATIO, "no power is above the card's limit", np.isnan(share)
+    )
 
 
 def launch_overheads(bundle: Bundle) -> Iterator[Finding]:

@@ -2,8 +2,9 @@
 
 The counter is updated every 20 to 100 ms, depending on the GPU. The device repeats the work of a hot sample, and the
 counter is read after each. Between the first and the last update seen, the joules divided by the number of SpMVs are
-the energy of one; the joules between two updates give its interval. Everything that the device uses meanwhile counts,
-what it uses when idle included.
+the energy of one; the joules between two updates give its interval. The joules over the seconds between the same two
+updates are the power: a time from shorter bursts, at clocks that the device does not hold, would give more than it can
+draw. Everything that the device uses meanwhile counts, what it uses when idle included.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ MAX_WAIT = 5.0  # seconds beyond those asked for, in which a counter that works 
 
 @dataclass(frozen=True)
 class Energy:
-    """Joules of one SpMV, with the 95 % confidence interval of the median over the counter's updates; NaN if the device
-    does not count.
+    """Joules of one SpMV, with the 95 % confidence interval of the median over the counter's updates, and the watts
+    meanwhile; NaN if the device does not count.
     """
 
     joules: float = math.nan
     low: float = math.nan
     high: float = math.nan
+    watts: float = math.nan
 
 
 def longest(seconds: float) -> float:
@@ -53,7 +55,7 @@ def measured(series: Series, device: Device, seconds: float, clock: Callable[[],
         for _ in range(samples):
             series.work()
 
-    updates: list[tuple[float, int]] = []  # joules, and SpMVs until then
+    updates: list[tuple[float, int, float]] = []  # joules, and SpMVs and seconds until then
     done, began = 0, clock()
     while len(updates) < MIN_UPDATES or clock() - began < seconds:
         if clock() - began > longest(seconds):
@@ -64,9 +66,9 @@ def measured(series: Series, device: Device, seconds: float, clock: Callable[[],
         if not now >= last:
             return Energy()
         if now > last:
-            updates.append((now, done))
+            updates.append((now, done, clock()))
             last = now
-    pieces = [(after - before) / (until - since) for (before, since), (after, until) in itertools.pairwise(updates)]
-    (first, since), (final, until) = updates[0], updates[-1]
+    pieces = [(one[0] - other[0]) / (one[1] - other[1]) for other, one in itertools.pairwise(updates)]
+    (first, since, start), (final, until, end) = updates[0], updates[-1]
     low, _, high = median_interval(pieces)
-    return Energy((final - first) / (until - since), low, high)
+    return Energy((final - first) / (until - since), low, high, (final - first) / (end - start))

@@ -146,7 +146,7 @@ def finished_columns(case: Case, finished: Finished, known: Mapping[str, Any]) -
     found: dict[str, Any] = {"t_x_changed": finished.t_x_changed.get(case.mode, math.nan)}
     if case.mode == "hot":
         used = finished.energy
-        found |= {"energy": used.joules, "energy_low": used.low, "energy_high": used.high}
+        found |= {"energy": used.joules, "energy_low": used.low, "energy_high": used.high, "watts": used.watts}
         found["t_update"] = finished.t_update
         if finished.t_kernels:
             found["t_kernels"] = json.dumps(finished.t_kernels)

@@ -92,7 +92,7 @@ def by_energy(rows: pd.DataFrame) -> pd.DataFrame:
         {
             "GFLOPS": counted["gflops"],
             "Energy of an SpMV, mJ": 1e3 * counted["energy"],
-            "Power, W": counted["energy"] / counted["t_median"],
+            "Power, W": counted["watts"],
             "GFLOPS per watt": 1e-9 * counted["work"] / counted["energy"],
         }
     ).set_axis(pd.Index(counted["matrix"] + ", `" + counted["label"] + "`", name="Matrix, format"))

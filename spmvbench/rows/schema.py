@@ -238,6 +238,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "energy": ("float", "energy of one SpMV, hot, what the idle device uses included, J; NaN if not measured"),
     "energy_low": ("float", "low end of the 95 % confidence interval of energy, J"),
     "energy_high": ("float", "high end of the 95 % confidence interval of energy, J"),
+    "watts": ("float", "power of the device while energy was measured, W; NaN in rows of older versions, too"),
     "t_update": (
         "float",
         "putting new values of all entries, in the order of CSR on the device, where the format stores them, hot, "

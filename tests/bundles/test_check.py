@@ -55,7 +55,8 @@ def test_published_runs_pass(name, verdicts):
     found = verdicts(PUBLISHED / name)
     assert [f.text for held in found.values() for f in held if f.verdict == check.FAILED] == []
     with_bounds = "spmv" in set(loaded(PUBLISHED / name).rows["op"])
-    assert found.keys() == ALL | ({"bounds"} if with_bounds else set())
+    with_energy = bool((loaded(PUBLISHED / name).verified["energy"] > 0).any())
+    assert found.keys() == ALL | ({"bounds"} if with_bounds else set()) | ({"energy"} if with_energy else set())
 
 
 @pytest.mark.slow
@@ -439,6 +440,13 @@ def test_a_bound_that_does_not_follow_is_detected(tmp_path, altered, failed):
     altered(folder, lambda rows: rows.head(3))
     assert failed(folder) == set()
     assert failed(altered(folder, times("bound_gflops", 1.5))) == {"bounds"}
+
+
+@pytest.mark.parametrize(("watts", "verdict"), [(690.0, check.PASSED), (1019.0, check.FAILED), (math.nan, check.OPEN)])
+def test_a_power_above_the_limit_of_the_card_is_detected(watts, verdict):
+    run = loaded(PUBLISHED / "h200-energy")  # of cards of 700 W
+    altered = check.Bundle(PUBLISHED, None, run.rows.assign(watts=watts), run.sessions)
+    assert [found.verdict for found in derived.energies(altered)] == [verdict]
 
 
 def test_a_format_may_skip_padding(searched, altered, verdicts, failed):

@@ -42,6 +42,7 @@ class CountingDevice:
 def test_energy_is_power_times_time(period):
     found = CountingDevice(period=period).measured(1.0)
     assert found.joules == pytest.approx(500 * 1e-3 / 10, rel=0.02)
+    assert found.watts == pytest.approx(500, rel=0.02)
     assert found.low <= found.joules * 1.02
     assert found.high >= found.joules * 0.98
 
