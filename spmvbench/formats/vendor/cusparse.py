@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import byref, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,7 +32,7 @@ INDEX_32, INDEX_64, BASE_0, NON_TRANSPOSE, TRANSPOSE = 2, 3, 0, 0, 1  # their ty
 DATA_TYPES = {np.dtype(np.float32): 0, np.dtype(np.float64): 1}  # cudaDataType
 DEFAULT_ALG, COO_ALG1, CSR_ALG1, CSR_ALG2, COO_ALG2, SELL_ALG1, BSR_ALG1 = range(7)  # cusparseSpMVAlg_t
 SPMM_COO_ALG1, SPMM_COO_ALG2, SPMM_COO_ALG3, SPMM_CSR_ALG1, SPMM_COO_ALG4, SPMM_CSR_ALG2 = range(1, 7)
-SPMM_CSR_ALG3 = 12  # cusparseSpMMAlg_t
+SPMM_CSR_ALG3, SPMM_BSR_ALG1 = 12, 14  # cusparseSpMMAlg_t
 ORDER_COLUMN, ORDER_ROW = 1, 2  # cusparseOrder_t
 NOT_SUPPORTED = 10  # cusparseStatus_t
 # 12.5.4 and 12.6.3 end with an internal error beyond 2^31 entries, with pointers and columns in 64 bits; 12.8.0 holds
@@ -435,13 +435,14 @@ class CusparseBsr(Vendor):
     """cuSPARSE's block CSR: square blocks that hold an entry, whole and row by row.
 
     Sides that are no multiple of the block are rounded up; x and y are then copied from and to vectors of the rounded
-    length in every product.
+    length in every product. Several vectors are then skipped if they lie by columns.
     """
 
     key = "cusparse-bsr"
     multiplies_padding = True
     family = "BCSR"
     algorithm = BSR_ALG1
+    algorithm_for_several = SPMM_BSR_ALG1
     keeps_zeros = False
 
     block = Parameter(4, "rows and columns of a block", choices=(2, 3, 4, 8, 16))
@@ -469,12 +470,21 @@ class CusparseBsr(Vendor):
         return first * self.block + row, self.block_col[block] * self.block + col, self.values[block, row, col]
 
     def launches(self, x: Array, y: Array) -> Sequence[Step]:
+        return self._rounded(x, y, 1, super().launches)
+
+    def multiplied(self, x: Array, y: Array, k: int, layout: str) -> Sequence[Step]:
+        if layout == "column" and any(side % self.block for side in self.shape):
+            raise Skip(f"columns of X and Y are no whole number of blocks of {self.block}")
+        return self._rounded(x, y, k, partial(super().multiplied, k=k, layout=layout))
+
+    def _rounded(self, x: Array, y: Array, k: int, product: Callable[[Array, Array], Sequence[Step]]) -> Sequence[Step]:
+        """A product of k vectors, by rows if sides are rounded up: then with copies of x and y."""
         import cupy
 
         down, across = (round_up(side, self.block) for side in self.shape)
         if (down, across) == self.shape or not len(self.values):
-            return super().launches(x, y)
-        long_x, long_y = cupy.zeros(across, x.dtype), cupy.empty(down, y.dtype)
+            return product(x, y)
+        long_x, long_y = cupy.zeros(across * k, x.dtype), cupy.empty(down * k, y.dtype)
 
         def copy(source: Array, target: Array, length: int) -> Call:
             def enqueue(stream: int) -> None:
@@ -484,7 +494,7 @@ class CusparseBsr(Vendor):
 
             return Call("copy", enqueue, (source, target))
 
-        return [copy(x, long_x, len(x)), *super().launches(long_x, long_y), copy(long_y, y, len(y))]
+        return [copy(x, long_x, len(x)), *product(long_x, long_y), copy(long_y, y, len(y))]
 
     def _descriptor(self, created: c_void_p) -> None:
         pointers = _pointer(self.block_ptr), _pointer(self.block_col), _pointer(self.values)
