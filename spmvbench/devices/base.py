@@ -147,6 +147,9 @@ class Device(ABC):
     def elapsed(self, work: Callable[[], None], *, flush: bool = False) -> float:
         """Seconds that the device spent on what `work` enqueues, launch latency removed; L2 flushed before if asked."""
 
+    def fill_cache(self) -> None:
+        """Fill the L2 cache with lines of other work, which are not marked as read once."""
+
     def empty_cache(self) -> None:
         """Leave nothing in the L2 cache, of anything: what stays in the way of loads that are marked as read once."""
 

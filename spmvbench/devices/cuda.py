@@ -481,6 +481,11 @@ class Cuda(Device):
             self._flush_buffer = self.xp.empty(self._attribute(38), dtype=np.uint8)  # cudaDevAttrL2CacheSize
         self._flush_buffer.data.memset_async(0, self._flush_buffer.nbytes, self.stream)
 
+    def fill_cache(self) -> None:
+        """Write as many bytes as L2 holds, as other work would."""
+        with _faults():
+            self._flush()
+
     def empty_cache(self) -> None:
         """Write over as many bytes as L2 holds, and drop these lines: those of a flush would stay like any other's."""
         with _faults():

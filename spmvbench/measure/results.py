@@ -91,11 +91,13 @@ class Finished:
     of a search.
 
     t_x_changed: seconds of one SpMV by mode while x changes before each, without the time of the change itself. energy:
-    of one SpMV, hot. t_update: seconds of putting new values in place.
+    of one SpMV, hot. t_in_use: seconds of one SpMV, hot, after other work filled L2. t_update: seconds of putting new
+    values in place.
     """
 
     t_kernels: dict[str, float]
     t_x_changed: dict[str, float]
     detail: dict[str, Any]
     energy: energy.Energy
+    t_in_use: float
     t_update: float

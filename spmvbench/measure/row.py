@@ -147,7 +147,7 @@ def finished_columns(case: Case, finished: Finished, known: Mapping[str, Any]) -
     if case.mode == "hot":
         used = finished.energy
         found |= {"energy": used.joules, "energy_low": used.low, "energy_high": used.high, "watts": used.watts}
-        found["t_update"] = finished.t_update
+        found |= {"t_in_use": finished.t_in_use, "t_update": finished.t_update}
         if finished.t_kernels:
             found["t_kernels"] = json.dumps(finished.t_kernels)
     if finished.detail:

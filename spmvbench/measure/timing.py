@@ -143,16 +143,18 @@ def prepare(program: Program, device: Device, mode: str, rule: Rule) -> Series:
     return Series(device.capture(program, repeats) if repeats > 1 else once, repeats, flush=False)
 
 
-def take_round(series: Series, device: Device, rule: Rule, clock: Callable[[], float] = perf_counter) -> None:
+def take_round(
+    series: Series, device: Device, rule: Rule, clock: Callable[[], float] = perf_counter, *, in_use: bool = False
+) -> None:
     """Add one round of samples to the series, after one uncounted sample that warms up caches and clocks.
 
-    The warm-up begins with an empty L2. Lines of other work would survive many SpMVs whose loads are marked as read
-    once, and would change the time of matrices about as large as L2 (docs/measuring.md).
+    The warm-up begins with an empty L2, or, in_use, with one that is full of other work's lines. These survive many
+    SpMVs whose loads are marked as read once, and change the time of matrices about as large as L2 (docs/measuring.md).
     """
     deadline = clock() + rule.budget / rule.rounds
     if rule.sample > 0:
         if not series.flush:
-            device.empty_cache()
+            device.fill_cache() if in_use else device.empty_cache()
         device.elapsed(series.work, flush=series.flush)
     taken: list[float] = []
     before = device.throttled()

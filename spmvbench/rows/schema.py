@@ -239,6 +239,11 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "energy_low": ("float", "low end of the 95 % confidence interval of energy, J"),
     "energy_high": ("float", "high end of the 95 % confidence interval of energy, J"),
     "watts": ("float", "power of the device while energy was measured, W; NaN in rows of older versions, too"),
+    "t_in_use": (
+        "float",
+        "one SpMV, hot, after other work filled L2 with lines that are not marked as read once, as in a solver, median "
+        "of one short series, seconds; NaN in rows of older versions",
+    ),
     "t_update": (
         "float",
         "putting new values of all entries, in the order of CSR on the device, where the format stores them, hot, "

@@ -16,7 +16,12 @@ BEFORE_SAMPLING = [
     "checking integer products", "checking many runs", "converting on the device", "decoding", COMPILING, "checking",
     "comparing bits",
 ]  # fmt: skip
-AFTER_SAMPLING = ["timing hot while x changes", "timing cold while x changes", "checking again"]
+AFTER_SAMPLING = [
+    "timing hot while x changes",
+    "timing cold while x changes",
+    "timing after other work",
+    "checking again",
+]
 
 
 def stages_of(pipe, index):

@@ -18,7 +18,7 @@ class StreamDevice:
 
     def __init__(self, seconds, throttled=()):
         self.seconds, self.samples, self.clock, self.flushed = iter(seconds), 0, 0.0, []
-        self.emptied = []  # before which samples
+        self.emptied, self.filled = [], []  # before which samples
         self.throttled_at = set(throttled)
 
     def elapsed(self, work, *, flush=False):
@@ -31,6 +31,9 @@ class StreamDevice:
 
     def empty_cache(self):
         self.emptied.append(self.samples)
+
+    def fill_cache(self):
+        self.filled.append(self.samples)
 
     def capture(self, program, repeats):
         return lambda: program.append(repeats)
@@ -178,6 +181,8 @@ def test_samples_are_per_spmv_and_add_up_over_rounds():
     assert series.seconds == [2.5e-4] * 20
     assert device.samples == 22  # each round warms up once
     assert device.emptied == [0, 11]  # and begins with an empty cache
+    take_round(series, device, rule, device.now, in_use=True)
+    assert device.emptied == [0, 11] and device.filled == [22]  # or with one of other work's lines
 
 
 def test_a_sample_that_flushes_by_itself_needs_no_empty_cache():

@@ -149,7 +149,8 @@ def test_named_parts_are_timed_separately_in_hot_rows(measure):
     assert not rows["test-inparts", "cold"].get("t_kernels")
     assert "t_kernels" not in rows["test-a", "hot"]
     stages = [stage for index, stage in pipe.stages if index == 0]
-    assert stages[-3:] == ["timing clear", "timing multiply", "checking again"]
+    assert stages[-4:] == ["timing clear", "timing multiply", "timing after other work", "checking again"]
+    assert rows["test-inparts", "hot"]["t_in_use"] > 0 and "t_in_use" not in rows["test-inparts", "cold"]
     assert {row["status"] for row in rows.values()} == {"ok"}
 
 
