@@ -9,6 +9,7 @@ from spmvbench.analysis.cases import verified
 from spmvbench.analysis.coverage import geometric_mean
 
 COLUMNS = ["setting", "label", "matrix", "layout", "k", "seconds", "gflops", "speedup"]
+LIBRARIES = "Libraries"  # family of the products of libraries that are programs
 _SAME = ["matrix", "label", "dtype", "mode", "order", "device_name"]
 
 
@@ -51,3 +52,31 @@ def several_by_format(table: pd.DataFrame) -> pd.DataFrame:
     )
     found = found.reset_index().merge(least.reset_index(), on=["setting", "layout", "label"])
     return found.sort_values([*keys[:3], "gflops"], ascending=[True, True, True, False], ignore_index=True)
+
+
+def beside_libraries(rows: pd.DataFrame) -> pd.DataFrame:
+    """The fastest format for several vectors by rows, beside the fastest of libraries in either layout.
+
+    rows: as `latest_cases`, of all operations. One row for each matrix, type and number of vectors k of which there are
+    both. Columns: matrix; nnz; dtype; k; label, seconds, share (GFLOPS over the bound) of the format; library, its
+    layout, times (its seconds over the format's); alone: the seconds of k products of one vector in the format that is
+    the fastest for one, over those of the format, NaN without such rows.
+    """
+    rows = verified(rows)
+    key = ["matrix", "dtype", "k"]
+    of_library = rows["format"].str.startswith("cusparse") | (rows["family"] == LIBRARIES)
+    one = rows[(rows["op"] == "spmv") & ~of_library].groupby(key[:2])["t_median"].min().rename("one")
+    several = rows[(rows["k"] > 0) & rows["op"].str.startswith(("spmm@", "spmm-column@"))]
+    of_library = of_library[several.index]
+    library = _fastest(several[of_library], key)[["label", "layout", "t_median"]]
+    library = library.set_axis(["library", "library_layout", "library_seconds"], axis=1)
+    found = _fastest(several[~of_library & (several["layout"] == "row")], key).rename(columns={"t_median": "seconds"})
+    found = found.join(library, how="inner").reset_index().merge(one.reset_index(), on=key[:2], how="left")
+    found["share"] = found["gflops"] / found["bound_gflops"]
+    found["times"] = found["library_seconds"] / found["seconds"]
+    found["alone"] = found["k"] * found["one"] / found["seconds"]
+    return found[[*key, "nnz", "label", "seconds", "share", "library", "library_layout", "times", "alone"]]
+
+
+def _fastest(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+    return rows.loc[rows.groupby(key, observed=True)["t_median"].idxmin()].set_index(key)

@@ -61,8 +61,11 @@ def launches(
     holds, if threads beside it cannot hold others. Raises Skip if a kernel cannot.
     """
     stored = list(stored)
-    if not any(array.dtype.kind == "f" for array in stored):
+    values = [array for array in stored if array.dtype.kind == "f"]
+    if not values:
         raise Skip("values are packed with other data: kernels multiply one vector")
+    if not any(array.size for array in values):
+        return [zero_fill(y)]
     known = {address(array) for array in stored if array.size}
     rows, cols, xp, found = len(y) // k, len(x) // k, array_module(x), list[Step]()
     steps = product(x[:cols], y[:rows])

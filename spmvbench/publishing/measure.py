@@ -29,7 +29,7 @@ from spmvbench.errors import UsageError
 MEASURED, FAILED, WRONG, UNFINISHED = 0, 1, 2, 3  # exit codes
 GRACE = 30.0  # seconds in which the case in progress may end, within the time of the piece
 STOPPED = 130  # exit code of `spmvbench run`
-NARROWING = ("dtype", "mode", "max-nnz")
+NARROWING = ("dtype", "mode", "op", "max-nnz")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spmvbench.analysis.several_vectors import several_by_format, several_vectors
+from spmvbench.analysis.several_vectors import beside_libraries, several_by_format, several_vectors
 from tests.made import row, rows
 
 
@@ -37,3 +37,21 @@ def test_it_pays_from_the_k_after_which_it_always_does(few):
     assert found.loc[("row", 4), ["pays", "matrices"]].tolist() == [0.5, 2]
     of_m = several_by_format(several_vectors(few).query("matrix == 'G/m'")).set_index(["layout", "k"])
     assert of_m.loc["row", "pays_from"].tolist() == [4, 4, 4]
+
+
+def test_the_fastest_by_rows_is_beside_the_fastest_of_libraries_in_either_layout(few):
+    table = rows(
+        row("m", "csr", 1e-5), several("m", "csr", 8, 4e-5, bound_gflops=100.0), several("m", "ell", 8, 1e-5, "column"),
+        several("m", "cusparse-coo", 8, 6e-5), several("m", "cusparse-coo", 8, 5e-5, "column"),
+        several("m", "torch-csr", 8, 9e-5, family="Libraries"), row("m", "cusparse-coo", 1e-6),
+        several("n", "csr", 4, 2e-5), several("n", "torch-csr", 4, 1e-5, family="Libraries"),
+        several("o", "csr", 8, 1e-5),
+    )  # fmt: skip
+    found = beside_libraries(table).set_index("matrix")
+    assert found.index.tolist() == ["G/m", "G/n"]  # o has no library
+    assert found[["label", "library", "library_layout"]].to_numpy().tolist() == [
+        ["csr", "cusparse-coo", "column"], ["csr", "torch-csr", "row"],
+    ]  # fmt: skip
+    assert found["times"].tolist() == pytest.approx([5 / 4, 1 / 2])
+    assert found["alone"].tolist() == pytest.approx([2, np.nan], nan_ok=True)
+    assert found["share"]["G/m"] == pytest.approx(2e-3 / 4e-5 / 100)

@@ -66,6 +66,12 @@ def test_threads_beside_each_other_do_not_race(key):
         assert testing.check_product(key, HARD["uniform 8"], checking, ops=[op]) <= 1
 
 
+def test_nothing_is_packed_for_a_matrix_without_entries(device):
+    a = testing.suited(formats.get("coo-flat"), HARD["no entries"])
+    steps = testing.convert("coo-flat", a).multiplied(*operations.get("spmm-column@8").vectors(a), 8, "column")
+    assert [step.kernel for step in steps] == ["zero_fill<double>"]
+
+
 def test_narrower_values_multiply_several_vectors_too(device):
     for dtype in ("f32/f64", "bf16/f32"):
         assert testing.check_product("csr-vector", HARD["power law"], device, dtype=dtype, ops=["spmm@4"]) <= 1

@@ -1,8 +1,9 @@
-"""Tables by format or class of matrices, without a drawing."""
+"""Tables by format or class of matrices."""
 
 from __future__ import annotations
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import emulated, hot
 from spmvbench.analysis.programs import shared
@@ -12,8 +13,8 @@ from spmvbench.analysis.solvers import solvers
 from spmvbench.analysis.stand_ins import pairs, summary
 from spmvbench.analysis.transposed import transposed, transposed_by_format
 from spmvbench.matrices.sets import STAND_IN
-from spmvbench.reports import tables
-from spmvbench.reports.figures import LeftOut, Options, ReportFigure
+from spmvbench.reports import style, tables
+from spmvbench.reports.figures import LeftOut, Options, ReportFigure, panels
 from spmvbench.reports.tables import Column, Table, by_setting, count, number, percent, seconds
 
 _SOLVERS = [
@@ -87,6 +88,32 @@ def _stand_ins(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return found if found.empty else summary(found)
 
 
+def _draw_several(table: pd.DataFrame, options: Options) -> Figure:
+    """Rates and speed-ups over the number of vectors, a line for each format."""
+    found = several_by_format(table)
+    marks = options.marks_of(sorted(set(found["label"])))
+    axes_of = {"gflops": "GFLOPS", "speedup": "speed-up"}
+    long = found.melt(["setting", "layout", "label", "k"], list(axes_of), "shown").sort_values(
+        ["setting", "layout", "k"]
+    )
+    figure, parts = panels(long, ["setting", "layout", "shown"])
+    for ax, _, part in parts:
+        first = part.iloc[0]
+        for label, line in part.groupby("label"):
+            mark = marks[label]
+            ax.plot(line["k"], line["value"], color=mark.color, marker=mark.marker, mfc=mark.face, markersize=4)
+        counts = sorted(set(part["k"]))
+        ax.set(title=f"{first['setting']}, by {first['layout']}s", xlabel="vectors", ylabel=axes_of[first["shown"]])
+        ax.set(xscale="log", yscale="log", xticks=counts, xticklabels=counts)
+        ax.minorticks_off()
+        if first["shown"] == "speedup":
+            style.around_one(ax)
+        else:
+            style.plain_ticks(ax.yaxis)
+    style.legend(figure, marks)
+    return figure
+
+
 FIGURES = (
     ReportFigure(
         "programs",
@@ -139,9 +166,11 @@ FIGURES = (
     ReportFigure(
         "several-vectors",
         "Several vectors",
-        "Y = A X of several vectors, compared with as many products y = A x in the same format.",
+        "Y = A X of several vectors, compared with as many products y = A x in the same format: geometric means over "
+        "the matrices. The line is a speed-up of 1.",
         100,
         lambda rows, options: several_vectors(hot(rows)),
+        _draw_several,
         show=lambda table, options: by_setting(several_by_format(table), _SEVERAL, "Several vectors"),
         every_operation=True,
         nothing="no format is verified for several vectors and for one (run --op spmv,spmm)",
