@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from spmvbench.analysis.breakeven import ready
 from spmvbench.analysis.cases import latest_cases
 from spmvbench.analysis.programs import aliases
 from spmvbench.analysis.ranking import RANKING, mean_slowdowns_of, ranked
@@ -32,7 +33,8 @@ _CASES = (
 TIMED_BY = {"self": "self-timed", "host": "started by the host", "stream": "started on a stream"}
 _READ = (
     *RANKING, *_CASES, "sequence", "started_at", "t_q1", "t_q3", "work", "error_ratio", "bytes_per_nnz",
-    "project_kernel", "compresses_values", "same_bits", "timed_by",
+    "project_kernel", "compresses_values", "same_bits", "timed_by", "t_convert_device", "t_convert_host", "t_tune",
+    "t_transfer", "t_setup",
 )  # fmt: skip
 
 
@@ -50,7 +52,8 @@ def coverage(rows: pd.DataFrame) -> pd.DataFrame:
     - gflops (geometric mean), mean_slowdown, wins, ties as `ranking.mean_slowdowns`: NaN, NaN, 0 and 0 for formats that
       are not ranked (experiments, further names of a ranked format);
     - worst_slowdown (largest time over the best time on a matrix) and worst_matrix;
-    - error_ratio (largest error as a fraction of its rounding bound); bytes_per_nnz (geometric mean).
+    - error_ratio (largest error as a fraction of its rounding bound); bytes_per_nnz and conversion (time over that of
+      an SpMV, as `breakeven.ready`): geometric means.
     """
     rows = rows.filter(items=_READ)
     rows = latest_cases(rows[rows["matrix_sha256"] != ""])
@@ -92,6 +95,7 @@ def _figures(rows: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
         worst_slowdown=slowest["ratio"],
         error_ratio=groups["error_ratio"].max(),
         bytes_per_nnz=mean(rows["bytes_per_nnz"].where(ok)),
+        conversion=mean((ready(rows) / rows["t_median"]).where(ok)),
     )
 
 

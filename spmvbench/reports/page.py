@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import counted, emulated, latest_cases, verified
 from spmvbench.analysis.programs import counts
-from spmvbench.analysis.ranking import by_mean_slowdown, default_baseline
+from spmvbench.analysis.ranking import SLOWDOWN_CAP, by_mean_slowdown, default_baseline
 from spmvbench.analysis.totals import totals
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.paths import inside, written_whole
@@ -366,6 +366,8 @@ def _render(
             speed=speed,
             ranking=tables.format_columns(speed=speed),
             matrix_columns=[column for column in tables.MATRICES if speed or column.field not in _TIMED],
+            PICTURE=_PICTURE,
+            cap=f"{SLOWDOWN_CAP:g}",
             views=[entry for entry in listed if entry[0].interactive],
             drawn=[entry for entry in listed if not entry[0].interactive],
             left_out=left_out,
@@ -380,5 +382,6 @@ def _render(
     )
 
 
+_PICTURE = "profile"  # the view above the ranking
 _TIMED = ("fastest", "rate", "margin")
 _EXPLAINED = ("gflops", "model_bytes", "bytes_format", "error_ratio", "near_launch_overhead", "t_setup")

@@ -61,7 +61,8 @@ def percent(value: float) -> str:
 class Column:
     """A column of a table.
 
-    show: text of a number; None for words, which are sorted as words. about: tooltip. link: the address of a word.
+    show: text of a number; None for words, which are sorted as words. about: tooltip. link: the address of a word. low:
+    whether the smallest number is the best, which the first click puts on top.
     """
 
     field: str
@@ -69,6 +70,7 @@ class Column:
     show: Callable[[Any], str] | None = None
     about: str = ""
     link: Callable[[Any], str] | None = None
+    low: bool = False
 
 
 class Cell(NamedTuple):
@@ -186,26 +188,25 @@ def _letter(place: int) -> str:
     return string.ascii_lowercase[place] if place < 26 else f"{_letter(place // 26 - 1)}{_letter(place % 26)}"
 
 
-_OUTCOME = [
+# The table of formats, first what a reader looks for: the page shows six columns before all are asked for.
+_FORMATS = [
     Column("label", "Format"),
     Column(
-        "kernel",
-        "Kernel",
-        about="project: this project's kernel, not a paper's; = NAME: the same program as NAME on every matrix; "
-        "values compressed: fewer values are stored than a matrix has, so the time depends on which repeat; "
-        "other bits: products with the same x differed in some case; self-timed, started by the host, started on a "
-        "stream: by no CUDA graph",
-    ),
-    Column("cases", "Matrices", number, "matrices tried"),
-    Column("coverage", "Verified", percent, "share of the matrices on which the format was verified"),
-]
-_SPEED = [
-    Column(
         "mean_slowdown",
-        "Mean slowdown",
+        "Slowdown",
         lambda v: NONE if math.isnan(v) else f"{v:.2f}x",
         "geometric mean, over all matrices, of time over the best time, capped at "
         f"{SLOWDOWN_CAP:g}, which failed and skipped matrices count as; the table is ordered by it",
+        low=True,
+    ),
+    Column("coverage", "Verified", percent, "share of the matrices on which the format was verified"),
+    Column("bytes_per_nnz", "Bytes/nnz", number, "geometric mean of the footprint over the nonzeros", low=True),
+    Column(
+        "conversion",
+        "Conversion",
+        number,
+        "in SpMVs: time of the conversion, on the device if that was measured, over that of an SpMV, geometric mean",
+        low=True,
     ),
     Column("wins", "Wins", number, f"matrices on which no other program came within {100 * (TIE - 1):.1f} %"),
     Column(
@@ -214,17 +215,24 @@ _SPEED = [
         number,
         f"matrices on which the fastest formats lie within {100 * (TIE - 1):.1f} %, this one among them",
     ),
+    Column("cases", "Matrices", number, "matrices tried"),
     Column("gflops", "GFLOPS", number, "geometric mean over verified matrices: compare only at equal coverage"),
     Column(
         "worst_slowdown",
         "Worst slowdown",
         lambda v: NONE if math.isnan(v) else f"{number(v)}x",
-        "largest slowdown: time over the best time",
+        "largest slowdown on a verified matrix: time over the best time",
+        low=True,
     ),
     Column("worst_matrix", "Worst on"),
-]
-_REST = [
-    Column("bytes_per_nnz", "Bytes/nnz", number, "geometric mean of the footprint over the nonzeros"),
+    Column(
+        "kernel",
+        "Kernel",
+        about="project: this project's kernel, not a paper's; = NAME: the same program as NAME on every matrix; "
+        "values compressed: fewer values are stored than a matrix has, so the time depends on which repeat; "
+        "other bits: products with the same x differed in some case; self-timed, started by the host, started on a "
+        "stream: by no CUDA graph",
+    ),
     Column("skipped", "Skipped", number),
     Column("wrong", "Wrong", number),
     Column("failed", "Failed", number, "out of memory, timeout, crash or error"),
@@ -233,29 +241,31 @@ _REST = [
         "Error, fraction of bound",
         number,
         "largest error over its rounding bound; at most 1 is verified",
+        low=True,
     ),
 ]
+_TIMED = {"mean_slowdown", "conversion", "wins", "ties", "gflops", "worst_slowdown", "worst_matrix"}
 
 
 # The page's table of matrices, which its script fills; `fastest`, `rate` and `margin` as `ranking.best_formats`.
 MATRICES = [
     Column("name", "Matrix"),
-    Column("rows", "Rows", number),
     Column("nnz", "Nonzeros", number),
-    Column("mean", "Mean row", number, "entries"),
-    Column("longest", "Longest row", number, "entries"),
-    Column("cv", "Row CV", number, "coefficient of variation of the row lengths, 0 if all rows are equally long"),
     Column("fastest", "Fastest", None, f"and formats within {100 * (TIE - 1):.1f} % of it"),
     Column("rate", "Its rate", number),
     Column("margin", "Next", number, "time of the second format over that of the fastest"),
     Column("kind", "Kind"),
+    Column("rows", "Rows", number),
+    Column("mean", "Mean row", number, "entries"),
+    Column("longest", "Longest row", number, "entries"),
+    Column("cv", "Row CV", number, "coefficient of variation of the row lengths, 0 if all rows are equally long"),
     Column("sha", "SHA-256"),
 ]
 
 
 def format_columns(*, speed: bool) -> list[Column]:
     """The columns of the table of formats. speed: with those that depend on times."""
-    return _OUTCOME + (_SPEED if speed else []) + _REST
+    return [column for column in _FORMATS if speed or column.field not in _TIMED]
 
 
 def formats(rows: pd.DataFrame, *, speed: bool) -> list[Table]:

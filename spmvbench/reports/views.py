@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from spmvbench.analysis.breakeven import ready
 from spmvbench.analysis.cases import families
 from spmvbench.analysis.programs import plainest_first
 from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
@@ -29,6 +30,7 @@ _FIELDS = {
     "bytes_per_nnz": ("bytes", 6),
     "error_ratio": ("error", 4),
     "bound_gflops": ("bound", 5),
+    "ready": ("ready", 6),
 }
 _OF_MATRIX = {"rows": "rows", "nnz": "nnz", "mean": "row_len_mean", "longest": "row_len_max", "cv": "row_len_cv"}
 
@@ -103,7 +105,7 @@ def _cases(
 ) -> dict[str, list[Any]]:
     """The cases, a column each. program: a number for each program of a matrix, null if it is not known."""
     timed = {column: rows[column].where(rows.index.isin(times.index)) for column in ("gflops", "t_median")}
-    table = rows.assign(**timed)
+    table = rows.assign(ready=ready(rows), **timed)
     ok = table["status"] == "ok"
     at = {matrix: place for place, matrix in enumerate(matrices)}
     programs = {program: number for number, program in enumerate(dict.fromkeys(table["program"])) if program}

@@ -19,7 +19,7 @@ FIGURES = [
     "ratios", "profile", "gflops", "coverage", "winners", "speedup", "speedup-mean", "bytes", "claims", "kernels",
     "tilespmv-rivals",
 ]  # fmt: skip
-VIEWS = ["ratios", "profile", "gflops", "matrix", "format"]
+VIEWS = ["profile", "ratios", "gflops", "matrix", "format"]
 pytestmark = pytest.mark.slow
 
 
@@ -141,14 +141,34 @@ def test_the_filter_reaches_every_view_and_table(opened):
 
 
 def test_tables_sort_and_rows_are_downloaded(opened):
-    down, up, nnz, cases, words, download = opened().run(script("tables"))
-    assert (down["sort"], up["sort"], nnz["sort"], cases["sort"]) == ("descending", "ascending", *["descending"] * 2)
+    up, down, nnz, cases, words, download = opened().run(script("tables"))
+    assert (up["sort"], down["sort"], nnz["sort"], cases["sort"]) == ("ascending", *["descending"] * 3), "best first"
     for table in (down, nnz, cases):
         assert table["values"] == sorted(table["values"], reverse=True) and len(table["values"]) > 2
     assert up["values"] == sorted(up["values"])
     assert 0 < len(words["some"]) < words["many"]
     assert download["lines"][0] == "format,matrix,status,time,rate,bytes,bound"
     assert len(download["lines"]) == download["cases"] + 1
+
+
+@pytest.mark.parametrize(("width", "first"), [(WIDE, 6), (NARROW, 3)])
+def test_tables_show_what_fits_at_first_and_all_columns_on_demand(opened, width, first):
+    found = opened(width=width)
+    told = (
+        "return [...document.querySelectorAll('.controlled')].map((table) => [[...table.tHead.rows[0].cells]"
+        ".filter((th) => th.checkVisibility()).length, table.tHead.rows[0].cells.length,"
+        "table.scrollWidth <= table.parentNode.clientWidth]);"
+    )
+    assert [(shown, fits) for shown, _, fits in found.run(told)] == [(first, True)] * 2
+    assert all(
+        shown == every > 6
+        for shown, every, _ in found.run(
+            "document.querySelectorAll('.columns input').forEach((box) => box.click());" + told
+        )
+    )
+    bars = "return [...byId('ranking').tBodies[0].rows].map((row) => Number(row.style.getPropertyValue('--bar')));"
+    lengths = found.run(bars)
+    assert lengths == sorted(lengths) and 0 <= lengths[0] < lengths[-1] <= 1.0001
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])

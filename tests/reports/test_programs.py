@@ -35,7 +35,7 @@ def text(met, environment, tmp_path_factory):
 
 def test_the_page_counts_programs_and_says_where_names_meet(text):
     text, found = text
-    assert "5 (3 to 4 programs a matrix)" in text
+    assert "<dt>programs on a matrix</dt><dd>3 to 4</dd>" in text
     (table,) = found.drawn[0].tables
     cells = [[cell.text for cell in row] for row in table.rows]
     assert cells == [
@@ -60,7 +60,7 @@ def test_a_page_of_rows_without_programs_is_as_before(rows, environment, tmp_pat
     found = page.write(rows[rows["name"] == "matrix0001"], environment, tmp_path, names=["programs"])
     assert found.left_out == {"no row names its program: rows of older versions do not": ["programs"]}
     text = found.page.read_text(encoding="utf-8")
-    assert "programs a matrix" not in text
+    assert "programs on a matrix" not in text
     assert '"program":' not in text
 
 

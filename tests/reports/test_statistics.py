@@ -102,7 +102,15 @@ def test_ranking(both):
     assert [line["label"] for line in found["coverage"]] == list(expected["label"])
     for column in ("cases", "ok", "skipped", "wrong", "failed", "wins", "ties", "worst_matrix"):
         assert [line[column] for line in found["coverage"]] == list(expected[column]), column
-    for column in ("coverage", "mean_slowdown", "gflops", "worst_slowdown", "bytes_per_nnz", "error_ratio"):
+    for column in (
+        "coverage",
+        "mean_slowdown",
+        "gflops",
+        "worst_slowdown",
+        "bytes_per_nnz",
+        "conversion",
+        "error_ratio",
+    ):
         values = [float("nan") if line[column] is None else line[column] for line in found["coverage"]]
         assert values == near(list(expected[column])), column
     names = [f"= {line['same_as']}" if line["same_as"] else "" for line in found["coverage"]]

@@ -1,13 +1,13 @@
 // Tables, controls, tooltips, anchors and printing.
 
-// Headings of a table become buttons that sort; the first click shows the largest number, or the first word, on top.
+// Headings of a table become buttons that sort; the first click shows the best number, or the first word, on top.
 function sortable(table, onSort) {
   for (const th of table.tHead.rows[0].cells) {
     const button = html("button", { type: "button" }, th.textContent);
     th.replaceChildren(button);
     button.addEventListener("click", () => {
       const now = th.getAttribute("aria-sort");
-      onSort(th.cellIndex, now ? now === "ascending" : th.classList.contains("num"));
+      onSort(th.cellIndex, now ? now === "ascending" : th.matches(".num:not(.low)"));
     });
   }
 }
@@ -64,7 +64,8 @@ const tables = {
   ranking: {
     items: () => statistic("coverage"),
     said: (lines) => `${lines.length} formats on ${chosenMatrices().size} matrices`,
-    head: (line) => ({ id: `format-${line.label}`, "data-f": line.f, first: formatLink(line.f) }),
+    head: ({ f, label, mean_slowdown: v }) =>
+      ({ id: `format-${label}`, "data-f": f, style: `--bar:${Math.log(v) / Math.log(data.cap)}`, first: formatLink(f) }),
   },
   "matrices-table": {
     items: () =>

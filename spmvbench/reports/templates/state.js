@@ -7,13 +7,12 @@ const statistics = statisticsOf(data);
 const { OK } = statistics;
 const cases = data.cases.setting.map((setting, i) => {
   const found = { setting, f: data.cases.format[i], m: data.cases.matrix[i] };
-  for (const name of ["status", "program", "time", "rate", "bytes", "error", "bound"])
+  for (const name of ["status", "program", "time", "rate", "bytes", "error", "bound", "ready"])
     found[name] = data.cases[name]?.[i];
   return found;
 });
 
-// What the address holds, with the values that it leaves out. least and most bound nonzeros, even and uneven the
-// coefficient of variation of the row lengths.
+// What the address holds, with the values that it leaves out. least, most: of nonzeros; even, uneven: of the row CV.
 const FIELDS = {
   setting: settings[0], name: "", kind: "", family: "", least: "", most: "", even: "", uneven: "",
   matrix: "", format: "", sort: "", all: "",

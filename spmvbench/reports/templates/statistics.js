@@ -1,6 +1,6 @@
 "use strict";
 // Statistics of the page's views: pure functions of rows, equal to those of spmvbench/analysis in their comments.
-// A row is a case of one setting: { f, m, status, time, rate, bytes, error, bound, program }; f and m are the places of
+// A row is a case of one setting: { f, m, status, time, rate, bytes, error, bound, program, ready }; f and m are the places of
 // its format and matrix. formats: { name, family, experiment, alias, plain } in columns.
 // tests/reports/test_statistics.py compares both in a browser.
 
@@ -87,7 +87,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
     const lines = d3.rollups(
       rows,
       (part) => {
-        const { f } = part[0], count = (which) => part.filter(which).length, ok = count((r) => r.status === OK),
+        const { f } = part[0], count = (which) => part.filter(which).length, right = part.filter((r) => r.status === OK), ok = right.length,
           solved = part.filter((r) => ratio.has(r)),
           worst = d3.greatest(d3.sort(solved, (r) => r.m), (r) => ratio.get(r));
         const mean = (value, of) => geometric(of.map(value).filter((v) => v > 0));
@@ -104,7 +104,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
           gflops: mean((r) => r.rate, solved),
           worst_slowdown: worst ? ratio.get(worst) : NaN,
           worst_matrix: worst?.m ?? null,
-          bytes_per_nnz: mean((r) => r.bytes, part.filter((r) => r.status === OK)),
+          bytes_per_nnz: mean((r) => r.bytes, right), conversion: mean((r) => r.ready / r.time, right),
           error_ratio: d3.max(part, (r) => r.error) ?? NaN,
         };
       },
