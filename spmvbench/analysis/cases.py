@@ -127,9 +127,14 @@ def _counts(rows: pd.DataFrame) -> pd.Series:
     return counts & ~rows["alias_of"].isin(rows.loc[counts, "label"].unique()) if "alias_of" in rows else counts
 
 
+def in_natural_order(rows: pd.DataFrame, op: str) -> pd.DataFrame:
+    """The rows of an operation with the matrix in its natural order."""
+    return rows[(rows["op"] == op) & (named_order(rows) == "")]
+
+
 def natural_products(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of y = A x with the matrix in its natural order."""
-    return rows[(rows["op"] == "spmv") & (named_order(rows) == "")]
+    return in_natural_order(rows, "spmv")
 
 
 def of_one_operation(rows: pd.DataFrame) -> pd.DataFrame:

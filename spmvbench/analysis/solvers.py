@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from spmvbench.analysis.cases import natural_products
+from spmvbench.analysis.cases import in_natural_order
 from spmvbench.analysis.details import kernel_times
 from spmvbench.analysis.ranking import mean_slowdowns, ranked
 
-SOLVERS = r"(?:cg|pagerank)@(\d+)"
+SOLVERS = r"(?:cg|pagerank|pdhg)@(\d+)"
 COLUMNS = ["setting", "label", "seconds", "share", "slowdown", "rank", "slowdown_spmv", "rank_spmv", "matrices"]
 
 
@@ -19,8 +19,8 @@ def solvers(rows: pd.DataFrame) -> pd.DataFrame:
     rows: as `latest_cases`, of all operations. Columns: setting; label; seconds: of one iteration, geometric mean over
     the matrices; share: of the products in the sum of products and vector kernels, each timed on its own, mean over the
     matrices, NaN in cold rows; slowdown: `ranking.mean_slowdowns` of the solver; rank: by it, 1 is the least;
-    slowdown_spmv, rank_spmv: the same of y = A x in the same type, mode and device on the matrices of the solver, NaN
-    if it was not measured; matrices: verified ones.
+    slowdown_spmv, rank_spmv: the same of y = A x, or of ``pair`` if that is an iteration's product, in the same type,
+    mode and device on the matrices of the solver, NaN if it was not measured; matrices: verified ones.
     """
     counts = rows["op"].str.extract(f"^{SOLVERS}$")[0].astype(float)
     parts = [
@@ -36,10 +36,12 @@ def _of_setting(part: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     by_label = held.assign(log=np.log(held["t_median"] / held["iterations"])).groupby("label")
     found = _slowdowns(part).join(np.exp(by_label["log"].mean()).rename("seconds"))
     times = kernel_times(part)
-    found = found.join(times[times["kernel"] == "spmv"].groupby("label")["share"].mean())
+    of_products = times[times["kernel"] != "vectors"].groupby(["label", "matrix"])["share"].sum()
+    found = found.join(of_products.groupby("label").mean())
     found = found.join(by_label["matrix"].nunique().rename("matrices"))
     same = (rows[["dtype", "mode", "device_name"]] == part[["dtype", "mode", "device_name"]].iloc[0]).all(axis=1)
-    alone = natural_products(rows[same & rows["matrix"].isin(held["matrix"])])
+    product = "pair" if part["op"].iloc[0].startswith("pdhg") else "spmv"
+    alone = in_natural_order(rows[same & rows["matrix"].isin(held["matrix"])], product)
     # Formats of the solver alone: ranks among others would not be comparable.
     alone = _slowdowns(alone[alone["label"].isin(found.index)])
     return found.join(alone.add_suffix("_spmv")).sort_values(["slowdown", "seconds"]).reset_index(names="label")

@@ -236,7 +236,7 @@ def rates(bundle: Bundle) -> Iterator[Finding]:
 
     def wrong(row: Any) -> bool:
         if known := streaming(row):
-            return bool(row.work != known.flops(int(row.rows), int(row.nnz)))
+            return bool(row.work != known.flops(int(row.rows), int(row.cols), int(row.nnz)))
         if not kind(row).startswith("bfs"):
             return bool(row.work != 2 * row.nnz)
         arcs = entries(row)

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from spmvbench import formats, paths
+from spmvbench.formats.two_copies import PLUS
 from spmvbench.measure import operations
 
 
@@ -27,13 +28,14 @@ def released() -> dict[tuple[str, str], str]:
 
 @cache
 def installed(name: str) -> str:
-    """The source hash of a format of this installation by its key, or of a solver by its name; empty if there is none.
+    """The source hash of a format of this installation by its key, also of two with a plus, or of a solver by its name;
+    empty if there is none.
 
     Formats of SPMVBENCH_FORMATS are not of this installation.
     """
     if name in solvers():
         return operations.get(operations.instances(name)[0]).source_hash
-    return formats.source_hash(formats.get(name)) if name in _shipped() else ""
+    return formats.source_hash(formats.get(name)) if _shipped().issuperset(name.split(PLUS)) else ""
 
 
 @cache

@@ -79,8 +79,9 @@ GROUPS = {
     "ops",
     type=words(),
     metavar="LIST",
-    help="Operations: spmv,spmv-t,spmspv,bfs; spmspv@0.05 or bfs@3 for one alone; spmm@K for K vectors, by rows, "
-    "spmm-column@K, spmm-t@K; solvers of N iterations: cg@N, pagerank@N. Default: those of the formats, else spmv.",
+    help="Operations: spmv,spmv-t,pair,spmspv,bfs; spmspv@0.05 or bfs@3 for one alone; spmm@K for K vectors, by "
+    "rows, spmm-column@K, spmm-t@K; solvers of N iterations: cg@N, pagerank@N, pdhg@N. Default: those of the formats, "
+    "else spmv.",
 )
 @click.option(
     "--order",

@@ -33,7 +33,7 @@ from types import ModuleType
 from typing import Any
 
 from spmvbench.errors import UsageError, did_you_mean
-from spmvbench.formats import survey
+from spmvbench.formats import survey, two_copies
 from spmvbench.formats.admission import FREE_SHARE, Skip, byte_text
 from spmvbench.formats.arrays import Csr
 from spmvbench.formats.dependencies import source_hash, sources
@@ -206,9 +206,14 @@ def shipped() -> list[str]:
 
 
 def get(key: str) -> type[Format]:
-    """The class of a key. Raises UsageError with the nearest keys for an unknown one."""
+    """The class of a key; of two with a plus that of `two_copies`. Raises UsageError with the nearest keys for an
+    unknown one.
+    """
     if key not in REGISTRY:
         _discover()
+        first, plus, second = key.partition(two_copies.PLUS)
+        if plus and key not in REGISTRY:
+            return two_copies.of(key, get(first), get(second))
     try:
         return REGISTRY[key]
     except KeyError:
@@ -231,7 +236,8 @@ def families() -> list[str]:
 
 
 def find(words: str) -> list[str]:
-    """The keys that words mean: a key, a glob over keys, ``all``, or, in any case, a survey's name or a family.
+    """The keys that words mean: a key, two with a plus, a glob over keys, ``all``, or, in any case, a survey's name or
+    a family.
 
     A name that is both (``CSR``) gives what either has, and `meanings` says so. Raises UsageError if there is none,
     with the reason for a name of the survey that nothing runs.
@@ -239,6 +245,8 @@ def find(words: str) -> list[str]:
     known, lower = keys(), words.lower()
     if words in known:
         return [words]
+    if two_copies.PLUS in words and not any(c in words for c in "*?"):
+        return [get(words).key]
     if lower == "all":
         return known
     if any(c in words for c in "*?"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -51,12 +52,14 @@ def hash_of_files(python: Iterable[Path], kernels: Iterable[Path], read: Read = 
 
 
 def python_files(cls: type[Format], read: Read = read) -> list[Path]:
-    """The modules of a format's class and its bases, and all that they import: see `imported`.
+    """The modules of a format's class, of those of its parts and of their bases, and all that they import: see
+    `imported`.
 
     Raises UsageError for a class that was defined in no file.
     """
     found: dict[Path, None] = {}
-    for base in cls.__mro__:
+    of_parts = itertools.chain.from_iterable(part.__mro__ for part in getattr(cls, "formats", ()))
+    for base in dict.fromkeys((*cls.__mro__, *of_parts)):
         if base.__module__.partition(".")[0] in sys.stdlib_module_names:
             continue
         file = getattr(sys.modules.get(base.__module__), "__file__", None)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, cast
@@ -21,20 +21,21 @@ import numpy as np
 from spmvbench.devices import Device
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.formats import Csr, Format, Skip, multivector
-from spmvbench.formats.arrays import Array, on_host
+from spmvbench.formats.arrays import Array, on_host, round_up
 from spmvbench.formats.dependencies import hash_of_files
 from spmvbench.formats.kernels import headers, kernel_path
-from spmvbench.formats.launches import Step
+from spmvbench.formats.launches import Step, in_part
 from spmvbench.formats.parameters import cached
 from spmvbench.formats.vectors import SparseVector
 from spmvbench.measure import solver_references, verify
 from spmvbench.measure.verify import Checks, Reference, Verdict
-from spmvbench.solvers import conjugate_gradients, fixed, iteration, power_method
+from spmvbench.solvers import conjugate_gradients, fixed, iteration, power_method, primal_dual
 
 VECTORS = (2, 4, 8, 16, 32)  # of a product of several, by default
 DRAWN = 4  # vectors of X that are drawn; the others are multiples of them
 DENSITIES = (0.1, 0.01, 0.001, 0.0001)  # of x, those of Ji et al. (ICPP 2022)
 SOURCES = 8
+PADDED = 32  # elements: 128 bytes of single precision
 INTEGER_CHECKS = 16  # maximum number of integer x in the checks of a sparse product
 
 
@@ -106,9 +107,9 @@ class Operation:
 
         a: the result of `matrix`, on the host.
         """
-        return self.flops(a.rows, a.nnz), {}
+        return self.flops(*a.shape, a.nnz), {}
 
-    def flops(self, rows: int, nnz: int) -> int:
+    def flops(self, rows: int, cols: int, nnz: int) -> int:
         """Flops of a run on a matrix of so many rows and entries, if they follow from these."""
         return 2 * nnz
 
@@ -200,6 +201,75 @@ def transpose(a: Csr) -> Csr:
 
 
 @dataclass(frozen=True)
+class Pair(Spmv):
+    """y = A x and z = A^T w, one after the other, with dense x and w; four flops per entry.
+
+    From the arrays of A, so that one copy serves both, or from a format of two copies (``irregular+csr-lanes``). What
+    the benchmark has as x is x and then w, as y it has y and then z.
+    """
+
+    gathers = False
+
+    def refusal(self, cls: type[Format]) -> str:
+        """As of ``spmv-t@1``."""
+        return get("spmv-t@1").refusal(cls)
+
+    def matrix(self, a: Csr) -> Csr:
+        """The matrix, with empty rows and columns added up to a multiple of PADDED: w and z begin on addresses on which
+        an allocation begins.
+        """
+        rows, cols = (round_up(n, PADDED) for n in a.shape)
+        row_ptr = np.append(a.row_ptr, np.full(rows - a.rows, a.row_ptr[-1], a.row_ptr.dtype))
+        return replace(a, shape=(rows, cols), row_ptr=row_ptr)
+
+    def flops(self, rows: int, cols: int, nnz: int) -> int:
+        """Flops of both products."""
+        return 4 * nnz
+
+    def vector_elements(self, rows: int, cols: int) -> int:
+        """Elements of all four."""
+        return 2 * (round_up(rows, PADDED) + round_up(cols, PADDED))
+
+    def vectors(self, a: Csr) -> tuple[Array, Array]:
+        """X and w; y and z."""
+        n = a.rows + a.cols
+        return np.zeros(n, a.dtype), np.zeros(n, a.dtype)
+
+    def launches(self, fmt: Format, x: Any, y: Array, checks: Checks, device: Device) -> list[Step]:
+        """Those of both products, each a part. Raises Skip if a part of the format has no A^T."""
+        rows, cols = fmt.shape
+        plain, transposed = fmt.launches(x[:cols], y[:rows]), fmt.transposed(x[cols:], y[rows:])
+        return [*in_part(primal_dual.SPMV, plain), *in_part(primal_dual.SPMV_T, transposed)]
+
+    def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
+        """Those of both products side by side; the sparse ones of one product after the other."""
+        plain = super().checks(a, device_a, device, seed, fresh)
+        flipped = _of_transpose(super().checks, a, device, seed + (1 << 32), fresh + (1 << 32))
+        xp = device.xp
+
+        def joined(first: Reference, second: Reference) -> Reference:
+            def both(*arrays: Any) -> Array:
+                return xp.concatenate(arrays)
+
+            bounds = [xp.broadcast_to(r.bound, r.y.shape) for r in (first, second)]
+            return Reference(both(first.x, second.x), both(first.y, second.y), both(*bounds))
+
+        def shifted(reference: Reference) -> Reference:
+            assert reference.columns is not None
+            assert reference.rows is not None
+            return replace(reference, columns=reference.columns + a.cols, rows=reference.rows + a.rows)
+
+        most = max(len(plain.dense), len(flipped.dense))
+        dense = zip(*((each.dense * 2)[:most] for each in (plain, flipped)), strict=True)
+        return Checks(
+            [joined(*each) for each in dense],
+            [joined(*each) for each in zip(plain.integer, flipped.integer, strict=False)],
+            [*plain.sparse, *map(shifted, flipped.sparse)],
+            *self.work_and_details(a, seed),
+        )
+
+
+@dataclass(frozen=True)
 class Spmm(Spmv):
     """Y = A X with k dense vectors; two flops per entry and vector. ``spmm@8``: X and Y lie in memory by rows,
     ``spmm-column@8``: by columns.
@@ -232,7 +302,7 @@ class Spmm(Spmv):
         """All vectors, for each entry."""
         return {"vectors": self.k, "by_row": self.layout == "row"}
 
-    def flops(self, rows: int, nnz: int) -> int:
+    def flops(self, rows: int, cols: int, nnz: int) -> int:
         """Flops of all vectors."""
         return 2 * nnz * self.k
 
@@ -346,7 +416,7 @@ class Spmspv(Operation):
         """Two flops per entry of A; the entries of x, and the number of entries of A that meet one."""
         met = np.zeros(a.cols, bool)
         met[self.places(a, seed, 1)] = True
-        return self.flops(a.rows, a.nnz), {
+        return self.flops(*a.shape, a.nnz), {
             "entries_x": self.entries(a.cols),
             "products": int(np.count_nonzero(met[a.col_idx])),
         }
@@ -465,7 +535,7 @@ class _Solver(Operation):
         """Of a run."""
         return int(self.parameter)
 
-    def flops(self, rows: int, nnz: int) -> int:
+    def flops(self, rows: int, cols: int, nnz: int) -> int:
         """Flops of all iterations."""
         return self.iterations * (2 * nnz + self.flops_of_row * rows)
 
@@ -479,7 +549,7 @@ class _Solver(Operation):
 
     def work_and_details(self, a: Csr, seed: int) -> tuple[int, dict[str, Any]]:
         """The flops of all iterations, and their number."""
-        return self.flops(a.rows, a.nnz), {"iterations": self.iterations}
+        return self.flops(*a.shape, a.nnz), {"iterations": self.iterations}
 
 
 @dataclass(frozen=True)
@@ -603,6 +673,63 @@ class Pagerank(_Solver):
         return Checks(dense, [], [], *self.work_and_details(a, seed), device.to_device(inverse))
 
 
+@dataclass(frozen=True)
+class Pdhg(_Solver):
+    """Primal-dual hybrid gradient for a linear program, min c^T x, A x = b, x >= 0, a fixed number of iterations from
+    0; ``pdhg@20``.
+
+    x are c and then b, y the primal and then the dual solution. Each iteration has the products of ``pair``, 4 flops
+    per column and 5 per row. Steps: `primal_dual.steps`, of Pock and Chambolle (ICCV 2011) with alpha = 1.
+    """
+
+    product = "pair"
+    gathers = False
+    kernels = (primal_dual.KERNEL,)
+    modules = (fixed, iteration, primal_dual)
+
+    def refusal(self, cls: type[Format]) -> str:
+        """As of ``pair``."""
+        return get(self.product).refusal(cls)
+
+    def matrix(self, a: Csr) -> Csr:
+        """As of ``pair``. Raises Skip for a matrix without entries."""
+        if not a.nnz:
+            raise Skip("a linear program without entries has nothing to solve")
+        return get(self.product).matrix(a)
+
+    def flops(self, rows: int, cols: int, nnz: int) -> int:
+        """Flops of all iterations."""
+        return self.iterations * (4 * nnz + 5 * round_up(rows, PADDED) + 4 * round_up(cols, PADDED))
+
+    def vector_elements(self, rows: int, cols: int) -> int:
+        """Elements of c, x and A^T y; of b, y and A x, now and before."""
+        return 3 * round_up(cols, PADDED) + 4 * round_up(rows, PADDED)
+
+    def vectors(self, a: Csr) -> tuple[Array, Array]:
+        """C and b; both solutions."""
+        return get(self.product).vectors(a)
+
+    def launches(self, fmt: Format, x: Array, y: Array, checks: Checks, device: Device) -> list[Step]:
+        """See `solvers.fixed.pdhg_steps`."""
+        assert checks.scaling is not None
+        return fixed.pdhg_steps(fmt, x, y, checks.scaling, self.iterations)
+
+    def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
+        """Two feasible and bounded linear programs, with the iterates of a host in float64.
+
+        The distance from these is judged, in the norm of `solver_references.PrimalDual`.
+        """
+        verify.reference_of(a)  # refuses entries that are not finite
+        method = solver_references.PrimalDual(a)
+        dense = []
+        for index, source in enumerate((fresh, seed)):
+            given = method.program(np.random.default_rng((source, index)))
+            found, bound = method.iterates(given, self.iterations)
+            judge = partial(method.verdict, found, bound)
+            dense.append(Reference(given, found, np.zeros(1), judge=judge).moved(device))
+        return Checks(dense, [], [], *self.work_and_details(a, seed), device.to_device(method.steps))
+
+
 @cached
 def _source_hash(cls: type[Operation]) -> str:
     modules = [Path(str(module.__file__)) for module in cls.modules]
@@ -636,6 +763,7 @@ def levels(a: Csr, source: int) -> np.ndarray:
 OPERATIONS: dict[str, type[Operation]] = {
     "spmv": Spmv,
     "spmv-t": SpmvTransposed,
+    "pair": Pair,
     "spmm": Spmm,
     "spmm-column": Spmm,
     "spmm-t": SpmmTransposed,
@@ -644,6 +772,7 @@ OPERATIONS: dict[str, type[Operation]] = {
     "bfs-directed": Bfs,
     "cg": Cg,
     "pagerank": Pagerank,
+    "pdhg": Pdhg,
 }
 MAX_ITERATIONS = 1000  # of a solver: each is a few launches in a list, and nodes of a graph
 # By kind: the parameters that the kind alone stands for, the least and the largest one, and what they are.
@@ -657,6 +786,7 @@ _PARAMETERS: dict[str, tuple[Iterable[float], float, float, str]] = {
     **dict.fromkeys(("bfs", "bfs-directed"), _SOURCE),
     "cg": ((100,), 1, MAX_ITERATIONS, _ITERATIONS % 100),
     "pagerank": ((50,), 1, MAX_ITERATIONS, _ITERATIONS % 50),
+    "pdhg": ((20,), 1, MAX_ITERATIONS, _ITERATIONS % 20),
 }
 
 

@@ -9,6 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats import Csr
+from spmvbench.formats.arrays import Array, on_host
+from spmvbench.measure import verify
+from spmvbench.measure.verify import Verdict
+from spmvbench.solvers import primal_dual
 
 CONVERGED = 1e-30  # of the norm of b: smaller residuals come near the smallest numbers of single precision
 
@@ -110,3 +114,60 @@ def page_ranks(
             errors = damping * (found[:, 1] + lost / n) + local * ranks + of_all * everywhere
         solved.append((ranks, 1.01 * errors))  # terms of second order
     return solved
+
+
+class PrimalDual:
+    """Primal-dual hybrid gradient on the host, in float64, with a bound on what rounding changes.
+
+    steps: (cols + rows,), float32, as `solvers.primal_dual.steps` gives them.
+
+    An iteration is a resolvent in the metric M = [[D, -A^T], [-A, E]], where D and E hold one over the steps of columns
+    and rows: it never moves two iterates apart (He and Yuan, SIAM J. Imaging Sci. 5(1), 2012). With STEP = t, M lies
+    between 1 - t and 1 + t times diag(D, E). So the distance in the norm of diag(D, E) is at most sqrt((1 + t) /
+    (1 - t)) times the sum over all iterations of the rounding errors of one, in that norm. An error d of x' enters y'
+    through 2 A, which the steps bound by 2 |d|.
+    """
+
+    def __init__(self, a: Csr):
+        self._a, matrix = a, matrix_of(a)
+        self._matrix, self._size = matrix, abs(matrix)
+        sums = [self._size.sum(axis=0), self._size.sum(axis=1)]
+        self.steps = np.concatenate([primal_dual.steps(np.asarray(each)) for each in sums])
+        self._counts = np.concatenate([np.bincount(a.col_idx, minlength=a.cols), a.row_lengths])
+
+    def program(self, rng: np.random.Generator) -> np.ndarray:
+        """C and then b, (cols + rows,), of a program whose solution has about half of the columns at 0."""
+        cols = self._a.cols
+        x, y, slack = (verify.both_signs(n, rng, np.dtype(np.float64)) for n in (cols, self._a.rows, cols))
+        c = self._matrix.T @ y + np.where(x < 0, np.abs(slack), 0)
+        return np.concatenate([c, self._matrix @ np.maximum(x, 0)]).astype(self._a.dtype)
+
+    def iterates(self, given: np.ndarray, iterations: int) -> tuple[np.ndarray, float]:
+        """X and then y after the last iteration, (cols + rows,), and the bound on the distance of a device's."""
+        cols = self._a.cols
+        step, exact = self.steps.astype(np.float64), given.astype(np.float64)
+        found, most = np.zeros(len(given)), np.zeros(len(given))
+        q = np.zeros(self._a.rows)
+        for _ in range(iterations):
+            g = self._matrix.T @ found[cols:]
+            found[:cols] = np.maximum(found[:cols] - step[:cols] * (exact[:cols] - g), 0)
+            q, before = self._matrix @ found[:cols], q
+            found[cols:] += step[cols:] * (exact[cols:] - 2 * q + before)
+            np.maximum(most, np.abs(found), out=most)
+        products = np.concatenate([self._size.T @ most[cols:], 3 * (self._size @ most[:cols])])
+        once = step * ((self._counts + 6) * products + 4 * np.abs(exact)) + 4 * most
+        once *= float(np.finfo(self._a.dtype).eps)
+        t = primal_dual.STEP
+        of_one = 3 * self._norm(once[:cols], step[:cols]) + self._norm(once[cols:], step[cols:])
+        return found, math.sqrt((1 + t) / (1 - t)) * iterations * of_one
+
+    @staticmethod
+    def _norm(difference: np.ndarray, step: np.ndarray) -> float:
+        return float(np.linalg.norm(difference / np.sqrt(np.where(step > 0, step, 1))))
+
+    def verdict(self, expected: np.ndarray, bound: float, y: Array) -> Verdict:
+        """Judges x and y of a device by their distance from those of the host."""
+        with np.errstate(over="ignore", invalid="ignore"):  # of a wrong y: the norm is then infinite or NaN
+            distance = self._norm(on_host(y).astype(np.float64) - expected, self.steps.astype(np.float64))
+        ratio = distance / bound if math.isfinite(distance) else math.inf
+        return Verdict(ratio, -1, distance, 0.0, bound, "distance of y from the host's")

@@ -54,6 +54,7 @@ from spmvbench.devices.base import Device, Program
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, array_module, nonzero_mask
 from spmvbench.formats.format import Format
+from spmvbench.formats.two_copies import TwoCopies, transposed
 from spmvbench.formats.vectors import SparseVector, in_order, moved, orders, parts, restored
 
 INTEGER_VALUES = 4
@@ -369,6 +370,8 @@ def decoding_difference(fmt: Format, a: Csr) -> str:
     a: the matrix on the array module that holds the format. Values are compared bit for bit. Stored zeros are ignored
     if the format cannot tell them from padding; values are ignored if it keeps only the pattern.
     """
+    if isinstance(fmt, TwoCopies):
+        return decoding_difference(fmt.a, a) or decoding_difference(fmt.t, transposed(a))
     xp = a.xp
     rows, cols, values = fmt.to_coo()
     key = rows.astype(np.int64) * a.cols + cols

@@ -28,7 +28,8 @@ _WORDS = {
     "mode": re.compile("hot|cold"),
     "dtype": re.compile("f64|f32|(f32|f16|bf16)/f64|(f16|bf16)/f32|pattern"),
     "op": re.compile(
-        r"spmv|spmv-t@[12]|spmm(-column|-t)?@\d{1,2}|spmspv@[\d.e+-]{1,32}|bfs(-directed)?@\d{1,9}|(cg|pagerank)@\d{1,9}"
+        r"spmv|spmv-t@[12]|pair|spmm(-column|-t)?@\d{1,2}|spmspv@[\d.e+-]{1,32}|bfs(-directed)?@\d{1,9}|"
+        r"(cg|pagerank|pdhg)@\d{1,9}"
     ),
     "layout": re.compile("(row|column)?"),
     "order": re.compile(r"(?:[A-Za-z][\w-]{0,63})?"),

@@ -107,10 +107,11 @@ COLUMNS: dict[str, tuple[str, str]] = {
     ),
     "op": (
         "str",
-        "spmv: y = A x; spmv-t@1: y = A^T x from the same arrays, spmv-t@2: from those of A^T; "
+        "spmv: y = A x; spmv-t@1: y = A^T x from the same arrays, spmv-t@2: from those of A^T; pair: both; "
         "spmm@K: Y = A X with K vectors, X and Y by rows, spmm-column@K: by columns, spmm-t@K: Y = A^T X; "
         "spmspv@D: the same with a sparse x of density D; bfs@K: levels of a breadth-first search from "
-        "source K in A | A^T, bfs-directed@K: in A; cg@N: N iterations of conjugate gradients, pagerank@N: of PageRank",
+        "source K in A | A^T, bfs-directed@K: in A; cg@N: N iterations of conjugate gradients, pagerank@N: of "
+        "PageRank, pdhg@N: of primal-dual hybrid gradient",
     ),
     "k": ("int", "number of vectors of spmm@K; 0 for other operations and in rows of older versions"),
     "layout": ("str", "how X and Y of spmm@K lie in memory, row or column; empty for other operations"),

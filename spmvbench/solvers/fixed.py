@@ -8,10 +8,10 @@ from spmvbench.formats.arrays import Array, inverse
 from spmvbench.formats.launches import Step, in_part
 from spmvbench.formats.ordered import Ordered, gather
 from spmvbench.formats.vectors import in_order, orders
-from spmvbench.solvers import conjugate_gradients, power_method
+from spmvbench.solvers import conjugate_gradients, power_method, primal_dual
 from spmvbench.solvers.iteration import Product
+from spmvbench.solvers.primal_dual import SPMV, VECTORS
 
-SPMV, VECTORS = "spmv", "vectors"  # the parts of a solver
 DAMPING = 0.85
 
 
@@ -41,6 +41,20 @@ def pagerank_steps(
     method = power_method.Recurrence(device, frame.result, frame.placed(inverse_weights), frame.product, stops=False)
     method.numbers[:1] = DAMPING
     return frame.framed(method, method.start(frame.given), iterations)
+
+
+def pdhg_steps(fmt: Format, given: Array, found: Array, steps: Array, iterations: int) -> list[Step]:
+    """The launches of `iterations` iterations of `primal_dual.Recurrence` from 0.
+
+    fmt: a matrix on the device, in whose order both vectors of a product are. given: (cols + rows,), c and then b.
+    found: (cols + rows,), x and then y. steps: (cols + rows,). Launches are of the parts ``spmv``, ``spmv-t`` and
+    ``vectors``.
+    """
+    n = fmt.shape[1]
+    each = [(vector[:n], vector[n:]) for vector in (found, given, steps)]
+    method = primal_dual.Recurrence(*each[0], *each[1], each[2], fmt.launches, fmt.transposed)
+    halves = [method.iteration(now) for now in (0, 1)]
+    return method.start() + [step for k in range(iterations) for step in halves[k % 2]]
 
 
 class _Frame:

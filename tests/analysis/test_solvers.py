@@ -55,6 +55,19 @@ def test_without_products_alone_there_is_no_rank_beside():
     assert np.isnan(found["rank_spmv"])
 
 
+def test_an_iteration_with_two_products_is_ranked_beside_pairs():
+    parts = json.dumps({"spmv": 1e-3, "spmv-t": 2e-3, "vectors": 1e-3})
+    table = solvers(
+        rows(
+            row("m", "csr", 1e-3, op="pdhg@20", t_kernels=parts),
+            row("m", "csr", 1e-5, op="pair"),
+            row("m", "csr", 1e-5),
+        )
+    )
+    (found,) = table.to_dict("records")
+    assert (found["setting"], found["share"], found["rank_spmv"]) == ("f64 hot pdhg@20", 0.75, 1)
+
+
 def test_the_figure_takes_rows_of_all_operations(two):
     (figure,) = figures.choose(["solvers"])
     options = figures.Options("csr", {})

@@ -31,7 +31,7 @@ TINY = Path(__file__).parent / "tiny" / "tiny.py"
     [
         ("spvm", "did you mean spmv"),
         ("spmv@0.1", "there is no operation"),
-        ("", "use spmv, spmv-t, spmm, spmm-column, spmm-t, spmspv, bfs"),
+        ("", "use spmv, spmv-t, pair, spmm, spmm-column, spmm-t, spmspv, bfs"),
         ("spmspv@", "names no density"),
         ("spmspv@0", "names no density"),
         ("spmspv@1.1", "names no density"),

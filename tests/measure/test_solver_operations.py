@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.optimize import linprog
 from scipy.sparse.linalg import LinearOperator
 from scipy.sparse.linalg import cg as scipys
 
@@ -47,6 +48,7 @@ class Matrix:
         return self._a
 
 
+PROGRAM = Matrix("program", spmvbench.load("rect:60:90:4"))
 GRID, GRAPH = Matrix("grid", definite()), Matrix("graph", spmvbench.load("rmat:8:6"))
 
 
@@ -133,6 +135,29 @@ def test_ranks_that_are_rounded_in_single_precision_are_within_their_bound(n, en
         worse = x.copy()
         worse[0] *= one(1 + 1e-3)
         assert not compare(worse, reference).passed
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_iterates_of_a_linear_program_are_judged_by_their_distance(dtype):
+    a, found = checks("pdhg@20", PROGRAM.read(0, "").astype(dtype))
+    lost = a.where(np.arange(a.nnz) != 7)
+    for reference in found.dense:
+        assert compare(reference.y.astype(dtype), reference).passed
+        for other, iterations in ((lost, 20), (a, 19), (a, 21)):
+            method = solver_references.PrimalDual(other)
+            assert not compare(method.iterates(reference.x, iterations)[0], reference).passed
+        broken = np.where(np.arange(len(reference.y)) == 3, np.nan, reference.y)
+        assert compare(broken, reference).ratio == np.inf
+
+
+def test_the_hosts_iterations_solve_a_linear_program():
+    a, found = checks("pdhg@20", spmvbench.load("transport:4:5"))
+    given = found.dense[0].x
+    x, y = np.split(solver_references.PrimalDual(a).iterates(given, 2000)[0], [a.cols])
+    matrix, (c, b) = solver_references.matrix_of(a), np.split(given, [a.cols])
+    best = linprog(c, A_eq=matrix, b_eq=b).fun
+    np.testing.assert_allclose(matrix @ x, b, atol=1e-6)
+    np.testing.assert_allclose([c @ x, b @ y], best, rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -226,12 +251,20 @@ def test_solvers_are_rows_like_any_other(name, matrix, rate, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
-@pytest.mark.parametrize(("name", "matrix"), [("cg@6", GRID), ("pagerank@6", GRAPH)])
-def test_a_wrong_format_is_detected(planted, name, matrix, dtype, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "matrix", "before"),
+    [
+        ("cg@6", GRID, ""),
+        ("pagerank@6", GRAPH, ""),
+        ("pair", PROGRAM, "csr-scalar+"),  # the fault is in the copy that is A^T
+        ("pdhg@6", PROGRAM, "csr-scalar+"),
+    ],
+)
+def test_a_wrong_format_is_detected(planted, name, matrix, before, dtype, monkeypatch):
     wrong = ("last-entry", "one-in-1000", "narrow", "adds", "remembers", "neighbour", "into-x")
-    text = ",".join(f"planted-{fault}" for fault in ("none", *wrong, "none"))
+    text = ",".join(f"{before}planted-{fault}" for fault in ("none", *wrong, "none"))
     rows, _ = rows_of(text, [name], monkeypatch, matrix, dtypes=(dtype,))
-    found = {key.removeprefix("planted-"): row["status"] for (key, _, _), row in rows.items()}
+    found = {key.removeprefix(f"{before}planted-"): row["status"] for (key, _, _), row in rows.items()}
     assert found.pop("none") == "ok"
     assert set(found.values()) <= {"wrong", "error"}, found
     assert found["last-entry"] == found["narrow"] == found["adds"] == "wrong"
@@ -252,12 +285,17 @@ class WrongInSolver(CsrArrays):
 
 @pytest.mark.parametrize(
     ("name", "matrix", "reason"),
-    [("cg@6", GRID, "norm of b - A y is "), ("pagerank@6", GRAPH, r"y[")],
+    [
+        ("cg@6", GRID, "norm of b - A y is "),
+        ("pagerank@6", GRAPH, r"y["),
+        ("pdhg@6", PROGRAM, "distance of y from the host's is "),
+    ],
 )
 def test_the_solver_itself_is_judged(planted, name, matrix, reason, monkeypatch):
     formats.register(WrongInSolver)
     monkeypatch.setattr(WrongInSolver, "bound", None)
-    rows, _ = rows_of("wrong-in-solver", [name], monkeypatch, matrix, dtypes=("f64",))
+    label = "csr-scalar+wrong-in-solver" if name.startswith("pdhg") else "wrong-in-solver"
+    rows, _ = rows_of(label, [name], monkeypatch, matrix, dtypes=("f64",))
     (row,) = rows.values()
     assert row["status"] == "wrong"
     assert row["reason"].startswith(reason)
@@ -269,6 +307,24 @@ def test_a_matrix_is_skipped_with_a_reason_in_its_row(monkeypatch):
     found = {op: row["status"] for (_, op, _), row in rows.items()}
     assert found == {"cg@5": "skipped", "cg@6": "skipped", "pagerank@5": "ok"}
     assert "need a symmetric matrix" in rows["csr-scalar", "cg@6", "f32"]["reason"]
+
+
+@pytest.mark.slow
+def test_pairs_and_linear_programs_are_rows_like_any_other(monkeypatch):
+    text = "csr-scalar,csr5,sell-c-sigma+csr5,irregular+hyb"
+    rows, _ = rows_of(text, ["pair"], monkeypatch, PROGRAM, dtypes=("f64", "f32"))
+    solved, _ = rows_of(text, ["pdhg@9"], monkeypatch, PROGRAM, dtypes=("f64", "f32"))
+    a = operations.get("pair").matrix(Csr.of(PROGRAM.read(0, "")))
+    for (key, op, _), row in (rows | solved).items():
+        if key == "csr5":
+            assert (row["status"], row["reason"]) == ("skipped", "no kernel multiplies with A^T from its arrays")
+            continue
+        assert row["status"] == "ok", row["reason"]
+        pair = op == "pair"
+        assert row["work"] == (4 * a.nnz if pair else 9 * (4 * a.nnz + 5 * a.rows + 4 * a.cols))
+        assert set(json.loads(row["t_kernels"])) == {"spmv", "spmv-t", *([] if pair else ["vectors"])}
+        copies = {name.partition(".")[0] for name in json.loads(row["bytes_arrays"])}
+        assert ("+" in key) == ({"a", "t"} <= copies)
 
 
 def test_the_bound_of_a_solver_counts_its_vector_operations():
