@@ -167,9 +167,19 @@ def labels_of(rows: pd.DataFrame, formats: Sequence[str]) -> list[str]:
 
 def both_kernels(rows: pd.DataFrame, labels: Sequence[str]) -> list[str]:
     """These labels, each followed by that of the authors' kernel (``kernel=paper``) if it has a verified row."""
-    measured = set(verified(rows)["label"])
-    theirs = [f"{label}[kernel=paper]" for label in labels]
-    return [name for pair in zip(labels, theirs, strict=True) for name in pair if name == pair[0] or name in measured]
+    measured = {_parts(label): label for label in verified(rows)["label"].unique()}
+    theirs = [measured.get(_parts(label) | {"kernel=paper"}, label) for label in labels]
+    return list(dict.fromkeys(name for pair in zip(labels, theirs, strict=True) for name in pair))
+
+
+def _parts(label: str) -> frozenset[str]:
+    key, _, settings = label.removesuffix("]").partition("[")
+    return frozenset([key, *settings.split(",")]) - {""}
+
+
+def authors(labels: pd.Series) -> pd.Series:
+    """Which of these labels are of the authors' kernel of a key that has this project's too."""
+    return labels.str.contains(r"\bkernel=paper\b")
 
 
 def matching_kernels(ours: Sequence[str], rivals: Sequence[str]) -> list[tuple[str, str]]:

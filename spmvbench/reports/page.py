@@ -247,9 +247,12 @@ def _table(figure: figures.ReportFigure, draft: _Draft) -> pd.DataFrame:
 
 
 def _drawing(figure: figures.ReportFigure, table: pd.DataFrame, draft: _Draft) -> Figure:
-    """The drawing, marked EMULATED if its times are those of the emulated device."""
+    """The drawing, with the GPU above its panels, marked EMULATED if its times are those of the emulated device."""
     assert figure.draw, "it has only tables"
     drawing = figure.draw(table, draft.options)
+    if figure.performance:
+        gpus = draft.times.loc[~emulated(draft.times), "device_name"].unique()
+        style.missing(drawing, [], before=" ".join([*(f"{gpu}." for gpu in gpus), drawing.get_suptitle()]))
     if figure.performance and draft.with_emulated:
         style.emulated_across(drawing)
     return drawing

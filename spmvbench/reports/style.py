@@ -49,8 +49,9 @@ _SECONDS = EngFormatter(unit="s")
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#332288")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")
 _LINES: Sequence[LineStyleType] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 1, 2)))
-HATCHED = "#bbbbbb"  # behind stand-ins
-_HATCHES = ("", "////", "||||", "xxxx")  # dots would be circles by the hundred in each file
+SHADED = "#ececec"  # behind stand-ins; flat, because bars are hatched
+# Of bars, one for each series of a panel. Dots would be circles by the hundred in each file.
+HATCHES = ("", "////", "||||", "xxxx", "----", "\\\\\\\\", "++++", "//||")
 COLOR = _COLORS[0]  # of figures with one colour
 EMULATED = "EMULATED"
 MOST_NAMED = 16  # missing formats or matrices
@@ -115,8 +116,7 @@ def marks_of_all(
     order = {key: place for place, key in enumerate(key for keys in compared for key in keys)}
     rest = [label for label in dict.fromkeys(labels) if label not in found]
     for label in sorted(rest, key=lambda label: order.get(_key(label), len(order))):  # stable sort
-        related = [key for keys in compared if _key(label) in keys for key in keys if key != _key(label)]
-        near = [mark.color for other, mark in found.items() for key in related if key == _key(other)]
+        near = [m.color for o, m in found.items() for keys in compared if _key(label) in keys and _key(o) in keys]
         found[label] = _free(taken, near)
         taken.add(found[label])
     return found
@@ -133,12 +133,18 @@ def _key(label: str) -> str:
 
 
 def marks_of(labels: Sequence[str], shown: Mapping[str, Mark]) -> dict[str, Mark]:
-    """Marks for these formats: those in `shown`, free ones for the rest."""
-    found = {label: shown[label] for label in labels if label in shown}
+    """Marks for these formats: those in `shown`, free ones for the rest.
+
+    Of as many formats as there are colours, one whose colour another has already gets a free one.
+    """
+    found: dict[str, Mark] = {}
+    given = [shown[label].color for label in labels if label in shown]
     for label in labels:
-        if label not in found:
-            found[label] = _free({*shown.values(), *found.values()}, [mark.color for mark in found.values()])
-    return {label: found[label] for label in labels}
+        mark, drawn = shown.get(label), [mark.color for mark in found.values()]
+        if mark is None or (len(labels) <= len(_COLORS) and mark.color in drawn):
+            mark = _free({*shown.values(), *found.values()}, [*drawn, *given])
+        found[label] = mark
+    return found
 
 
 def missing(figure: Figure, names: Sequence[str], what: str = "No verified row in this run", before: str = "") -> None:
@@ -155,13 +161,11 @@ def missing(figure: Figure, names: Sequence[str], what: str = "No verified row i
 
 
 def names_below(axes: Axes, names: Sequence[str]) -> None:
-    """Ticks of matrices at 0, 1, ...: names without group, or positions if they are too many. Stand-ins are hatched."""
+    """Ticks of matrices at 0, 1, ...: names without group, or positions if they are too many. Stand-ins are shaded."""
     axes.grid(axis="x", visible=False)
     for place, name in enumerate(names):
         if is_stand_in(name):
-            axes.axvspan(
-                place - 0.5, place + 0.5, facecolor="none", edgecolor=HATCHED, hatch="//", linewidth=0, zorder=0
-            )
+            axes.axvspan(place - 0.5, place + 0.5, color=SHADED, linewidth=0, zorder=0)
     axes.set_xticks([])
     if len(names) <= names_fit():
         short = [short_name(name) for name in names]
@@ -369,14 +373,21 @@ def legend(
     entries = {label: (mark, label) for label, mark in shown.items()}
     if others:
         entries[""] = (OTHERS, f"{others} other format{'s' if others > 1 else ''}")
-    handles = []
-    for mark, text in entries.values():
-        line = mark.line if lines else ""
-        handles.append(Line2D([], [], color=mark.color, marker=mark.marker, linestyle=line, label=text))
-        handles[-1].set_markerfacecolor(mark.face)
+    found = handles({text: mark for mark, text in entries.values()}, lines=lines)
     if any(line.get_label() == _TREND for axes in figure.axes for line in axes.lines):
-        handles.append(Line2D([], [], color=INK, linewidth=1.8, label="line: median of similar sizes"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(columns, max(len(handles), 1)), handlelength=3)
+        found.append(Line2D([], [], color=INK, linewidth=1.8, label="line: median of similar sizes"))
+    figure.legend(handles=found, loc="outside lower center", ncols=min(columns, max(len(found), 1)), handlelength=3)
+
+
+def handles(shown: Mapping[str, Mark], *, lines: bool = False) -> list[Line2D]:
+    """The entries of a legend of marks."""
+    return [
+        Line2D(
+            [], [], color=mark.color, marker=mark.marker, linestyle=mark.line if lines else "", label=text,
+            markerfacecolor=mark.face,
+        )
+        for text, mark in shown.items()
+    ]  # fmt: skip
 
 
 def colorbar(figure: Figure, of: Any, text: str, **options: Any) -> None:
@@ -434,28 +445,32 @@ def order_of(table: pd.DataFrame, shown: Mapping[str, Mark]) -> list[str]:
     return sorted(present - set(shown)) + [label for label in reversed(list(shown)) if label in present]
 
 
-def bars(axes: Axes, heights: pd.DataFrame, shown: Mapping[str, Mark]) -> None:
-    """Grouped bars: one group per matrix (row of `heights`), one bar per label (column)."""
-    width = 0.8 / len(shown)
+def bars(axes: Axes, heights: pd.DataFrame, shown: Mapping[str, Mark], *, stacked: bool = False) -> None:
+    """Bars of each matrix (row of `heights`), one per label (column), side by side or stacked."""
+    width = 0.8 / (1 if stacked else len(shown))
+    below = np.zeros(len(heights))
     for place, (label, mark) in enumerate(shown.items()):
-        left = np.arange(len(heights)) - 0.4 + (place + 0.5) * width
+        left = np.arange(len(heights)) + (0 if stacked else (place + 0.5) * width - 0.4)
+        values = heights.reindex(columns=[label])[label]
         axes.bar(
-            left, heights.reindex(columns=[label])[label], width, color=mark.color, label=label, edgecolor="white",
-            linewidth=0, hatch=_HATCHES[place % len(_HATCHES)],
+            left, values, width, below if stacked else 0, color=mark.color, label=label, edgecolor="white", linewidth=0,
+            hatch=HATCHES[place % len(HATCHES)],
         )  # fmt: skip
+        below += values.fillna(0)
     axes.set_xlabel("matrix")
     names_below(axes, list(heights.index))
 
 
-def dots(axes: Axes, values: pd.DataFrame, shown: Mapping[str, Mark]) -> None:
+def dots(axes: Axes, values: pd.DataFrame, shown: Mapping[str, Mark], *, lines: bool = False) -> None:
     """One dot per label (column of `values`) and matrix (row), matrices from left to right.
 
-    No lines between them: matrices side by side have nothing to do with one another.
+    lines: connected, as a paper draws them, although matrices side by side have nothing to do with one another.
     """
     for label, mark in shown.items():
         axes.plot(
             range(len(values)), values.reindex(columns=[label])[label], color=mark.color, marker=mark.marker,
-            linestyle="", markersize=4.5 if len(values) <= names_fit() else 3, markerfacecolor=mark.face,
+            linestyle=mark.line if lines else "", linewidth=0.9, markerfacecolor=mark.face,
+            markersize=4.5 if len(values) <= names_fit() else 3,
         )  # fmt: skip
     axes.set_xlabel("matrices, most nonzeros last")
     names_below(axes, list(values.index))

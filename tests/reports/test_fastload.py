@@ -6,7 +6,7 @@ import pytest
 
 from spmvbench.reports import figures, page, style
 from spmvbench.reports.figures.fastload import four
-from tests.reports.conftest import ENVIRONMENT, figure_of, words
+from tests.reports.conftest import ENVIRONMENT, figure_of, with_both_kernels, words
 from tests.reports.test_figures import FAMILIES
 
 IMPROVED = "fastload[optimized=true]"
@@ -37,8 +37,7 @@ def test_run_without_fastload_leaves_all_out_and_says_why(rows, environment, tmp
 
 
 def test_the_authors_kernel_of_a_rival_stands_beside_the_paper_s_numbers(loaded, options):
-    theirs = loaded[loaded["label"] == "csr5"].assign(label="csr5[kernel=paper]")
-    table = table_of("groups", pd.concat([loaded, theirs], ignore_index=True), options)
+    table = table_of("groups", with_both_kernels(loaded, "csr5"), options)
     published = table.groupby("label")["published_microseconds"].agg(lambda s: s.notna().all())
     assert published["csr5[kernel=paper]"] and not published["csr5"]
 
@@ -103,6 +102,23 @@ def test_heights_stand_in_the_paper_s_order_beside_its_numbers(loaded, options):
     assert some.loc["improved", "speedup"] == pytest.approx(some.loc["1", "speedup"] / 0.8)
     assert (some.loc["8", "published_speedup"], some.loc["8", "published_faster"]) == (2.72, 0.92)
     assert np.isnan(some.loc["improved", "published_speedup"])
+
+
+def test_both_kernels_have_a_curve_over_rivals_of_the_same_kind(loaded, options):
+    both = with_both_kernels(loaded, "csr5", "fastload")
+    params = both["params"].where(
+        both["label"] != "fastload[kernel=paper]", both["params"].str.replace("fast", "paper")
+    )
+    table = table_of("heights", both.assign(params=params), options)
+    of = table.groupby("kernels")
+    assert of["height"].unique().map(list).to_dict() == {
+        "this project's kernels": ["none", "1", "2", "8", "improved"], "the authors' kernels": ["1"]
+    }  # fmt: skip
+    rivals = {"cusparse-csr-alg1", "tile-deferred-coo"}
+    assert of["over"].agg(set).to_dict() == {
+        "this project's kernels": rivals | {"csr5"}, "the authors' kernels": rivals | {"csr5[kernel=paper]"}
+    }  # fmt: skip
+    assert table.loc[table["height"] == "1", "published_speedup"].notna().all()
 
 
 def test_four_matrices_are_the_largest_of_their_kinds():

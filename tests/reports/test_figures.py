@@ -111,6 +111,7 @@ def test_figure_draws_its_table(figure, about, data, options):
         with style.theme():
             picture = figure.draw(table, options)
             assert apart(picture) == []
+        assert alike(picture) == []
         panels = [ax for ax in picture.axes if ax.get_visible() and ax.get_label() != "<colorbar>"]
         assert panels
         for ax in panels:
@@ -125,6 +126,47 @@ def test_figure_draws_its_table(figure, about, data, options):
         for part in shown:
             assert part.rows and {len(row) for row in part.rows} == {len(part.columns)}
             assert len({column.heading for column in part.columns}) == len(part.columns), "each column has its own name"
+
+
+def styles(picture):
+    """How each series of each legend and of each panel of bars is drawn: colour, and hatch or marker and line."""
+    found = {}
+    for place, legend in enumerate([*picture.legends, *(ax.get_legend() for ax in picture.axes if ax.get_legend())]):
+        for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
+            line = handle if hasattr(handle, "get_marker") else None
+            found[f"legend {place}", text.get_text()] = (
+                (line.get_color(), line.get_marker(), line.get_linestyle(), line.get_markerfacecolor())
+                if line
+                else (handle.get_facecolor(), handle.get_hatch())
+            )
+    for place, ax in enumerate(picture.axes):
+        for bars in ax.containers:
+            found[f"panel {place}", bars.get_label()] = (bars[0].get_facecolor(), bars[0].get_hatch()) if bars else ()
+    return found
+
+
+def alike(picture):
+    """Which series of one legend or panel cannot be told apart: by colour up to eight, else by the whole style."""
+    found = []
+    for _, group in itertools.groupby(styles(picture).items(), key=lambda item: item[0][0]):
+        group = list(group)
+        for ((place, one), drawn), ((_, other), its) in itertools.combinations(group, 2):
+            hatched = len(drawn) == len(its) == 2
+            colours = len(group) <= len(style.HATCHES) and to_rgb(drawn[0]) == to_rgb(its[0])
+            if drawn == its or colours or (hatched and drawn[1] == its[1]):
+                found.append(f"{place}: {one} and {other}")
+    return found
+
+
+def test_more_bars_than_hatches_are_in_several_panels():
+    labels = [f"format{i}" for i in range(10)]
+    table = pd.DataFrame([{"matrix": m, "label": key, "gflops": 1.0, "setting": "f64"} for m in "ab" for key in labels])
+    with style.theme():
+        picture = figures.bars(table, "gflops", "GFLOPS", style.marks_of(labels, {}))
+    assert [len(ax.containers) for ax in picture.axes] == [8, 2]
+    assert alike(picture) == []
+    same = dict.fromkeys(labels[:2], style.BASELINE)
+    assert alike(figures.bars(table[table["label"].isin(same)], "gflops", "GFLOPS", same)) != []
 
 
 def apart(picture):

@@ -34,13 +34,12 @@ def test_table_tells_matrices_from_stand_ins():
         matrix_tables.of_set(rows("HB/other"), "survey34")
 
 
-def test_stand_ins_are_hatched_and_named():
+def test_stand_ins_are_shaded_and_named():
     from matplotlib.figure import Figure
 
     axes = Figure().subplots()
     style.names_below(axes, ["Williams/cant", "synthetic/like:Simon/olafu"])
     (patch,) = axes.patches
-    assert patch.get_hatch()
     assert patch.get_x() == 0.5
     assert [text.get_text() for text in axes.get_xticklabels()] == ["cant", "like:olafu"]
 

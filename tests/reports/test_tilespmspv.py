@@ -4,7 +4,7 @@ import pytest
 
 from spmvbench.analysis.cases import latest_cases
 from spmvbench.reports import figures, page, style
-from tests.reports.conftest import ENVIRONMENT, figure_of
+from tests.reports.conftest import ENVIRONMENT, figure_of, with_both_kernels
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +68,15 @@ def test_dense_comparators_stand_beside_every_density_with_their_one_time(sparse
     pairs = found[(found["over"] == "spmspv-csc-atomic") & (found["label"] == "tile-spmspv")]
     assert pairs["speedup"].to_numpy() == pytest.approx(0.5)
     assert set(found["over"]) == {"", "tile", "spmspv-csc-atomic", "merge-csr"}
+
+
+def test_the_authors_kernels_have_speed_ups_of_their_own(sparse, options):
+    both = with_both_kernels(sparse, "tile-spmspv", "tile", "tile-bfs")
+    over = {name: data(name, both, options).groupby("label")["over"].agg(set) for name in ("densities", "searches")}
+    rivals = {"", "tile[kernel=paper]", "spmspv-csc-atomic", "merge-csr"}
+    assert over["densities"]["tile-spmspv[kernel=paper]"] == rivals
+    assert over["searches"]["tile-bfs[kernel=paper]"] == {"", "bfs-push", "bfs-do"}
+    assert "tile-bfs[kernel=paper]" in set(data("representative", both, options)["label"])
 
 
 def test_a_run_without_sparse_vectors_or_searches_says_so(sparse, options):

@@ -1,11 +1,11 @@
 """The figures of TileSpMV: what they compare, and what they say of what the run lacks."""
 
-import pandas as pd
+import numpy as np
 import pytest
 
 from spmvbench.matrices import sets
 from spmvbench.reports import figures, page, style
-from tests.reports.conftest import ENVIRONMENT, figure_of, words
+from tests.reports.conftest import ENVIRONMENT, figure_of, with_both_kernels, words
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +36,7 @@ def test_run_without_tiles_leaves_all_out_for_one_reason(rows, environment, tmp_
 
 def test_each_method_is_compared_with_the_one_before(tiled, options):
     table = table_of("methods", tiled, options)
-    pairs = set(table.loc[table["over"] != "", ["label", "over"]].itertuples(index=False, name=None))
-    assert pairs == {("tile", "tile-csr"), ("tile-deferred-coo", "tile")}
+    assert pairs_of(table) == {("tile", "tile-csr"), ("tile-deferred-coo", "tile")}
     assert set(table["setting"].astype(str)) == {"f64 hot", "f32 hot"}
     some = table[(table["setting"] == "f64 hot") & (table["matrix"] == "Williams/cant")].set_index(["label", "over"])
     rate = some["gflops"]
@@ -50,12 +49,16 @@ def test_methods_that_the_run_lacks_are_named(tiled, options):
         table_of("methods", without(tiled, "tile-csr", "tile-deferred-coo"), options)
 
 
+def pairs_of(table):
+    return set(table.loc[table["over"] != "", ["label", "over"]].itertuples(index=False, name=None))
+
+
 def test_the_authors_kernels_meet_the_authors(tiled, options):
-    theirs = [
-        tiled[tiled["label"] == key].assign(label=f"{key}[kernel=paper]") for key in ("tile-deferred-coo", "csr5")
-    ]
-    table = table_of("rivals", pd.concat([tiled, *theirs], ignore_index=True), options)
-    pairs = set(table.loc[table["over"] != "", ["label", "over"]].itertuples(index=False, name=None))
+    both = with_both_kernels(tiled, "tile", "tile-deferred-coo", "csr5")
+    steps = {("tile", "tile-csr"), ("tile-deferred-coo", "tile")}
+    theirs = {("tile[kernel=paper]", "tile-csr"), ("tile-deferred-coo[kernel=paper]", "tile[kernel=paper]")}
+    assert pairs_of(table_of("methods", both, options)) == steps | theirs
+    pairs = pairs_of(table_of("rivals", both, options))
     rivals = ("merge-csr", "cusparse-bsr")
     assert pairs == {
         *(("tile-deferred-coo", rival) for rival in (*rivals, "csr5")),
@@ -115,13 +118,21 @@ def test_space_is_over_plain_csr(tiled, options):
         table_of("space", without(tiled, "csr-vector"), options)
 
 
-def test_rows_older_than_the_time_of_the_host_say_so(tiled, options):
-    old = tiled.assign(t_spmv_host=float("nan"))
-    assert texts("preprocessing", old, options).count("not measured") == 4
-    assert "not measured" not in texts("preprocessing", tiled, options)
+def test_conversions_of_both_kernels_stand_beside_one_spmv_of_the_host(tiled, options):
+    both = with_both_kernels(tiled, "tile-deferred-coo")
+    table = table_of("preprocessing", both, options)
+    works = {"tile-deferred-coo", "tile-deferred-coo[kernel=paper]", "csr5", "SpMV by SciPy"}
+    assert set(table["work"]) == works and set(table["path"]) == {"host", "device"}
+    assert list(table["matrix"].unique())[:2] == ["TSOPF/TSOPF_RS_b2383", "Williams/cant"]
+    assert table["matrix"].nunique() == 16
+    one = table[(table["matrix"] == "Williams/cant") & (table["work"] == "SpMV by SciPy")]
+    assert set(one["seconds"]) == set(both.loc[both["matrix"] == "Williams/cant", "t_spmv_host"])
+    assert set(table_of("preprocessing", both.assign(t_spmv_host=np.nan), options)["work"]) == works - {"SpMV by SciPy"}
 
 
 def test_marks_are_those_of_the_report_and_differ_in_a_figure():
+    blue = style.Mark(style.COLOR, "p", "-")
+    assert style.marks_of(["a", "b"], {"a": style.marks(["a"])["a"], "b": blue})["b"].color != style.COLOR
     shown = style.marks(["a", "b", "c", "d", "e", "f", "g", "h"], "csr")
     found = style.marks_of(["x", "b", "csr", "y"], shown)
     assert list(found) == ["x", "b", "csr", "y"]

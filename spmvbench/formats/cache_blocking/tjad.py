@@ -103,7 +103,7 @@ class JaggedColumns(Format):
 class Tjad(JaggedColumns):
     """Jagged diagonals of columns sorted by length; one thread per column keeps its x and adds to y by atomics.
 
-    The survey gives the idea alone: the kernel is our reading. Sums have sums are not reproducible.
+    The survey gives the idea alone: the kernel is our reading. Sums are not reproducible.
     """
 
     key = "tjad"
@@ -124,8 +124,8 @@ class Tjad(JaggedColumns):
 class Btjad(JaggedColumns):
     """TJAD in blocks of rows, with the y of a block in shared memory, written once.
 
-    Blocking and x in registers are the paper's, y in shared memory and the layout of blocks our reading. Sums have sums
-    are not reproducible.
+    Blocking and x in registers are the paper's, y in shared memory and the layout of blocks our reading. Sums are not
+    reproducible.
     """
 
     key = "btjad"

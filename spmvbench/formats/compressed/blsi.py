@@ -21,8 +21,7 @@ class Blsi(Format):
 
     Less to build and to move to the device than COO with 32-bit keys; as much as COO with 64-bit ones. The survey says
     that the column is in the bits of the row's index and no more: the layout is our reading, and so is the sum over a
-    warp's runs of a row, with an atomic each; sums=entry adds every product by itself. Sums have sums are not
-    reproducible.
+    warp's runs of a row, with an atomic each; sums=entry adds every product by itself. Sums are not reproducible.
     """
 
     key = "blsi"

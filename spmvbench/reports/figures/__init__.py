@@ -13,13 +13,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.cases import labels_of, of_one_operation
+from spmvbench.analysis.cases import authors, labels_of, of_one_operation
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.matrices.sets import is_stand_in, stands_for
 from spmvbench.reports import style
 from spmvbench.reports.published import Published
 from spmvbench.reports.style import Mark
 from spmvbench.reports.tables import Table
+
+AUTHORS = "the authors' kernels"
 
 
 @dataclass(frozen=True)
@@ -184,23 +186,42 @@ def bars(
     text: str,
     shown: Mapping[str, Mark],
     *,
-    by: str = "setting",
+    by: Sequence[str] = ("setting",),
     label: str = "label",
     title: str | None = None,
     **axes: Any,
 ) -> Figure:
     """A panel for each value of `by`, in it a group of bars for each matrix, a bar for each label.
 
-    The matrices have the table's order. title: of the legend. axes: more for the axes, such as yscale.
+    More labels than `style.HATCHES` are in panels of so many, each with its own legend. The matrices have the table's
+    order. title: of the legend. axes: more for the axes, such as yscale.
     """
-    figure, found = panels(table, by, 1, height=2.6)
+    most, names = len(style.HATCHES), list(shown)
+    several = len(names) > most
+    parts = table[label].map(lambda name: names.index(name) // most)
+    figure, found = panels(table.assign(part=parts), [*by, "part"], 1, height=2.6)
     for ax, name, part in found:
         heights = part.pivot(index="matrix", columns=label, values=value).reindex(part["matrix"].unique())
-        style.bars(ax, heights, shown)
-        ax.set(title=name, ylabel=text, **axes)
-    handles = figure.axes[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=min(5, len(shown)), title=title)
+        start = most * part["part"].iloc[0]
+        style.bars(ax, heights, {label: shown[label] for label in names[start : start + most]})
+        ax.set(title=name.rpartition(", ")[0], ylabel=text, **axes)
+        if several:
+            ax.legend(loc="upper left", bbox_to_anchor=(1, 1), title=title)
+    if not several:
+        handles = figure.axes[0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower center", ncols=min(4, len(shown)), title=title)
     return figure
+
+
+def by_kernel(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with a column kernels: this project's, then the authors' of the keys that have both, if any has.
+
+    Labels of keys with one kernel are in both parts.
+    """
+    theirs = authors(table["label"])
+    keys = table["label"].str.partition("[")[0]
+    own = table[~theirs | ~keys.isin(keys[~theirs])].assign(kernels="this project's kernels")
+    return pd.concat([own, table[theirs | ~keys.isin(keys[theirs])].assign(kernels=AUTHORS)]) if theirs.any() else own
 
 
 def others(table: pd.DataFrame, shown: Mapping[str, Mark]) -> int:

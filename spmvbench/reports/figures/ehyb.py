@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import both_kernels, hot, labels_of, of_one_operation, verified
@@ -15,7 +14,16 @@ from spmvbench.analysis.ranking import ranked
 from spmvbench.analysis.speedup import pair_speedups, pair_summary
 from spmvbench.matrices.sets import is_stand_in, members, stands_for
 from spmvbench.reports import style
-from spmvbench.reports.figures import Family, LeftOut, Options, ReportFigure, missing_formats, panels, verified_labels
+from spmvbench.reports.figures import (
+    Family,
+    LeftOut,
+    Options,
+    ReportFigure,
+    by_kernel,
+    missing_formats,
+    panels,
+    verified_labels,
+)
 from spmvbench.reports.figures.matrix_tables import matrix_table
 from spmvbench.reports.tables import Column, Table, by_setting, number, percent
 
@@ -84,22 +92,6 @@ def _largest(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return table.merge(matrices[["setting", "matrix"]], on=["setting", "matrix"])
 
 
-def _draw_rates(
-    table: pd.DataFrame,
-    options: Options,
-    height: float,
-    draw: Callable[[Axes, pd.DataFrame, Mapping[str, style.Mark]], None],
-) -> tuple[Figure, Mapping[str, style.Mark]]:
-    """The figure and its marks: one panel per setting, rates by matrix and label, shown by `draw`."""
-    shown = dict(list(options.marks_of(table["label"], (*EHYB, *RIVALS)).items())[:12])
-    figure, found = panels(table, columns=1, height=height)
-    for ax, setting, part in found:
-        draw(ax, part.pivot(index="matrix", columns="label", values="gflops").reindex(part["matrix"].unique()), shown)
-        ax.set(title=setting, ylabel="GFLOPS")
-    _note_coverage(figure, table["matrix"], missing_formats(RIVALS, table["label"]))
-    return figure, shown
-
-
 def _note_coverage(figure: Figure, matrices: Iterable[str], missing: Sequence[str] = ()) -> None:
     """Above the panels: how many of the paper's matrices they show, and which formats the run lacks."""
     wanted, matrices = set(members(SET)), set(matrices)
@@ -109,18 +101,22 @@ def _note_coverage(figure: Figure, matrices: Iterable[str], missing: Sequence[st
     style.missing(figure, missing, before=text)
 
 
-def _draw_lines(table: pd.DataFrame, options: Options) -> Figure:
-    figure, shown = _draw_rates(table, options, 2.8, style.dots)
-    for ax in figure.axes:
-        ax.set_yscale("log")
-        style.plain_ticks(ax.yaxis)
-    style.legend(figure, shown)
-    return figure
-
-
-def _draw_bars(table: pd.DataFrame, options: Options) -> Figure:
-    figure, shown = _draw_rates(table, options, 2.6, style.bars)
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(shown)))
+def _draw_rates(table: pd.DataFrame, options: Options, *, lines: bool) -> Figure:
+    """A panel per setting and kind of kernels, with a legend of its own: rates by matrix and label."""
+    figure, found = panels(by_kernel(table), ["setting", "kernels"], 1, height=3.1)
+    for ax, name, part in found:
+        shown = options.marks_of(part["label"], (*EHYB, *RIVALS))
+        rates = part.pivot(index="matrix", columns="label", values="gflops").reindex(part["matrix"].unique())
+        if lines:
+            style.dots(ax, rates, shown, lines=True)
+            ax.set_yscale("log")
+            style.plain_ticks(ax.yaxis)
+        else:
+            style.bars(ax, rates, shown)
+        ax.set(title=name, ylabel="GFLOPS")
+        handles = style.handles(shown, lines=True) if lines else ax.get_legend_handles_labels()[0]
+        ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1, 1), handlelength=3)
+    _note_coverage(figure, table["matrix"], missing_formats(RIVALS, table["label"]))
     return figure
 
 
@@ -169,10 +165,10 @@ def _preprocessing(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 def _draw_preprocessing(table: pd.DataFrame, options: Options) -> Figure:
     figure, found = panels(table, ["label", "setting"], height=2.6)
     for ax, title, part in found:
-        style.dots(ax, part.set_index("matrix")[list(_STEPS)], _STEPS)
-        ax.set(title=title, ylabel="SpMVs", yscale="log")
-        style.count_ticks(ax.yaxis)
-    style.legend(figure, _STEPS)
+        style.bars(ax, part.set_index("matrix")[list(_STEPS)], _STEPS, stacked=True)
+        ax.set(title=title, ylabel="SpMVs")
+        ax.yaxis.set_major_formatter(style.COUNTS)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(_STEPS))
     _note_coverage(figure, table["matrix"])
     return figure
 
@@ -189,7 +185,7 @@ FIGURES = (
         "its 94 matrices, except yaSpMV, than which it is faster on 60.6 % of them in single precision.",
         310,
         _rates,
-        _draw_lines,
+        partial(_draw_rates, lines=True),
         papers="Chen 2022, Figures 2 and 4",
     ),
     _figure(
@@ -199,7 +195,7 @@ FIGURES = (
         "16 matrices of its figure.",
         320,
         _largest,
-        _draw_bars,
+        partial(_draw_rates, lines=False),
         papers="Chen 2022, Figures 3 and 5",
     ),
     _figure(

@@ -16,7 +16,7 @@ from matplotlib.ticker import EngFormatter
 
 from spmvbench import paths
 from spmvbench.analysis.breakeven import setups
-from spmvbench.analysis.cases import both_kernels, hot, labels_of, one_per_matrix, verified
+from spmvbench.analysis.cases import both_kernels, hot, labels_of, matching_kernels, one_per_matrix, verified
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.analysis.details import kernel_times
 from spmvbench.analysis.ranking import ranked
@@ -24,11 +24,13 @@ from spmvbench.analysis.speedup import pair_speedups
 from spmvbench.matrices.sets import is_stand_in, stands_for
 from spmvbench.reports import head_to_head, style
 from spmvbench.reports.figures import (
+    AUTHORS,
     Family,
     LeftOut,
     Options,
     ReportFigure,
     bars,
+    by_kernel,
     collected,
     over_nonzeros,
     panels,
@@ -77,16 +79,19 @@ def most_advanced(rows: pd.DataFrame) -> str:
 def variants(rows: pd.DataFrame) -> dict[str, str]:
     """Labels of FastLoad in the run and the height of each (improved: equal rows summed), in the paper's order.
 
-    With this project's kernel, or with the authors' if the run has no other. Raises LeftOut if there is none.
+    With both kernels. Raises LeftOut if there is none.
     """
     verified_labels(rows, FASTLOAD)
     measured = verified(rows)
     measured = measured[measured["format"].isin(FASTLOAD)].drop_duplicates("label")
     settings = {row.label: json.loads(row.params) for row in measured.itertuples()}
-    ours = {label: given for label, given in settings.items() if given.get("kernel") != "paper"}
-    settings = ours or settings
     heights = {label: "improved" if given["optimized"] else given["height"] for label, given in settings.items()}
     return {label: heights[label] for label in sorted(heights, key=lambda label: HEIGHTS.index(heights[label]))}
+
+
+def _pairs_over(ours: Iterable[str], rivals: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Each label of FastLoad with each rival (`rival_labels`), of those with both kernels the same kind."""
+    return matching_kernels(list(ours), sorted(rivals.values(), key=lambda label: "kernel=paper" in label))
 
 
 def rival_labels(rows: pd.DataFrame, names: Iterable[str] = tuple(RIVALS)) -> dict[str, str]:
@@ -217,8 +222,8 @@ def _draw_phases(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _rivals(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    label, rivals = most_advanced(rows), list(rival_labels(rows).values())
-    return head_to_head.table(hot(rows), [label, *rivals], [(label, rival) for rival in rivals])
+    ours, rivals = both_kernels(rows, [most_advanced(rows)]), rival_labels(rows)
+    return head_to_head.table(hot(rows), [*ours, *rivals.values()], _pairs_over(ours, rivals))
 
 
 def _draw_rivals(table: pd.DataFrame, options: Options) -> Figure:
@@ -228,8 +233,8 @@ def _draw_rivals(table: pd.DataFrame, options: Options) -> Figure:
 
 def _variation(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, matrix, label, over, method (the rival's name in the paper), row_len_cv, speedup."""
-    label, rivals = most_advanced(rows), rival_labels(rows)
-    found = pair_speedups(hot(rows), [(label, rival) for rival in rivals.values()])
+    ours, rivals = both_kernels(rows, [most_advanced(rows)]), rival_labels(rows)
+    found = pair_speedups(hot(rows), _pairs_over(ours, rivals))
     found["method"] = found["over"].map({rival: name.removesuffix(PROJECT) for name, rival in rivals.items()})
     variation = rows.drop_duplicates("matrix").set_index("matrix")["row_len_cv"]
     found = found.join(variation, on="matrix")
@@ -237,15 +242,16 @@ def _variation(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _draw_variation(table: pd.DataFrame, options: Options) -> Figure:
-    """One row per setting: a panel a pair of rivals, as the paper has them."""
+    """One row per setting and kernel of FastLoad: a panel a pair of rivals, as the paper has them."""
     shown = _marks(table["over"], options)
-    points = table.drop(columns="label").rename(columns={"over": "label"})  # points bear the mark of the rival
+    points = table.rename(columns={"over": "label", "label": "ours"})  # points bear the mark of the rival
     pairs = [pair for pair in PAIRS if set(pair) & set(table["method"])]
-    found = list(product(table["setting"].unique(), pairs))
+    found = list(product(table["setting"].unique(), table["label"].unique(), pairs))
     figure, axes = style.grid(len(found), len(pairs))
-    for ax, (setting, pair) in zip(axes, found, strict=True):
-        part = points[(points["setting"] == setting) & points["method"].isin(pair)]
-        ax.set(title=f"{setting}, over {' and '.join(pair)}", yscale="log", ylabel="speed-up")
+    for ax, (setting, ours, pair) in zip(axes, found, strict=True):
+        part = points[(points["setting"] == setting) & (points["ours"] == ours) & points["method"].isin(pair)]
+        ax.set_title(f"{setting}, {ours}\nover {' and '.join(pair)}", fontsize=8.5)
+        ax.set(yscale="log", ylabel="speed-up")
         ax.axhline(1, color="black", linewidth=1)
         style.scatter(ax, part, "row_len_cv", "speedup", shown)
         if len(part):
@@ -260,12 +266,11 @@ def _draw_variation(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _heights(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Columns setting, label, height, over, matrices, collection (how many of them are the collection's), speedup,
-    faster (share of the matrices, 0 to 1), published_speedup and published_faster (NaN where the paper has none).
+    """Columns setting, kernels, label, height, over, matrices, collection (how many of them are the collection's),
+    speedup, faster (share of the matrices, 0 to 1), published_speedup and published_faster (NaN if not published).
     """
     labels, rivals = variants(rows), rival_labels(rows, OF_HEIGHTS)
-    pairs = [(label, rival) for label in labels for rival in rivals.values()]
-    groups = pair_speedups(hot(rows), pairs).groupby(["setting", "label", "over"], observed=True)
+    groups = pair_speedups(hot(rows), _pairs_over(labels, rivals)).groupby(["setting", "label", "over"], observed=True)
     found = groups.agg(
         matrices=("matrix", "size"),
         collection=("matrix", _held),
@@ -273,12 +278,15 @@ def _heights(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
         faster=("speedup", lambda s: float((s > 1).mean())),
     ).reset_index()
     paper = published("heights").rename(columns={"faster": "published_faster", "speedup": "published_speedup"})
-    paper["over"] = paper.pop("rival").map(rivals)
+    names = pd.DataFrame({"over": rivals.values(), "rival": [name.removesuffix(PROJECT) for name in rivals]}, dtype=str)
+    paper = paper.merge(names, on="rival").drop(columns="rival")
     found["height"] = found["label"].map(labels)
+    found = by_kernel(found.merge(paper, on=["height", "over"], how="left"))
     order = {height: at for at, height in enumerate(labels.values())}
-    found = found.merge(paper, on=["height", "over"], how="left")
     return found.sort_values(
-        ["setting", "over", "height"], key=lambda v: v.map(order) if v.name == "height" else v, ignore_index=True
+        ["setting", "kernels", "over", "height"],
+        key=lambda v: v.map(order) if v.name == "height" else v == AUTHORS if v.name == "kernels" else v,
+        ignore_index=True,
     )
 
 
@@ -286,23 +294,31 @@ def _draw_heights(table: pd.DataFrame, options: Options) -> Figure:
     heights = list(dict.fromkeys(table["height"]))
     shown = _marks(table["over"], options)
     texts = {"speedup": "speed-up, geometric mean", "faster": "share of matrices"}
-    found = list(product(table["setting"].unique(), texts.items()))
+    found = list(product(table[["setting", "kernels"]].drop_duplicates().itertuples(index=False), texts.items()))
     figure, axes = style.grid(len(found), 2, height=3.0)
-    for ax, (setting, (value, text)) in zip(axes, found, strict=True):
+    for ax, ((setting, kernels), (value, text)) in zip(axes, found, strict=True):
+        of_panel = table[(table["setting"] == setting) & (table["kernels"] == kernels)]
         for over, mark in shown.items():
-            part = table[(table["setting"] == setting) & (table["over"] == over)].set_index("height")
-            part = part.reindex(heights)
-            ax.plot(heights, part[value], color=mark.color, marker=mark.marker, linestyle=mark.line, label=over)
+            part = of_panel[of_panel["over"] == over].set_index("height").reindex(heights)
+            places = range(len(heights))
+            ax.plot(places, part[value], color=mark.color, marker=mark.marker, linestyle=mark.line, label=over)
             paper = part[f"published_{value}"]
-            ax.plot(heights, paper, color=mark.color, marker=mark.marker, linestyle="", markerfacecolor="none")
-        ax.set(title=f"{setting}, {'speed-up' if value == 'speedup' else 'faster'}", ylabel=text)
+            ax.plot(
+                places, paper, color=mark.color, markersize=8, marker=mark.marker, linestyle="", markerfacecolor="none"
+            )
+        ax.set(title=f"{setting}, {kernels}", ylabel=text)
+        ax.set_xticks(range(len(heights)), heights)
         ax.set(xlabel="most entries of a column in a block", ylim=(0, 1.02 if value == "faster" else None))
         if value == "speedup":
             ax.axhline(1, color="black", linewidth=1)
         else:
             ax.yaxis.set_major_formatter(style.PERCENT)
     handles = [Line2D([], [], color=m.color, marker=m.marker, linestyle=m.line, label=k) for k, m in shown.items()]
-    handles.append(Line2D([], [], color=style.INK, marker="o", linestyle="", markerfacecolor="none", label="the paper"))
+    handles.append(
+        Line2D(
+            [], [], color=style.INK, marker="o", linestyle="", markerfacecolor="none", markersize=8, label="the paper"
+        )
+    )
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), handlelength=3)
     return _note_coverage(figure, table["collection"].max(), _missing(table["over"], OF_HEIGHTS))
 
@@ -311,7 +327,8 @@ def _matrices(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     labels = variants(rows)
     table = ranked(hot(rows[rows["label"].isin(labels)]))
     table = table[table["matrix"].isin(four(table))]
-    return table.assign(height=table["label"].map(labels))[["setting", "matrix", "nnz", "label", "height", "gflops"]]
+    table = by_kernel(table.assign(height=table["label"].map(labels)))
+    return table[["setting", "kernels", "matrix", "nnz", "label", "height", "gflops"]]
 
 
 def _draw_matrices(table: pd.DataFrame, options: Options) -> Figure:
@@ -319,8 +336,8 @@ def _draw_matrices(table: pd.DataFrame, options: Options) -> Figure:
     ordered = [height for height in HEIGHTS if height in heights]
     marks = options.marks_of([heights[height] for height in ordered]).values()
     shown = dict(zip(ordered, marks, strict=True))
-    by_size = table.sort_values(["setting", "nnz"])
-    return bars(by_size, "gflops", "GFLOPS", shown, label="height", title="height")
+    by_size = table.sort_values("nnz", kind="stable")
+    return bars(by_size, "gflops", "GFLOPS", shown, by=["setting", "kernels"], label="height", title="height")
 
 
 def _setups(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -352,7 +369,7 @@ def _memory(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def _draw_memory(table: pd.DataFrame, options: Options) -> Figure:
     by_size = table.sort_values(["dtype", "nnz"], ascending=[False, True])
-    figure = bars(by_size, "bytes_peak", "bytes at the peak", _marks(table["label"], options), by="dtype")
+    figure = bars(by_size, "bytes_peak", "bytes at the peak", _marks(table["label"], options), by=["dtype"])
     for ax in figure.axes:
         ax.yaxis.set_major_formatter(EngFormatter(unit="B"))
     style.missing(figure, _missing(table["label"]))

@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from spmvbench.analysis.cases import hot, labels_of, natural_products
+from spmvbench.analysis.breakeven import ready
+from spmvbench.analysis.cases import both_kernels, hot, labels_of, matching_kernels, natural_products
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.analysis.ranking import ranked
 from spmvbench.matrices.sets import members, short_name, stands_for
@@ -109,28 +110,32 @@ def _bars(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequenc
 
 def _densities(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     rows = hot(rows)
-    ours = verified_labels(rows, (SPARSE,))
+    ours = both_kernels(rows, verified_labels(rows, (SPARSE,)))
     rivals = [*labels_of(rows, TILE_SPMV)[:1], *labels_of(rows, RIVALS)] or verified_labels(rows, (*TILE_SPMV, *RIVALS))
-    return head_to_head.table(beside_dense(rows), [*ours, *rivals], list(product(ours, rivals)))
+    rivals = both_kernels(rows, rivals)
+    return head_to_head.table(beside_dense(rows), [*ours, *rivals], matching_kernels(ours, rivals))
 
 
 def _draw_densities(table: pd.DataFrame, options: Options) -> Figure:
-    """One column per density; for each type a row of rates, and one of speed-ups with the marks of the rivals."""
+    """One column per density; for each type a row of rates, and one of speed-ups a kernel, with the rivals' marks."""
     shown = _marks(table, options)
     place = table["setting"].astype(str).str.extract(r"(?P<type>.*?) spmspv@(?P<density>\S+)(?P<device>.*)")
     table = table.assign(row=place["type"] + place["device"], density=place["density"])
-    found = list(product(table["row"].unique(), (True, False), table["density"].unique()))
+    kernels = table.loc[table["over"] != "", "label"].unique()
+    found = list(product(table["row"].unique(), ("", *kernels), table["density"].unique()))
     figure, axes = style.grid(len(found), table["density"].nunique(), height=2.5)
-    for ax, (row, rate, density) in zip(axes, found, strict=True):
-        part = table[(table["row"] == row) & (table["density"] == density) & ((table["over"] == "") == rate)]
-        if rate:
+    for ax, (row, kernel, density) in zip(axes, found, strict=True):
+        part = table[(table["row"] == row) & (table["density"] == density) & ((table["over"] == "") == (not kernel))]
+        if not kernel:
             _over_nonzeros(ax, part, "gflops", shown)
             ax.set(title=f"{row}, {density}", ylabel="GFLOPS")
         else:
+            part = part[part["label"] == kernel]
             means = part.groupby("over", sort=False)["speedup"].agg(geometric_mean)
             _over_nonzeros(ax, part.assign(label=part["over"]), "speedup", shown)
             ax.axhline(1, color="black", linewidth=1)
-            ax.set(title=f"over rivals, {density}", ylabel="speed-up")
+            ax.set_title(f"{kernel}\nover rivals, {density}", fontsize=8.5)
+            ax.set_ylabel("speed-up")
             low, high = part["speedup"].min(), part["speedup"].max()
             ax.set_ylim(min(low, 1) / 1.3, max(high, 1) * 1.8 ** len(means))  # room for the text
             text = "\n".join(f"{mean:.2f}x {over}" for over, mean in means.items())
@@ -153,14 +158,21 @@ def _over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str,
 
 def _rivals(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     rows = _searched(rows, SEARCH, *SEARCHES)
-    ours, rivals = labels_of(rows, (SEARCH,)), verified_labels(rows, SEARCHES)
+    ours, rivals = both_kernels(rows, labels_of(rows, (SEARCH,))), verified_labels(rows, SEARCHES)
     return head_to_head.table(rows, [*ours, *rivals], list(product(ours, rivals)))
 
 
 def _representative(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, matrix, label, nnz, gflops (GTEPS)."""
     rows = _searched(rows, SEARCH, *SEARCHES)
-    return _one_by_one(rows, labels_of(rows, (SEARCH, *SEARCHES)))[_RATES]
+    return _one_by_one(rows, both_kernels(rows, labels_of(rows, (SEARCH, *SEARCHES))))[_RATES]
+
+
+def _draw_representative(table: pd.DataFrame, options: Options) -> Figure:
+    figure = _bars(table, _marks(table, options), missing_formats(SEARCHES, table["label"]), yscale="log")
+    for ax in figure.axes:
+        style.plain_ticks(ax.yaxis)
+    return figure
 
 
 def _kernels(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -220,17 +232,17 @@ def _draw_levels(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _preprocessing(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Columns setting, matrix, work (which of the two), seconds."""
+    """Columns setting, matrix, label, work (conversion, or one search), seconds."""
     rows = _searched(rows, SEARCH)
-    table = _one_by_one(rows, labels_of(rows, (SEARCH,)))
-    on_host = table["t_convert_host"] + table["t_transfer"].fillna(0)
-    table = table.assign(**{CONVERSION: table["t_convert_device"].fillna(on_host), ONE_SEARCH: table["t_median"]})
-    case = ["setting", "matrix"]
-    return table.melt(case, [CONVERSION, ONE_SEARCH], "work", "seconds").dropna(subset="seconds")
+    table = _one_by_one(rows, both_kernels(rows, labels_of(rows, (SEARCH,))))
+    table = table.assign(**{CONVERSION: ready(table), ONE_SEARCH: table["t_median"]})
+    table = table.melt(["setting", "matrix", "label"], [CONVERSION, ONE_SEARCH], "work", "seconds")
+    return table.dropna(subset="seconds")
 
 
 def _draw_preprocessing(table: pd.DataFrame, options: Options) -> Figure:
-    marks = style.marks([CONVERSION, ONE_SEARCH])
+    table = table.assign(work=table["work"] + ", " + table["label"])
+    marks = style.marks(list(table["work"].unique()))
     figure = _bars(table, marks, value="seconds", text="time", label="work", yscale="log")
     for ax in figure.axes:
         style.time_ticks(ax.yaxis)
@@ -240,7 +252,7 @@ def _draw_preprocessing(table: pd.DataFrame, options: Options) -> Figure:
 def _enterprise(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, matrix, label, nnz, gflops (GTEPS)."""
     rows = _searched(rows, SEARCH, *SEARCHES)
-    table = ranked(rows[rows["label"].isin(labels_of(rows, (SEARCH, *SEARCHES)))])
+    table = ranked(rows[rows["label"].isin(both_kernels(rows, labels_of(rows, (SEARCH, *SEARCHES))))])
     return table.loc[table["matrix"].map(stands_for) == ENTERPRISE, _RATES]
 
 
@@ -284,7 +296,7 @@ FIGURES = (
         "mean over its matrices.",
         530,
         _representative,
-        lambda table, options: _bars(table, _marks(table, options), missing_formats(SEARCHES, table["label"])),
+        _draw_representative,
         papers="Ji et al. 2022, Figure 8",
     ),
     _figure(

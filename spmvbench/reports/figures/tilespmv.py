@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.breakeven import largest_footprints, overheads
-from spmvbench.analysis.cases import both_kernels, hot, matching_kernels
+from spmvbench.analysis.breakeven import largest_footprints, setups
+from spmvbench.analysis.cases import both_kernels, hot, labels_of, matching_kernels
 from spmvbench.analysis.details import tile_shares
 from spmvbench.analysis.ranking import BASELINES, ranked
 from spmvbench.matrices.sets import members, stands_for
@@ -38,7 +38,7 @@ FAMILY = Family(
     SET,
 )
 MOST = 150  # matrices in the figure of space
-_HATCHES = ("", "....", "////", "xxxx", "", "----", "||||")
+SERIAL = "SpMV by SciPy"  # on one host thread
 
 
 def _methods(rows: pd.DataFrame, least: int = 1) -> list[str]:
@@ -57,8 +57,9 @@ def _marks(table: pd.DataFrame, options: Options) -> Mapping[str, style.Mark]:
 
 
 def _steps(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    labels = _methods(rows, least=2)
-    return head_to_head.table(hot(rows), labels, [(better, label) for label, better in pairwise(labels)])
+    methods = [both_kernels(rows, [label]) for label in _methods(rows, least=2)]
+    pairs = [pair for worse, better in pairwise(methods) for pair in matching_kernels(better, worse)]
+    return head_to_head.table(hot(rows), [*chain(*methods)], pairs)
 
 
 def _rivals(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -85,7 +86,7 @@ def _draw_shares(table: pd.DataFrame, options: Options) -> Figure:
     for ax, letter, counted in zip(axes, "ab", ("tiles", "nonzeros"), strict=True):
         shares = table.pivot(index="matrix", columns="tile_format", values=counted).loc[matrices, formats].to_numpy()
         below = np.zeros(len(matrices))
-        for label, hatch, share in zip(formats, _HATCHES, shares.T, strict=True):
+        for label, hatch, share in zip(formats, style.HATCHES, shares.T, strict=False):
             ax.stairs(
                 below + share, edges, baseline=below, fill=True, facecolor=colors[label].color, hatch=hatch,
                 edgecolor="white", linewidth=0, label=label, rasterized=len(table) > style.RASTER_FROM,
@@ -145,31 +146,26 @@ def _draw_space(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _preprocessing(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    _methods(rows)
-    table = overheads(hot(rows), options.required_baseline)
-    return table[table["label"].isin(verified_labels(rows, (*METHODS, "csr5"))) & (table["nnz"] > 0)]
+    """Columns setting, path, matrix, work (a label, or SERIAL), seconds; the paper's matrices, then the largest."""
+    labels = both_kernels(rows, [*_methods(rows)[-1:], *labels_of(rows, ("csr5",))])
+    table = setups(hot(rows[rows["label"].isin(labels)]))
+    place = {matrix: at for at, matrix in enumerate(members(SET))}
+    table = table.assign(place=table["matrix"].map(stands_for).map(place).fillna(len(place)))
+    table = table.sort_values(["setting", "path", "place", "nnz"], ascending=[True, False, True, False], kind="stable")
+    first = table.drop_duplicates(["setting", "path", "matrix"]).groupby(["setting", "path"], observed=True)
+    table = table.merge(first.head(len(place))[["setting", "path", "matrix"]])
+    serial = table.drop_duplicates(["setting", "path", "matrix"]).assign(label=SERIAL, setup=lambda t: t["t_spmv_host"])
+    both = pd.concat([table, serial]).rename(columns={"label": "work", "setup": "seconds"}).dropna(subset="seconds")
+    return both[["setting", "path", "matrix", "work", "seconds"]]
 
 
 def _draw_preprocessing(table: pd.DataFrame, options: Options) -> Figure:
-    """One row per setting and path, two panels: against the host, and against the device."""
-    order = table[["setting", "path"]].drop_duplicates().sort_values(["setting", "path"], ascending=[True, False])
-    against = {"host_spmvs": "in SpMVs of a host thread", "spmvs": "in SpMVs of the format"}
-    panels = list(product(order.itertuples(index=False), against.items()))
-    figure, axes = style.grid(len(panels), 2, height=2.8)
-    shown = _marks(table, options)
-    for ax, ((setting, path), (column, text)) in zip(axes, panels, strict=True):
-        part = table[(table["setting"] == setting) & (table["path"] == path)].dropna(subset=column)
-        ax.set(title=f"{setting}, converted on the {path}", xlabel="nonzeros", ylabel=text, xscale="log", yscale="log")
-        if part.empty:
-            ax.text(0.5, 0.5, "not measured", transform=ax.transAxes, ha="center")
-            continue
-        style.scatter(ax, part, "nnz", column, shown)
-        ringed = part[part["matrix"].map(stands_for).isin(members(SET))]
-        ax.scatter(ringed["nnz"], ringed[column], s=45, facecolors="none", edgecolors="black", linewidths=0.7)
-        ax.axhline(1, color="black", linewidth=1)
-        style.count_ticks(ax.xaxis)
-        style.plain_ticks(ax.yaxis)
-    style.legend(figure, shown)
+    works = [work for work in table["work"].unique() if work != SERIAL]
+    shown = {**options.marks_of(works, (*METHODS, "csr5")), SERIAL: style.BASELINE}
+    table = table.assign(path="converted on the " + table["path"])
+    figure = bars(table, "seconds", "time", shown, by=["setting", "path"], label="work", yscale="log")
+    for ax in figure.axes:
+        style.time_ticks(ax.yaxis)
     return figure
 
 
@@ -240,9 +236,9 @@ FIGURES = (
     _figure(
         "tilespmv-preprocessing",
         "TileSpMV, Fig. 11: preprocessing",
-        "Conversion from CSR, on the host (and copied to the device) or on the device, over the time of one SpMV: by "
-        "SciPy on one host thread, and in the same format on the device. The 16 matrices of the paper's figure have a "
-        "ring. The paper, converting on a CPU: from less than one serial SpMV (ldoor) to less than 10 (mip1).",
+        "Time of the conversion from CSR, on the host (and copied to the device) or on the device, and of one SpMV by "
+        "SciPy on one host thread, on the 16 matrices of the paper's figure, in its order, then on the largest. The "
+        "paper, converting on a CPU: from less than one serial SpMV (ldoor) to less than 10 (mip1).",
         260,
         _preprocessing,
         _draw_preprocessing,
