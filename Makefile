@@ -100,7 +100,7 @@ site: docs
 PUBLISHED = results/published
 tables: $(VENV)/.dev
 	$(BIN)/python -m spmvbench.publishing.speed $(PUBLISHED)/h200-headline $(PUBLISHED)/h200-long-rows $(PUBLISHED)/h200-rivals \
-	  $(PUBLISHED)/h200-irregular --page README.md
+	  $(PUBLISHED)/h200-irregular --short --page README.md
 	$(BIN)/python -m spmvbench.publishing.time_to_n $(PUBLISHED)/h200-applications --page README.md
 	sed -nE 's,^python -m spmvbench[.]publishing[.].* --page docs/.*,$(BIN)/&,p' docs/*.md docs/results/*.md | sh -ex
 	$(BIN)/spmvbench report $(PUBLISHED)/h200-headline --dtype f64 --mode hot --figures ratios,bounds --out $(VENV)/pictures

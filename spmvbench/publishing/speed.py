@@ -1,7 +1,7 @@
 """The table of docs/results/speed.md: the best public program and the best format for each matrix and type.
 
 ``python -m spmvbench.publishing.speed RUN... --page docs/results/speed.md`` makes it from the rows of runs and writes
-it into the page, between two comments.
+it into the page, between two comments. ``--short`` leaves out targets, bounds and formats that compress values.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ HEAD = (
     "of bound", "values compressed",
 )  # fmt: skip
 NUMBERS = {"its GFLOPS", *HEAD[5:]}
+SHORT = HEAD.index("target")
 
 
 def folder() -> Path:
@@ -82,8 +83,8 @@ def _fastest(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
     return rows.loc[rows.groupby(key, observed=True)["gflops"].idxmax()].set_index(key)
 
 
-def markdown(found: pd.DataFrame) -> str:
-    """The table for the page; rates, ratios and shares that reach their aim are bold."""
+def markdown(found: pd.DataFrame, *, short: bool = False) -> str:
+    """The table for the page; rates, ratios and shares that reach their aim are bold. short: without aims and bold."""
     lines = []
     for row in found.to_dict("records"):
         cells = [
@@ -99,8 +100,8 @@ def markdown(found: pd.DataFrame) -> str:
             _aimed(row["share"], BOUND_SHARE),
             _number(row["compressed"]),
         ]
-        lines.append(cells)
-    return in_page.markdown(HEAD, lines, NUMBERS)
+        lines.append([cell.strip("*") for cell in cells[:SHORT]] if short else cells)
+    return in_page.markdown(HEAD[: SHORT if short else None], lines, NUMBERS)
 
 
 def _number(value: float, digits: int = 0) -> str:
@@ -112,7 +113,13 @@ def _aimed(value: float, aim: float, digits: int = 2) -> str:
     return f"**{text}**" if value >= aim else text
 
 
-main = in_page.command("speed", __doc__, lambda given: markdown(table(store.load_all(given.runs))), in_page.RUNS)
+main = in_page.command(
+    "speed",
+    __doc__,
+    lambda given: markdown(table(store.load_all(given.runs)), short=given.short),
+    in_page.RUNS,
+    ("--short", {"action": "store_true", "help": "without targets, bounds and formats that compress values"}),
+)
 
 if __name__ == "__main__":
     main()

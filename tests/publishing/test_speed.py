@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from spmvbench.errors import UsageError
+from spmvbench.paths import configs
 from spmvbench.publishing import in_page, speed
 from spmvbench.rows.schema import blank_row
 
@@ -49,6 +50,9 @@ def test_public_programs_with_wrong_results_or_work_left_out_do_not_count():
         case = given[(given["matrix"] == matrix) & (given["type"] == dtype)]
         faster = case[case["gflops"] > found["public"]]
         assert ((faster["verdict"] != "ok") | faster["program"].str.endswith("-once")).all()
+    settings = len(set(given.loc[~given["program"].str.endswith("-once"), "program"]))
+    for page in ("README.md", "docs/results/speed.md"):
+        assert f"{settings} settings" in (configs().parent / page).read_text(encoding="utf-8"), page
     assert len(best) == 16 and best.loc[("denserow:1000000", "f32"), "program"] == "hola"
 
 
@@ -58,6 +62,8 @@ def test_what_was_not_measured_stays_empty_and_aims_are_bold():
     assert "| `dia` | **960** | **1.59** | 873 | 1000 | **0.96** |" in by_cell["| pde:100", "f64"]
     assert "| `csr5` | 700 | 1.14 | 962 | 1000 | 0.70 |" in by_cell["| fem:40:3", "f64"]
     assert by_cell["| band", "f32"].endswith("|  |  |  | 1500 |  |  |  |")
+    short = speed.markdown(speed.table(pd.DataFrame([row("dia", 960.0)])), short=True)
+    assert short.splitlines()[2].endswith("| `dia` | 960 | 1.59 |") and "target" not in short
 
 
 def test_a_page_without_a_place_is_refused():
