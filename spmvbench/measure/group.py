@@ -206,11 +206,11 @@ class GroupRun:
         something cannot be restored.
         """
         process = self.context.process
-        if printed := process.printed():
-            progress.notes.setdefault("printed", printed[:NOTE])
         if changed := ", ".join(process.restore()):
             print(f"{progress.task.label} changed {changed}: restored", file=sys.stderr, flush=True)
             progress.notes.setdefault("changed", changed[:NOTE])
+        if printed := process.printed():  # standard output is this process's own again
+            progress.notes.setdefault("printed", printed[:NOTE])
         if process.lost and self.formats > 1:
             raise DeviceFault(f"it changed {', '.join(process.lost)}, which cannot be restored", sticky=True)
 

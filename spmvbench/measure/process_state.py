@@ -92,6 +92,17 @@ def _close(descriptors: list[int]) -> None:
         os.close(descriptor)
 
 
+def _cuda_context() -> int:
+    """The CUDA context that is current in this thread, which goes with the current device; 0 if there is none."""
+    driver: Any = sys.modules.get("cuda.bindings.driver")
+    return 0 if driver is None else int(driver.cuCtxGetCurrent()[1] or 0)
+
+
+def _with_cuda_context(held: int) -> None:
+    driver: Any = sys.modules["cuda.bindings.driver"]
+    driver.cuCtxSetCurrent(driver.CUcontext(held))
+
+
 def _umask() -> int:
     os.umask(mask := os.umask(0o077))
     return mask
@@ -162,6 +173,7 @@ def settings(streams: list[int]) -> list[Setting]:
             lambda: os.getpriority(os.PRIO_PROCESS, 0),
             lambda held: os.setpriority(os.PRIO_PROCESS, 0, held),
         ),
+        Setting("the current CUDA context or device", _cuda_context, _with_cuda_context),
         Setting("the number of free file descriptors", few_descriptors, lambda _: None),
     ]
 

@@ -1,7 +1,9 @@
 // A program with one fault, which -DFAULT=... chooses: CSR on the host, by nvcc on a GPU (faults.py builds either).
 // What it does wrong stands at each fault.
+#include <dlfcn.h>
 #include <unistd.h>
 
+#include <cfenv>
 #include <clocale>
 #include <csignal>
 #include <cstdio>
@@ -37,6 +39,8 @@ enum {
   ALLOCATED_BEYOND,
   LOCALE,
   SIGNALS,
+  ROUNDING,
+  STANDARD_OUT,
   WRONG_WHERE_ZERO,
   SECOND_THREAD,
   SMALL_CLAIM,
@@ -45,6 +49,7 @@ enum {
   KEEPS_CONVERSION,
   OTHER_STREAM,
   FIRST_CAPTURE,
+  DEVICE,
 };
 
 namespace {
@@ -102,6 +107,15 @@ void release(void* pointer) { free(pointer); }
 bool captured(Stream) { return false; }
 Stream another_stream() { return nullptr; }
 #endif
+
+// Makes a context of its own the current one, as a library does that opens the device by the driver.
+void leave_device() {
+  void* context = nullptr;
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+  const auto create =
+      driver ? reinterpret_cast<int (*)(void**, unsigned, int)>(dlsym(driver, "cuCtxCreate_v2")) : nullptr;
+  if (create) create(&context, 0, 0);
+}
 
 struct State {
   int calls, same_x;
@@ -220,6 +234,9 @@ int spmv_convert(const spmv_csr* a, const char* parameters, const spmv_memory* m
   if (FAULT == PRINTS) printf("converting\n");
   if (FAULT == LOCALE) setlocale(LC_ALL, "C.UTF-8"), setenv("LANG", "de_DE", 1);
   if (FAULT == SIGNALS) signal(SIGTERM, SIG_IGN);
+  if (FAULT == ROUNDING) fesetround(FE_UPWARD);
+  if (FAULT == STANDARD_OUT) close(1);
+  if (FAULT == DEVICE) leave_device();
   *matrix = stored;
   return SPMV_OK;
 }

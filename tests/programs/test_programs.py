@@ -54,7 +54,7 @@ def test_planted_faults_are_found_and_others_go_on(device, tmp_path):
     if gpu:
         needs_nvcc()
     expected = faults.FAULTS | (faults.ON_GPU if gpu else {})
-    paths = faults.libraries(tmp_path, ["NONE", *expected], gpu=gpu)
+    paths = faults.libraries(tmp_path, faults.in_order(expected), gpu=gpu)
     rows = faults.said(faults.measured(paths, tmp_path / "results", device))
     unseen = {fault: rows[fault] for fault, said in expected.items() if not faults.matches(said, rows[fault])}
     assert not unseen
