@@ -7,9 +7,27 @@ constexpr int vector_alignment() {
   return BYTES % 16 == 0 ? 16 : BYTES % 8 == 0 ? 8 : BYTES % 4 == 0 ? 4 : 2;
 }
 
+// N values in one load or store.
+template <typename V, int N>
+struct VectorOf {
+  using type = V;
+};
+template <>
+struct VectorOf<double, 2> {
+  using type = double2;
+};
+template <>
+struct VectorOf<float, 2> {
+  using type = float2;
+};
+template <>
+struct VectorOf<float, 4> {
+  using type = float4;
+};
+
 // A row of K neighbouring values in memory, of which a thread computes T. LANES: neighbouring threads of a block
-// (LANES, threads) that share a row, each with T values of its own, from T times its tile on; the tiles that a block
-// does not reach belong to others in y of the grid.
+// (LANES, threads) that share a row, each with T values of its own: neighbours load and store 16 bytes beside each
+// other, and then the next. The tiles of T values that a block does not reach belong to others in y of the grid.
 template <typename V, int T, int K = T, int LANES = 1>
 struct alignas(vector_alignment<K* static_cast<int>(sizeof(V))>()) Multi {
   V v[K];
@@ -52,36 +70,37 @@ struct alignas(vector_alignment<K* static_cast<int>(sizeof(V))>()) Multi {
     return a *= b;
   }  // a value counts for all
 
-  // Where this thread's values of a row in memory are, and whether there are any.
-  static __device__ __forceinline__ int tile() {
-    return K == T ? 0 : LANES == 1 ? blockIdx.y : blockIdx.y * LANES + threadIdx.x;
+  // How many values are loaded and stored together; whether this thread has any, and where in a row its value i is.
+  static constexpr int PART = vector_alignment<T* static_cast<int>(sizeof(V))>() / static_cast<int>(sizeof(V));
+  using Part = typename VectorOf<V, PART>::type;
+  static constexpr int TILES = K / T;
+  static __device__ __forceinline__ int beside() {
+    const int left = TILES - static_cast<int>(blockIdx.y) * LANES;
+    return TILES % LANES == 0 || left > LANES ? LANES : left;
   }
-  static __device__ __forceinline__ bool inside() { return K / T % LANES == 0 || tile() < K / T; }
-  static __device__ __forceinline__ int first() { return inside() ? tile() * T : 0; }
+  static __device__ __forceinline__ bool inside() {
+    return TILES % LANES == 0 || static_cast<int>(threadIdx.x) < beside();
+  }
+  static __device__ __forceinline__ int at(int i) {
+    if (K == T) return i;
+    const int first = blockIdx.y * LANES * T;
+    if (LANES == 1) return first + i;
+    const int lane = inside() ? threadIdx.x : 0;
+    return first + (i / PART * beside() + lane) * PART + i % PART;
+  }
 };
 
 #define MULTI template <typename V, int T, int K, int LANES>
 #define OF_MULTI Multi<V, T, K, LANES>
 
-// T values in loads of up to 16 bytes.
 MULTI __device__ __forceinline__ OF_MULTI __ldg(const OF_MULTI* p) {
-  constexpr int BYTES = vector_alignment<T* static_cast<int>(sizeof(V))>();
-  const V* from = p->v + OF_MULTI::first();
+  using Part = typename OF_MULTI::Part;
   OF_MULTI found;
 #pragma unroll
-  for (int i = 0; i < T; i += BYTES / static_cast<int>(sizeof(V))) {
-    if constexpr (sizeof(V) == BYTES) {
-      found.v[i] = __ldg(from + i);
-    } else if constexpr (sizeof(V) == 8) {
-      const double2 pair = __ldg(reinterpret_cast<const double2*>(from + i));
-      found.v[i] = pair.x, found.v[i + 1] = pair.y;
-    } else if constexpr (BYTES == 8) {
-      const float2 pair = __ldg(reinterpret_cast<const float2*>(from + i));
-      found.v[i] = pair.x, found.v[i + 1] = pair.y;
-    } else {
-      const float4 four = __ldg(reinterpret_cast<const float4*>(from + i));
-      found.v[i] = four.x, found.v[i + 1] = four.y, found.v[i + 2] = four.z, found.v[i + 3] = four.w;
-    }
+  for (int i = 0; i < T; i += OF_MULTI::PART) {
+    const Part part = __ldg(reinterpret_cast<const Part*>(p->v + OF_MULTI::at(i)));
+#pragma unroll
+    for (int j = 0; j < OF_MULTI::PART; ++j) found.v[i + j] = reinterpret_cast<const V*>(&part)[j];
   }
   return found;
 }
@@ -94,9 +113,17 @@ MULTI __device__ __forceinline__ OF_MULTI load_x(const OF_MULTI* __restrict__ x,
 template <bool ADD, typename V, int T, int K, int LANES, int HELD, int BESIDE>
 __device__ __forceinline__ void put(OF_MULTI* y, Multi<V, T, HELD, BESIDE> sum) {
   if (!OF_MULTI::inside()) return;
-  V* to = y->v + OF_MULTI::first();
+  using Part = typename OF_MULTI::Part;
 #pragma unroll
-  for (int i = 0; i < T; ++i) to[i] = ADD ? to[i] + sum.v[i] : sum.v[i];
+  for (int i = 0; i < T; i += OF_MULTI::PART) {
+    Part* to = reinterpret_cast<Part*>(y->v + OF_MULTI::at(i));
+    Part part;
+    if (ADD) part = *to;
+    V* each = reinterpret_cast<V*>(&part);
+#pragma unroll
+    for (int j = 0; j < OF_MULTI::PART; ++j) each[j] = ADD ? each[j] + sum.v[i + j] : sum.v[i + j];
+    *to = part;
+  }
 }
 // This thread's values of a row in memory alone, as V if they are all.
 template <typename V>
@@ -116,14 +143,13 @@ __device__ __forceinline__ V own(const V* p) {
 MULTI __device__ __forceinline__ Multi<V, T> own(const OF_MULTI* p) {
   Multi<V, T> found;
 #pragma unroll
-  for (int i = 0; i < T; ++i) found.v[i] = p->v[OF_MULTI::first() + i];
+  for (int i = 0; i < T; ++i) found.v[i] = p->v[OF_MULTI::at(i)];
   return found;
 }
 MULTI __device__ __forceinline__ void atomicAdd(OF_MULTI* y, OF_MULTI sum) {
   if (!OF_MULTI::inside()) return;
-  V* to = y->v + OF_MULTI::first();
 #pragma unroll
-  for (int i = 0; i < T; ++i) atomicAdd(to + i, sum.v[i]);
+  for (int i = 0; i < T; ++i) atomicAdd(y->v + OF_MULTI::at(i), sum.v[i]);
 }
 
 // Shuffles: among LANES threads that share a row each talks to its like, so that a warp is 32 / LANES threads.
