@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from spmvbench import formats, paths
+from spmvbench.formats.two_copies import TwoCopies
 
 REPEATS = {"yes": True, "no": False, "": None}
 
@@ -28,6 +29,8 @@ def repeats(label: str) -> bool | None:
     if label in known():
         return known()[label]
     ((cls, params),) = formats.parse(label)
+    if issubclass(cls, TwoCopies):
+        return all(repeats(formats.label(half, own)) for _, half, own in cls.halves(params))
     return known().get(formats.label(cls, {"sum": params["sum"]} if "sum" in params else {}))
 
 

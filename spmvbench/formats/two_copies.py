@@ -44,7 +44,7 @@ class TwoCopies(Format):
         return _restored, (self.key, *self.formats, self.shape, self.a, self.t, dict(self.params))
 
     @classmethod
-    def _halves(cls, params: dict[str, Any]) -> Iterable[tuple[str, type[Format], dict[str, Any]]]:
+    def halves(cls, params: dict[str, Any]) -> Iterable[tuple[str, type[Format], dict[str, Any]]]:
         """Name, class and parameters of each half."""
         for name, half in zip("at", cls.formats, strict=True):
             own = {key[2:]: value for key, value in params.items() if key.startswith(f"{name}.")}
@@ -54,7 +54,7 @@ class TwoCopies(Format):
     def _made(cls, a: Csr, params: dict[str, Any], make: Callable[..., Any]) -> dict[str, Any]:
         """By the name of each half what `make` gives for its class, matrix and parameters."""
         # One after the other: A^T is not held in memory while A is converted.
-        return {name: make(half, a if name == "a" else transposed(a), own) for name, half, own in cls._halves(params)}
+        return {name: make(half, a if name == "a" else transposed(a), own) for name, half, own in cls.halves(params)}
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
@@ -81,7 +81,7 @@ class TwoCopies(Format):
     @classmethod
     def runs_project_kernel(cls, params: Any) -> bool:
         """Whether one of both does."""
-        return any(half.runs_project_kernel(own) for _, half, own in cls._halves(params))
+        return any(half.runs_project_kernel(own) for _, half, own in cls.halves(params))
 
     @property
     def hidden_bytes(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from spmvbench import formats
 from spmvbench.advice import choosing, model, quick
 from spmvbench.devices import Device, OutOfDeviceMemory, cuda, shared_device
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.formats import Csr, Format, Skip
+from spmvbench.formats import Csr, Format, Skip, two_copies
 from spmvbench.formats.admission import FREE_SHARE, byte_text
 from spmvbench.formats.conversion import converting_for
 from spmvbench.formats.determinism import repeating, repeats
@@ -142,6 +143,25 @@ def advised(a: Csr, device: Device, spmvs: float, max_bytes: int | None = None) 
             for label in labels:
                 yield Candidate(label, f"the choice of auto for {spmvs:,.10g} SpMVs and the conversion")
     yield LAST
+
+
+def both_ways(a: Csr, device: Device, of: Callable[[Csr], Iterable[Candidate]]) -> Iterator[Candidate]:
+    """Two copies for products with A and with A^T: the candidates for both matrices in turn. of: those of a matrix.
+
+    a: in the device's memory.
+    """
+    with converting_for(device.limits):
+        flipped = two_copies.transposed(a)
+    for first, second in zip_longest(of(a), of(flipped), fillvalue=LAST):
+        (one, own), (two, theirs) = quick.parsed(first.label), quick.parsed(second.label)
+        cls = formats.get(f"{one.key}{two_copies.PLUS}{two.key}")
+        params = {f"a.{name}": value for name, value in own.items()}
+        label = formats.label(cls, params | {f"t.{name}": value for name, value in theirs.items()})
+        predicted = None
+        if first.predicted and second.predicted:
+            spmv, conversion = (x + y for x, y in zip(first.predicted, second.predicted, strict=True))
+            predicted = spmv, conversion
+        yield Candidate(label, f"A: {first.reason}; A^T: {second.reason}", predicted)
 
 
 def candidates(

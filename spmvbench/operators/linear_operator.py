@@ -6,9 +6,9 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 from weakref import WeakSet, ref
 
@@ -49,6 +49,7 @@ def operator(
     max_bytes: int | str | None = None,
     updatable: bool = False,
     deterministic: bool = False,
+    pair: bool = False,
     program: str | os.PathLike[str] | None = None,
 ) -> Operator:
     """Makes a linear operator of a matrix: chooses the format, converts the matrix, and compiles the kernels.
@@ -71,6 +72,10 @@ def operator(
 
     deterministic: whether every product with the same x has the same bits, of this operator and of `T`: the advice
     then chooses among the formats that configs/determinism.csv knows to repeat theirs, cuSPARSE's ALG2 after them.
+
+    pair: whether it will be used for as many products with A^T as with A, `T`. The advice then chooses for both
+    together: two copies, or on a GPU one from whose arrays both products are faster. A format with a plus, such as
+    ``irregular+csr-lanes``, is two copies.
 
     Raises UsageError for a format that does not exist, cannot run there, or is not known to be deterministic if it has
     to be, TypeError for anything that is not a real sparse matrix, Skip if a named format cannot hold the matrix,
@@ -97,13 +102,28 @@ def operator(
     held = real_csr(A, dtype)
     opened = opened_for(device, held)
     a = held.on(opened.xp)
-    if format is None:
-        candidates: Iterable[Candidate] = format_choice.advised(a, opened, spmvs, max_bytes)
-        if deterministic:
-            candidates = format_choice.deterministic(candidates, opened)
-    else:
-        candidates = [format_choice.named(format, opened, deterministic=deterministic)]
-    return build(a, opened, candidates, spmvs, max_bytes, updatable=updatable, deterministic=deterministic)
+    flags = {"updatable": updatable, "deterministic": deterministic}
+    if format is not None:
+        named = format_choice.named(format, opened, deterministic=deterministic)
+        return build(a, opened, [named], spmvs, max_bytes, **flags)
+
+    def advised(a: Csr) -> Iterable[Candidate]:
+        found = format_choice.advised(a, opened, spmvs, max_bytes)
+        return format_choice.deterministic(found, opened) if deterministic else found
+
+    if not pair:
+        return build(a, opened, advised(a), spmvs, max_bytes, **flags)
+
+    @cache
+    def two() -> Operator:
+        return build(a, opened, format_choice.both_ways(a, opened, advised), spmvs, max_bytes, **flags)
+
+    sharing = (each for each in advised(a) if formats.parse(each.label)[0][0].transposes())
+    with suppress(Skip, SpmvbenchError):  # no kernel for A^T, or not one that the checks take
+        one = build(a, opened, sharing, spmvs, max_bytes, **flags)
+        if transposing.is_paired(one.format, opened, spmvs, lambda: two().format):
+            return one
+    return two()
 
 
 def real_csr(A: Any, dtype: Any = None) -> Csr:

@@ -14,6 +14,7 @@ from spmvbench.formats.arrays import Array, offsets, stable_order
 from spmvbench.formats.launches import Step
 from spmvbench.formats.ordered import Ordered
 from spmvbench.formats.refilling import Places, numbered, numbers
+from spmvbench.formats.two_copies import TwoCopies
 from spmvbench.operators import format_choice
 from spmvbench.operators.format_choice import Choice, Placing
 
@@ -72,6 +73,8 @@ def chosen(
     try:
         one = Transposed.of(fmt)
         check(one)
+        if isinstance(fmt, TwoCopies):
+            return one, _shared(choice, "it holds both")
     except Skip as refusal:
         made, found = _second(fmt, device, choice.spmvs, limit, check)
         return made, replace(found, reason=f"a second copy, because {refusal}; {found.reason}")
@@ -100,6 +103,20 @@ def chosen(
     if seconds <= second:
         return one, _shared(choice, told)
     return made, replace(found, reason=f"a second copy, because a product is faster: {told}; {found.reason}")
+
+
+def is_paired(fmt: Format, device: Device, spmvs: float, two: Callable[[], Format]) -> bool:
+    """Whether products with A and A^T from the arrays of `fmt` take less than from two copies, or too little to try.
+
+    two: makes these. Times of the emulated device say nothing: there two copies are two formats that the advice knows.
+    """
+    if device.kind not in TIMED:
+        return False
+    one = timed(fmt, device) + timed(Transposed.of(fmt), device)
+    if spmvs * one < WORTH_TIMING:
+        return True
+    other = two()
+    return one <= timed(other, device) + timed(Transposed.of(other), device)
 
 
 def updated(

@@ -9,8 +9,9 @@ from scipy import sparse
 
 import spmvbench
 from spmvbench.devices import OutOfDeviceMemory, open_device
-from spmvbench.errors import SpmvbenchError
+from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Skip
+from spmvbench.formats.two_copies import TwoCopies
 from spmvbench.operators import format_choice, operator, transposing
 from spmvbench.operators.format_choice import Candidate
 from spmvbench.operators.transposing import Transposed
@@ -117,6 +118,41 @@ def test_too_few_products_for_a_second_copy(a, device, times, advised):
     times |= {"two": 1e-6}
     op = operator(a, format="csr-scalar", device=device, spmvs=100_001)
     assert not op.T.choice.shared
+
+
+@pytest.mark.parametrize(
+    ("seconds_of_two", "spmvs", "label"),
+    [(1e-6, 20_000, "csr5+csr5"), (1e-6, 10_000, "csr-scalar"), (3e-6, 20_000, "csr-scalar"), (None, 1, "csr5+csr5")],
+)
+def test_a_pair_is_the_faster_of_one_copy_and_two(a, device, monkeypatch, seconds_of_two, spmvs, label):
+    """Seconds of a product from two copies; None: on a device whose times say nothing. From one copy it is 1 us."""
+    monkeypatch.setattr(
+        format_choice, "advised", lambda *_: (Candidate(each, "told") for each in ("csr5", "csr-scalar"))
+    )
+    monkeypatch.setattr(transposing, "TIMED", ("emulated",) if seconds_of_two else ())
+
+    def timed(fmt, device):
+        held = fmt.matrix if isinstance(fmt, Transposed) else fmt
+        return seconds_of_two * 0.9 if isinstance(held, TwoCopies) else 1e-6
+
+    monkeypatch.setattr(transposing, "timed", timed)
+    for updatable in (False, True):
+        op = operator(a, spmvs, device=device, pair=True, updatable=updatable)
+        assert op.choice.label == label
+        check(op, a)
+        assert op.T.choice.shared or updatable
+        check(op.T, a.T)
+    op.update(3 * a.data)
+    check(op, 3 * a)
+    check(op.T, 3 * a.T)
+
+
+def test_a_pair_of_formats_that_repeat_their_bits(a, device):
+    op = operator(a, device=device, pair=True, deterministic=True)
+    assert "+" in op.choice.label
+    check(op.T, a.T)
+    with pytest.raises(UsageError, match=r"coo-atomic\+csr-scalar is not known to give the same bits"):
+        operator(a, format="coo-atomic+csr-scalar", device=device, deterministic=True)
 
 
 def test_the_memory_limit(a, device, times):
