@@ -76,7 +76,7 @@ def settings(rows: pd.DataFrame, device: pd.Series) -> pd.Categorical:
     )
     order = sorted(
         set(zip(*(parts[name] for name in ("device", "op", "order", "dtype", "mode")), text, strict=True)),
-        key=lambda s: (*s[:3], _rank(s[3], _TYPES), _rank(s[4], _MODES)),
+        key=lambda s: (s[0], s[1].partition("@")[0], len(s[1]), *s[1:3], _rank(s[3], _TYPES), _rank(s[4], _MODES)),
     )
     return pd.Categorical(text, [s[-1] for s in order], ordered=True)
 

@@ -55,3 +55,8 @@ def test_the_fastest_by_rows_is_beside_the_fastest_of_libraries_in_either_layout
     assert found["times"].tolist() == pytest.approx([5 / 4, 1 / 2])
     assert found["alone"].tolist() == pytest.approx([2, np.nan], nan_ok=True)
     assert found["share"]["G/m"] == pytest.approx(2e-3 / 4e-5 / 100)
+
+
+def test_settings_go_by_the_number_of_vectors():
+    table = rows(*(several("m", "csr", k, 1e-5) for k in (2, 8, 16)), row("m", "csr", 1e-5))
+    assert list(table["setting"].cat.categories) == ["f64 hot", *(f"f64 hot spmm@{k}" for k in (2, 8, 16))]
