@@ -1,26 +1,35 @@
 // Some entries of every row as a matrix of their own, in place of a dozen array operations: of rows of more than `above`
 // and at most `upto` entries those from the `first`-th on and before the `last`-th; see spmvbench/formats/conversion.py.
 #include "largest.cuh"
+#include "offsets.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
 
 constexpr int TAKE_BLOCK = 256;
 constexpr int TAKE_EACH = 8;  // entries of a thread
 
-// How many each row gives; notes, zero before: the most of them, and the longest row.
-template <typename I>
-__global__ void __launch_bounds__(TAKE_BLOCK)
-    take_counts(int rows, int first, int last, int above, int upto, const I* __restrict__ row_ptr,
-                int* __restrict__ counts, unsigned long long* __restrict__ notes) {
-  const long long row = global_thread();
-  const int length = row < rows ? static_cast<int>(row_ptr[row + 1] - row_ptr[row]) : 0;
-  const int end = length < last ? length : last;
-  const int count = row < rows && length > above && length <= upto && end > first ? end - first : 0;
-  if (row < rows) counts[row] = count;
-  const int most = warp_max(count), longest = warp_max(length);
+// Offsets of what each row gives. Notes: the most of a row, the longest row, and slots where slices of 32 rows are filled
+// up to the most of each.
+template <typename I, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    take_counts(int rows, int first, int last, int above, int upto, const I* __restrict__ row_ptr, P* __restrict__ ptr,
+                unsigned long long* __restrict__ state) {
+  int most = 0, longest = 0;
+  long long slots = 0;
+  write_offsets<OFFSETS_EACH>(rows, ptr, state, [&](long long row) {
+    const int length = row < rows ? static_cast<int>(row_ptr[row + 1] - row_ptr[row]) : 0;
+    const int end = length < last ? length : last;
+    const int count = length > above && length <= upto && end > first ? end - first : 0;
+    most = most < count ? count : most;
+    longest = longest < length ? length : longest;
+    slots += warp_max(count) * WARP;
+    return static_cast<long long>(count);
+  });
+  most = warp_max(most), longest = warp_max(longest);
   if (lane_id() != 0) return;
-  note_most(notes, most);
-  note_most(notes + 1, longest);
+  note_most(state, most);
+  note_most(state + 1, longest);
+  atomicAdd(state + 2, static_cast<unsigned long long>(slots));
 }
 
 // each(list, at) for each of `total` entries and the list that owns it. A warp takes neighbouring ones. ptr: first of each
@@ -56,14 +65,15 @@ __global__ void __launch_bounds__(TAKE_BLOCK)
   take_each(lists, total, ptr, [&](int list, long long at) { owners[at] = list; });
 }
 
-// The entries of every row rounded up to a multiple.
-template <typename I>
-__global__ void __launch_bounds__(TAKE_BLOCK)
-    align_counts(int rows, int multiple, const I* __restrict__ row_ptr, long long* __restrict__ counts) {
-  const long long row = global_thread();
-  if (row >= rows) return;
-  const long long length = static_cast<long long>(row_ptr[row + 1] - row_ptr[row]);
-  counts[row] = (length + multiple - 1) / multiple * multiple;
+// Offsets of the entries of every row rounded up to a multiple.
+template <typename I, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    align_counts(int rows, int multiple, const I* __restrict__ row_ptr, P* __restrict__ ptr,
+                 unsigned long long* __restrict__ state) {
+  write_offsets<OFFSETS_EACH>(rows, ptr, state, [=](long long row) {
+    const long long length = row < rows ? static_cast<long long>(row_ptr[row + 1] - row_ptr[row]) : 0;
+    return (length + multiple - 1) / multiple * multiple;
+  });
 }
 
 // Rows at `ptr`, what is longer than a row filled with its last column and zeros.
@@ -80,22 +90,23 @@ __global__ void __launch_bounds__(TAKE_BLOCK)
   });
 }
 
-// 1 for each row with entries.
-template <typename I>
-__global__ void __launch_bounds__(TAKE_BLOCK)
-    filled_counts(int rows, const I* __restrict__ row_ptr, int* __restrict__ counts) {
-  const long long row = global_thread();
-  if (row < rows) counts[row] = row_ptr[row + 1] > row_ptr[row];
+// How many rows with entries come before each.
+template <typename I, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    filled_counts(int rows, const I* __restrict__ row_ptr, P* __restrict__ ptr,
+                  unsigned long long* __restrict__ state) {
+  write_offsets<OFFSETS_EACH>(rows, ptr, state,
+                              [=](long long row) { return row < rows && row_ptr[row + 1] > row_ptr[row] ? 1ll : 0ll; });
 }
 
 // Those rows, and where they begin, with the end. ptr: how many are before each row.
-template <typename I>
+template <typename I, typename P>
 __global__ void __launch_bounds__(TAKE_BLOCK)
-    filled_rows(int rows, const I* __restrict__ row_ptr, const int* __restrict__ ptr, int* __restrict__ filled,
+    filled_rows(int rows, const I* __restrict__ row_ptr, const P* __restrict__ ptr, int* __restrict__ filled,
                 I* __restrict__ begins) {
   const long long row = global_thread();
   if (row > rows) return;
-  const int place = ptr[row];
+  const P place = ptr[row];
   const bool last = row == rows;
   if (!last && ptr[row + 1] == place) return;
   begins[place] = row_ptr[row];

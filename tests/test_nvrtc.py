@@ -62,7 +62,12 @@ OWN = {
         ),
     },
     "dense_blocks/block_convert.cu": {
-        *("sample_counts<int>", "sample_columns<long long, int>", "slice_steps<int>", "slice_steps<long long>"),
+        *(
+            "sample_counts<int, int>",
+            "sample_columns<long long, int>",
+            "slice_steps<int, int>",
+            "slice_steps<long long, long long>",
+        ),
         *(f"count_shapes<{index}, {r}, {c}>" for index in ("int", "long long") for r, c in ((175, 175), (4, 175))),
         *("add_shapes<175, 175>", "count_long<int>", "count_long<long long>"),
         *(f"count_tiles<{r}, {index}>" for r in (1, 2, 4, 8) for index in ("int", "long long")),
@@ -79,7 +84,7 @@ OWN = {
     "load_balanced/adaptive_convert.cu": {
         *(f"{kernel}<{index}>" for kernel in ("adaptive_regions", "adaptive_parts") for index in ("int", "long long")),
         *(f"adaptive_following<int, {regions}>" for regions in ("false", "true")),
-        *("adaptive_following<long long, true>", "adaptive_cut<int, int, int>", "adaptive_cut<long long, int, int>"),
+        *("adaptive_following<long long, true>", "adaptive_cut<int>", "adaptive_cut<long long>"),
     },
     "cache_blocking/hub_convert.cu": {"hub_count", "hub_used", "hub_keys", "hub_places"},
     "cache_blocking/window_convert.cu": {
@@ -133,12 +138,17 @@ OWN = {
         *("jad_fill<double, int, int>", "jad_fill<float, int, long long>", "jad_fill<double, long long, long long>"),
     },
     "ellpack/sell_convert.cu": {
-        *("sell_slots<int, false, true>", "sell_slots<long long, true, false>", "sell_var_cuts<int>"),
+        *("sell_slots<int, false, true, int>", "sell_slots<long long, true, false, long long>", "sell_var_cuts<int>"),
         *(f"sell_local_bases<{kinds}>" for kinds in ("int, 2, false", "long long, 1, true", "int, 0, false")),
         *("sell_fill<double, int, int, false>", "sell_fill<float, long long, long long, true>"),
         *("ell_fill<double, int, true>", "ell_fill<float, long long, false>"),
         *("sell_var_fill<double, int, int>", "sell_local_fill<float, int, int, true>", "warps_fill<double, int, int>"),
-        *("warps_count<int>", "warps_count<long long>", "warps_cut<int, int>", "warps_cut<long long, int>"),
+        *(
+            "warps_count<int, int>",
+            "warps_count<long long, int>",
+            "warps_cut<int, int, int>",
+            "warps_cut<long long, int, long long>",
+        ),
     },
     # Its rows have more entries than the matrices below have columns.
     "ellpack/sell_local.cu": {
@@ -151,14 +161,14 @@ OWN = {
     },
     "csr/rows_convert.cu": {
         *("rows_by_length<int, 4096>", *(f"sort_windows<{i}>" for i in ("int", "long long"))),
-        *("pieces_count<int>", "pieces_cut<int, int>", "pieces_cut<long long, int>", "pieces_place<int, int>"),
+        *("pieces_count<int, int>", "pieces_cut<int, int>", "pieces_cut<long long, int>", "pieces_place<int, int>"),
     },
-    "offsets.cu": {f"offsets<{count}>" for count in ("int", "long long")},
+    "offsets.cu": {f"offsets<{count}, {ptr}>" for count in ("int", "long long") for ptr in ("int", "long long")},
     "take_convert.cu": {
-        *(f"take_counts<{index}>" for index in ("int", "long long")),
+        *(f"take_counts<{index}, {index}>" for index in ("int", "long long")),
         *("take_entries<double, int, int>", "take_entries<float, long long, int>", "take_owners<long long>"),
-        *("filled_counts<int>", "filled_rows<int>", "filled_rows<long long>"),
-        *("align_counts<int>", "align_entries<double, int, int>", "align_entries<float, long long, int>"),
+        *("filled_counts<int, int>", "filled_rows<int, int>", "filled_rows<long long, int>"),
+        *("align_counts<int, int>", "align_entries<double, int, int>", "align_entries<float, long long, int>"),
     },
     "cache_blocking/irregular.cu": {
         "look_at_columns",

@@ -1,6 +1,7 @@
 // CSR to sell-window on the device, without packed columns: what spmvbench/formats/cache_blocking/sell_window.py computes
 // by arrays on the host.
 #include "largest.cuh"
+#include "offsets.cuh"
 #include "spmv.cuh"
 #include "window.cuh"
 
@@ -24,45 +25,65 @@ struct SliceRow {
   }
 };
 
-// Of each slice of 32 rows: its positions, the bits of a column, bytes of a thread, first column (0 where columns are
-// whole), and the columns that a window has to hold: from `narrow_low`, NONE if there are none, to `narrow_high`, -1.
-// begins: set to 0. widest, zero before: the most positions. A warp per slice.
+// Of each slice of 32 rows: offsets of its positions and of the bytes of a thread, the bits of a column, first column (0
+// where columns are whole), and the columns that a window has to hold: from `narrow_low`, NONE if there are none, to
+// `narrow_high`, -1. begins: set to 0. The last two notes: positions and bytes in all.
 template <typename I, bool SORTED>
-__global__ void __launch_bounds__(CONVERT_BLOCK)
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
     window_slices(int rows, int slices, int window, const int* __restrict__ perm, const I* __restrict__ row_ptr,
-                  const int* __restrict__ col_idx, int* __restrict__ widths, int* __restrict__ bits_of,
-                  int* __restrict__ held, int* __restrict__ lows, int* __restrict__ narrow_low,
-                  int* __restrict__ narrow_high, int* __restrict__ begins, unsigned long long* __restrict__ widest) {
-  const long long slice = global_thread() / WARP;
-  if (slice >= slices) return;  // the whole warp
-  const SliceRow<I, SORTED> row(rows, slice * WARP + lane_id(), perm, row_ptr);
-  const int width = warp_max(row.length);
-  const int low = warp_min(row.length ? col_idx[row.begin] : NONE);
-  const int high = warp_max(row.length ? col_idx[row.begin + row.length - 1] : -1);
-  if (lane_id() != 0) return;
-  const long long span = high >= 0 ? static_cast<long long>(high) - low + 1 : 0;
-  int bits = WIDE;
-  for (int fewer = 16; fewer >= 4; fewer -= 4) {
-    if (span < 1 << fewer) bits = fewer;  // all ones are padding
-  }
-  if (span + low % ALIGNED > window) bits = WIDE;
-  const bool far = bits == WIDE;
-  widths[slice] = width;
-  bits_of[slice] = bits;
-  held[slice] = 4 * (width / GROUP * (GROUP * bits / 32) + (width % GROUP * bits + 31) / 32);
-  lows[slice] = far || high < 0 ? 0 : low;
-  narrow_low[slice] = far || high < 0 ? NONE : low;
-  narrow_high[slice] = far ? -1 : high;
-  begins[slice] = 0;
-  note_most(widest, width);
+                  const int* __restrict__ col_idx, int* __restrict__ position, int* __restrict__ word,
+                  int* __restrict__ bits_of, int* __restrict__ lows, int* __restrict__ narrow_low,
+                  int* __restrict__ narrow_high, int* __restrict__ begins, unsigned long long* __restrict__ state) {
+  constexpr int HALF = 31;  // bits of each of the two sums
+  const auto count = [&](long long at) {
+    int width = 0, low = NONE, high = -1;
+#pragma unroll 4
+    for (int s = 0; s < WARP; ++s) {
+      const SliceRow<I, SORTED> row(rows, (at - lane_id() + s) * WARP + lane_id(), perm, row_ptr);
+      const int most = warp_max(row.length);
+      const int lowest = warp_min(row.length ? col_idx[row.begin] : NONE);
+      const int highest = warp_max(row.length ? col_idx[row.begin + row.length - 1] : -1);
+      if (s == lane_id()) width = most, low = lowest, high = highest;
+    }
+    const long long span = high >= 0 ? static_cast<long long>(high) - low + 1 : 0;
+    int bits = WIDE;
+    for (int fewer = 16; fewer >= 4; fewer -= 4) {
+      if (span < 1 << fewer) bits = fewer;  // all ones are padding
+    }
+    if (span + low % ALIGNED > window) bits = WIDE;
+    const bool far = bits == WIDE;
+    const int held = 4 * (width / GROUP * (GROUP * bits / 32) + (width % GROUP * bits + 31) / 32);
+    if (at < slices) {
+      bits_of[at] = bits;
+      lows[at] = far || high < 0 ? 0 : low;
+      narrow_low[at] = far || high < 0 ? NONE : low;
+      narrow_high[at] = far ? -1 : high;
+      begins[at] = 0;
+    }
+    const long long widths = group_sum<WARP>(static_cast<long long>(width));
+    const long long bytes = group_sum<WARP>(static_cast<long long>(held));
+    if (lane_id() == 0) {
+      atomicAdd(state + 1, static_cast<unsigned long long>(widths));
+      atomicAdd(state + 2, static_cast<unsigned long long>(bytes));
+    }
+    return width | static_cast<long long>(held) << HALF;
+  };
+  sum_before<1>(slices, state, count, [=](long long at, long long before, long long number) {
+    position[at + 1] = static_cast<int>((before + number) & ((1ll << HALF) - 1));
+    word[at + 1] = static_cast<int>((before + number) >> HALF);
+  });
+  if (blockIdx.x == 0 && threadIdx.x == 0) position[0] = word[0] = 0;
 }
 
 // Chunks of slices: equal shares of positions and slices, those whose columns exceed the window halved until they fit; a
-// block per share. position: before each slice, and their number. begins, zero before: 1 where a chunk begins. firsts: the first column of each slice's window. columns: of the chunk that begins. most: as `widest`.
+// block per share. position: before each slice, and their number. begins, zero before: 1 where a chunk begins. firsts:
+// the first column of each slice's window. columns: of the chunk that begins. notes: the most columns, and the last two
+// of `window_slices`.
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     window_chunks(int slices, int window, const int* __restrict__ position, const int* __restrict__ low,
                   const int* __restrict__ high, int* __restrict__ begins, int* __restrict__ firsts,
-                  int* __restrict__ columns, unsigned long long* __restrict__ most) {
+                  int* __restrict__ columns, const unsigned long long* __restrict__ of_slices,
+                  unsigned long long* __restrict__ notes) {
   constexpr int DEPTH = 33;
   __shared__ int of_warp[2][CONVERT_BLOCK / WARP];
   __shared__ int stack[DEPTH][2];  // As NumPy's linspace has them.
@@ -80,6 +101,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
     }
     return from;
   };
+  if (blockIdx.x == 0 && threadIdx.x == 0) notes[1] = of_slices[1], notes[2] = of_slices[2];
   const int share = blockIdx.x;
   const int begin = share ? after(share) : 0;
   const int end = share + 1 < static_cast<int>(gridDim.x) ? after(share + 1) : slices;
@@ -121,33 +143,35 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
       if (threadIdx.x == 0) {
         begins[first] = 1;
         columns[first] = size;
-        note_most(most, size);
+        note_most(notes, size);
       }
       --depth;
     }
   }
 }
 
-// The tables of chunks and slices; a thread per slice. chunk: chunks that begin before each slice.
-__global__ void window_tables(int slices, int chunks, const int* __restrict__ position, const int* __restrict__ word,
-                              const int* __restrict__ chunk, const int* __restrict__ lows, const int* __restrict__ bits,
-                              const int* __restrict__ firsts, const int* __restrict__ columns,
-                              int* __restrict__ chunk_table, int* __restrict__ slice_table) {
-  const long long s = global_thread();
-  if (s >= slices) return;
-  const long long own = chunk[s + 1] - 1;
-  if (chunk[s] <= own) {
-    chunk_table[own * 4] = static_cast<int>(s);
-    chunk_table[own * 4 + 2] = firsts[s];
-    chunk_table[own * 4 + 3] = columns[s];
-    if (own > 0) chunk_table[own * 4 - 3] = static_cast<int>(s);
-  }
-  if (s == slices - 1) chunk_table[static_cast<long long>(chunks) * 4 - 3] = slices;
-  const int width = static_cast<int>(position[s + 1] - position[s]);
-  slice_table[s * 4] = static_cast<int>(position[s]);
-  slice_table[s * 4 + 1] = static_cast<int>(word[s]);
-  slice_table[s * 4 + 2] = bits[s] == WIDE || width == 0 ? 0 : lows[s] - firsts[s];
-  slice_table[s * 4 + 3] = width * WIDTH_UNIT + bits[s];
+// The tables of chunks and slices. begins: 1 where a chunk begins; their sum is how many there are.
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    window_tables(int slices, const int* __restrict__ position, const int* __restrict__ word,
+                  const int* __restrict__ lows, const int* __restrict__ bits, const int* __restrict__ begins,
+                  const int* __restrict__ firsts, const int* __restrict__ columns, int* __restrict__ chunk_table,
+                  int* __restrict__ slice_table, unsigned long long* __restrict__ state) {
+  const auto count = [=](long long s) { return s < slices ? static_cast<long long>(begins[s]) : 0ll; };
+  sum_before<OFFSETS_EACH>(slices, state, count, [=](long long s, long long before, long long number) {
+    const long long own = before + number - 1;
+    if (number) {
+      chunk_table[own * 4] = static_cast<int>(s);
+      chunk_table[own * 4 + 2] = firsts[s];
+      chunk_table[own * 4 + 3] = columns[s];
+      if (own > 0) chunk_table[own * 4 - 3] = static_cast<int>(s);
+    }
+    if (s == slices - 1 && own >= 0) chunk_table[own * 4 + 1] = slices;
+    const int width = position[s + 1] - position[s];
+    slice_table[s * 4] = position[s];
+    slice_table[s * 4 + 1] = word[s];
+    slice_table[s * 4 + 2] = bits[s] == WIDE || width == 0 ? 0 : lows[s] - firsts[s];
+    slice_table[s * 4 + 3] = width * WIDTH_UNIT + bits[s];
+  });
 }
 
 // Columns and values: a block per slice, a warp for each of its groups of positions in turn.

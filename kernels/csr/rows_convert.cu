@@ -1,4 +1,5 @@
 // What rows are assigned by: how long they are.
+#include "offsets.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
 
@@ -60,11 +61,14 @@ __global__ void __launch_bounds__(SORT_BLOCK)
   }
 }
 
-// The pieces of each row: of at most `most` entries.
-template <typename I>
-__global__ void pieces_count(int rows, int most, const I* __restrict__ row_ptr, int* __restrict__ counts) {
-  const long long row = global_thread();
-  if (row < rows) counts[row] = static_cast<int>((row_ptr[row + 1] - row_ptr[row] + most - 1) / most);
+// Offsets of the pieces of each row, of at most `most` entries.
+template <typename I, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    pieces_count(int rows, int most, const I* __restrict__ row_ptr, P* __restrict__ ptr,
+                 unsigned long long* __restrict__ state) {
+  write_offsets<OFFSETS_EACH>(rows, ptr, state, [=](long long row) {
+    return row < rows ? static_cast<long long>((row_ptr[row + 1] - row_ptr[row] + most - 1) / most) : 0ll;
+  });
 }
 
 // What the pieces are, in order of rows; all of a row as long as each other or one shorter. ptr: of rows, in pieces.

@@ -2,6 +2,7 @@
 // entry to its slot. Rows are sorted by column: a thread merges the rows of a block row, a block those that are long.
 // spmvbench/formats/dense_blocks/blocks.py says more.
 #include "largest.cuh"
+#include "offsets.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
 
@@ -40,12 +41,15 @@ __device__ __forceinline__ long long sampled_row(long long row, int slabs, int a
   return (2 * (row / SLAB) + 1) * all / (2 * slabs) * SLAB + row % SLAB;
 }
 
-template <typename I>
-__global__ void sample_counts(int rows, int slabs, int all, const I* __restrict__ row_ptr, int* __restrict__ counts) {
-  const long long at = global_thread();
-  if (at >= static_cast<long long>(slabs) * SLAB) return;
-  const long long row = sampled_row(at, slabs, all);
-  counts[at] = row < rows ? static_cast<int>(row_ptr[row + 1] - row_ptr[row]) : 0;
+template <typename I, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    sample_counts(int rows, int slabs, int all, const I* __restrict__ row_ptr, P* __restrict__ ptr,
+                  unsigned long long* __restrict__ state) {
+  const long long sample = static_cast<long long>(slabs) * SLAB;
+  write_offsets<OFFSETS_EACH>(sample, ptr, state, [=](long long at) {
+    const long long row = at < sample ? sampled_row(at, slabs, all) : rows;
+    return row < rows ? static_cast<long long>(row_ptr[row + 1] - row_ptr[row]) : 0ll;
+  });
 }
 
 // A warp per row. ptr: of the rows of the sample.
@@ -256,18 +260,19 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   }
 }
 
-// The most tiles of `height` neighbouring block rows: a thread for each slice.
-template <typename I>
-__global__ void slice_steps(int block_rows, int slices, int height, const I* __restrict__ counts,
-                            I* __restrict__ steps) {
-  const long long slice = global_thread();
-  if (slice >= slices) return;
-  const long long end = (slice + 1) * height < block_rows ? (slice + 1) * height : block_rows;
-  I most = 0;
-  for (long long block_row = slice * height; block_row < end; ++block_row) {
-    most = counts[block_row] > most ? counts[block_row] : most;
-  }
-  steps[slice] = most;
+// Offsets of the most tiles of `height` neighbouring block rows each.
+template <typename I, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    slice_steps(int block_rows, int slices, int height, const I* __restrict__ counts, P* __restrict__ ptr,
+                unsigned long long* __restrict__ state) {
+  write_offsets<OFFSETS_EACH>(slices, ptr, state, [=](long long slice) {
+    const long long end = (slice + 1) * height < block_rows ? (slice + 1) * height : block_rows;
+    I most = 0;
+    for (long long block_row = slice * height; block_row < end; ++block_row) {
+      most = counts[block_row] > most ? counts[block_row] : most;
+    }
+    return static_cast<long long>(most);
+  });
 }
 
 constexpr int RANGE_WORDS = 16 * CONVERT_BLOCK;  // of bits of block columns that a block looks at together

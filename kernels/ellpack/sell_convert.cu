@@ -1,5 +1,6 @@
 // CSR to sliced ELLPACK on the device: what spmvbench/formats/ellpack/sell_convert.py computes by arrays on the host.
 #include "largest.cuh"
+#include "offsets.cuh"
 #include "search.cuh"
 #include "sell.cuh"
 
@@ -29,25 +30,32 @@ struct Places {
   }
 };
 
-// The slots of each slice of `height` rows, and the longest row: a warp per slice. LENGTHS: of each place, too.
-template <typename I, bool SORTED, bool LENGTHS>
-__global__ void __launch_bounds__(CONVERT_BLOCK)
+// Where the slots of each slice of `height` rows begin. The first note: the longest row. LENGTHS: of each place, too.
+template <typename I, bool SORTED, bool LENGTHS, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
     sell_slots(int rows, int slices, int height, int align, const I* __restrict__ row_ptr, const int* __restrict__ perm,
-               long long* __restrict__ slots, int* __restrict__ lengths, unsigned long long* __restrict__ longest) {
-  const long long slice = global_thread() / WARP;
-  if (slice >= slices) return;  // the whole warp
+               int* __restrict__ lengths, P* __restrict__ ptr, unsigned long long* __restrict__ state) {
   const Places<SORTED> places{rows, perm};
-  int width = 0;
-  for (int r = lane_id(); r < height; r += WARP) {
-    const long long place = slice * height + r;
-    const int length = places.length(row_ptr, place);
-    if (LENGTHS && place < rows) lengths[place] = length;
-    width = width < length ? length : width;
-  }
-  width = warp_max(width);
-  if (lane_id() != 0) return;
-  slots[slice] = static_cast<long long>((width + align - 1) / align * align) * height;
-  note_most(longest, width);
+  int longest = 0;
+  write_offsets<1>(slices, ptr, state, [&](long long at) {
+    const long long first = at - lane_id();
+    int widest = 0;
+#pragma unroll 8
+    for (int s = 0; s < WARP; ++s) {
+      int width = 0;
+      for (int r = lane_id(); r < height; r += WARP) {
+        const long long place = (first + s) * height + r;
+        const int length = places.length(row_ptr, place);
+        if (LENGTHS && place < rows) lengths[place] = length;
+        width = width < length ? length : width;
+      }
+      width = warp_max(width);
+      longest = longest < width ? width : longest;
+      if (s == lane_id()) widest = width;
+    }
+    return static_cast<long long>((widest + align - 1) / align * align) * height;
+  });
+  if (lane_id() == 0) note_most(state, longest);
 }
 
 // Fills the slots of `here` rows from place `first` on, `lanes` slots of each side by side in every step; the steps
@@ -285,25 +293,31 @@ struct Group {
   }
 };
 
-template <typename I>
-__global__ void warps_count(int places, int groups, int threshold, const I* __restrict__ row_ptr,
-                            const int* __restrict__ perm, int* __restrict__ counts) {
-  const long long group = global_thread();
-  if (group < groups) counts[group] = Group(group, places, threshold, row_ptr, perm).warps;
+// Offsets of the warps of each group.
+template <typename I, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    warps_count(int places, int groups, int threshold, const I* __restrict__ row_ptr, const int* __restrict__ perm,
+                P* __restrict__ ptr, unsigned long long* __restrict__ state) {
+  write_offsets<OFFSETS_EACH>(groups, ptr, state, [=](long long group) {
+    return group < groups ? static_cast<long long>(Group(group, places, threshold, row_ptr, perm).warps) : 0ll;
+  });
 }
 
-// Of each warp the place of its first row, the threads per row and the slots. first: warps before each group.
-template <typename I, typename P>
-__global__ void warps_cut(int places, int groups, int warps, int threshold, const I* __restrict__ row_ptr,
-                          const int* __restrict__ perm, const P* __restrict__ first, int* __restrict__ first_place,
-                          unsigned char* __restrict__ lanes, long long* __restrict__ slots) {
-  const long long warp = global_thread();
-  if (warp >= warps) return;
-  const int number = first_behind(first, 0, groups + 1, static_cast<P>(warp)) - 1;
-  const Group group(number, places, threshold, row_ptr, perm);
-  first_place[warp] = number * WARP + static_cast<int>(warp - first[number]) * (WARP / group.lanes);
-  lanes[warp] = static_cast<unsigned char>(group.lanes);
-  slots[warp] = static_cast<long long>(WARP) * group.width;
+// Of each warp the place of its first row and the threads per row; and offsets of its slots. first: warps before each
+// group.
+template <typename I, typename F, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    warps_cut(int places, int groups, int warps, int threshold, const I* __restrict__ row_ptr,
+              const int* __restrict__ perm, const F* __restrict__ first, int* __restrict__ first_place,
+              unsigned char* __restrict__ lanes, P* __restrict__ ptr, unsigned long long* __restrict__ state) {
+  write_offsets<OFFSETS_EACH>(warps, ptr, state, [=](long long warp) {
+    if (warp >= warps) return 0ll;
+    const int number = first_behind(first, 0, groups + 1, static_cast<F>(warp)) - 1;
+    const Group group(number, places, threshold, row_ptr, perm);
+    first_place[warp] = number * WARP + static_cast<int>(warp - first[number]) * (WARP / group.lanes);
+    lanes[warp] = static_cast<unsigned char>(group.lanes);
+    return static_cast<long long>(WARP) * group.width;
+  });
 }
 
 // The slots of the warps of `ell-warp-k2`, one each. A thread has neighbouring entries of its row, one per step. perm:

@@ -1,5 +1,6 @@
 // Blocks of whole rows for CSR-Adaptive: where a block ends that begins at a row, and the parts of blocks of one long
 // row; see spmvbench/formats/load_balanced/adaptive.py.
+#include "offsets.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
 
@@ -129,23 +130,33 @@ __global__ void __launch_bounds__(REGION_BLOCK)
   }
 }
 
-// How many parts of `part` entries each block of rows has: one, unless it has more than `entries`. cuts: one for each
-// block of several.
+constexpr int PARTS_BITS = 31;
+
+// Offsets of the parts of `part` entries of each block of rows, one, unless it has more than `entries`, and of blocks of
+// several. Their total: parts in the lower PARTS_BITS.
 template <typename I>
-__global__ void adaptive_parts(int blocks, long long entries, long long part, const I* __restrict__ row_ptr,
-                               const int* __restrict__ row_blocks, int* __restrict__ parts, int* __restrict__ cuts) {
-  const long long block = global_thread();
-  if (block >= blocks) return;
-  const long long length = row_ptr[row_blocks[block + 1]] - row_ptr[row_blocks[block]];
-  parts[block] = static_cast<int>(length > entries ? (length + part - 1) / part : 1);
-  cuts[block] = parts[block] > 1;
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    adaptive_parts(int blocks, long long entries, long long part, const I* __restrict__ row_ptr,
+                   const int* __restrict__ row_blocks, int* __restrict__ ptr, int* __restrict__ cut_ptr,
+                   unsigned long long* __restrict__ state) {
+  const auto count = [=](long long block) {
+    if (block >= blocks) return 0ll;
+    const long long length = row_ptr[row_blocks[block + 1]] - row_ptr[row_blocks[block]];
+    const long long parts = length > entries ? (length + part - 1) / part : 1;
+    return parts | (parts > 1 ? 1ll << PARTS_BITS : 0ll);
+  };
+  sum_before<OFFSETS_EACH>(blocks, state, count, [=](long long block, long long before, long long number) {
+    ptr[block + 1] = static_cast<int>((before + number) & ((1ll << PARTS_BITS) - 1));
+    cut_ptr[block + 1] = static_cast<int>((before + number) >> PARTS_BITS);
+  });
+  if (blockIdx.x == 0 && threadIdx.x == 0) ptr[0] = cut_ptr[0] = 0;
 }
 
 // Their first rows and entries, then the ends; and the rows that are cut. ptr, cut_ptr: of each block.
-template <typename I, typename P, typename C>
+template <typename I>
 __global__ void adaptive_cut(int rows, int blocks, int total, long long part, const I* __restrict__ row_ptr,
-                             const int* __restrict__ row_blocks, const P* __restrict__ ptr,
-                             const C* __restrict__ cut_ptr, int* __restrict__ row_of, I* __restrict__ entry_of,
+                             const int* __restrict__ row_blocks, const int* __restrict__ ptr,
+                             const int* __restrict__ cut_ptr, int* __restrict__ row_of, I* __restrict__ entry_of,
                              int* __restrict__ cut_rows) {
   const long long at = global_thread();
   if (at > total) return;
@@ -154,7 +165,7 @@ __global__ void adaptive_cut(int rows, int blocks, int total, long long part, co
     entry_of[at] = row_ptr[rows];
     return;
   }
-  const int block = first_behind(ptr, 0, blocks + 1, static_cast<P>(at)) - 1;
+  const int block = first_behind(ptr, 0, blocks + 1, static_cast<int>(at)) - 1;
   const int row = row_blocks[block];
   const long long inside = at - static_cast<long long>(ptr[block]);
   row_of[at] = row;

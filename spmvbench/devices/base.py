@@ -7,6 +7,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import perf_counter  # bound before a format can replace it
 from typing import Any
@@ -171,6 +172,10 @@ class Device(ABC):
 
     def reset_memory_peak(self) -> None:
         """Restart `memory_peak` from what is allocated now."""
+
+    def uncounted(self) -> AbstractContextManager[None]:
+        """Allocations are not counted meanwhile: counting would make what is timed slower than for its users."""
+        return nullcontext()
 
     def throttled(self) -> bool:
         """Whether the device lowers its clocks right now for heat or power."""

@@ -130,20 +130,6 @@ def _peak_memory() -> Any:
     return hook
 
 
-@contextmanager
-def _uncounted() -> Iterator[None]:
-    """Allocations are not counted meanwhile: the hook would make calls of a library slower than for its users."""
-    if not _peak_memory.cache_info().currsize:
-        yield
-        return
-    hook = _peak_memory()
-    hook.__exit__()
-    try:
-        yield
-    finally:
-        hook.__enter__()
-
-
 class CudaProgram(Program):
     """Launches with their arguments in the driver's form, made once."""
 
@@ -441,7 +427,7 @@ class Cuda(Device):
     @contextmanager
     def _calling(self) -> Iterator[None]:
         """The device's stream is the current one of CuPy, as for the calls of its users."""
-        with _uncounted(), self.stream:
+        with self.uncounted(), self.stream:
             yield
 
     def elapsed(self, work: Callable[[], None], *, flush: bool = False) -> float:
@@ -545,6 +531,18 @@ class Cuda(Device):
     def reset_memory_peak(self) -> None:
         counted = _peak_memory()
         counted.peak = counted.used
+
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        if not _peak_memory.cache_info().currsize:
+            yield
+            return
+        hook = _peak_memory()
+        hook.__exit__()
+        try:
+            yield
+        finally:
+            hook.__enter__()
 
     def throttle_reason(self) -> str:
         if self._nvml is None:

@@ -194,33 +194,59 @@ def run(launch: Launch) -> None:
         compiled(launch.source, launch.kernel)(grid, block, args, shared_mem=launch.shared_bytes)
 
 
-OFFSETS = "offsets.cu"
-OFFSETS_BLOCK, _EACH, _NOTES = (constant(OFFSETS, f"OFFSETS_{name}") for name in ("BLOCK", "EACH", "NOTES"))
+OFFSETS, _OFFSETS = "offsets.cu", "include/offsets.cuh"
+OFFSETS_BLOCK, _EACH, _NOTES = (constant(_OFFSETS, f"OFFSETS_{name}") for name in ("BLOCK", "EACH", "NOTES"))
 
 
-def notes(xp: ArrayModule, counts: int, scans: int = 0) -> Array:
-    """The memory that `offsets` of so many counts needs, uint64. Kernels before it may write to the first two words.
+def notes(xp: ArrayModule, numbers: int, each: int = _EACH) -> Array:
+    """The memory that a kernel needs to sum so many numbers (include/offsets.cuh), of which a thread takes `each`.
 
-    The third will hold the total. scans: for so many, (scans, words).
+    Zeros, uint64. Kernels may write to the first three words. The fourth will hold the total.
     """
-    words = _NOTES + max(cdiv(counts, OFFSETS_BLOCK * _EACH), 1)
-    return xp.zeros((scans, words) if scans else words, dtype=np.uint64)
+    return xp.zeros(_NOTES + max(cdiv(numbers, OFFSETS_BLOCK * each), 1), dtype=np.uint64)
 
 
-def both_offsets(counts: Array, state: Array, run: Run) -> tuple[Array, Array]:
-    """As `arrays.offsets` in 32 and in 64 bits, by one kernel. state: as `notes` gives it."""
-    xp, n = array_module(counts), len(counts)
-    narrow, wide = xp.empty(n + 1, dtype=np.int32), xp.empty(n + 1, dtype=np.int64)
-    args = (np.int64(n), counts, narrow, wide, state)
-    run(Launch(OFFSETS, f"offsets<{ctype(counts)}>", len(state) - _NOTES, OFFSETS_BLOCK, args))
-    return narrow, wide
+def summing(source: str, kernel: str, args: tuple[Any, ...], state: Array) -> Launch:
+    """The launch of a kernel that sums its own numbers, whose last argument is `state`, as `notes` gives it."""
+    return Launch(source, kernel, len(state) - _NOTES, OFFSETS_BLOCK, (*args, state))
 
 
-def offsets(counts: Array, state: Array, run: Run) -> tuple[Array, list[int]]:
-    """As `arrays.offsets` by one kernel and one wait, and the numbers: what `notes` held, and the total."""
-    narrow, wide = both_offsets(counts, state, run)
+def noted(state: Array) -> list[int]:
+    """By one wait, what kernels wrote to the three words of `notes`, and the total."""
     found: list[int] = on_host(state[: _NOTES - 1]).tolist()
-    return (narrow if index_dtype(found[-1]) == np.int32 else wide), found
+    return found
+
+
+def summed(
+    xp: ArrayModule, n: int, source: str, kernel: str, args: tuple[Any, ...], run: Run, each: int = _EACH
+) -> tuple[Array, list[int]]:
+    """As `arrays.offsets` of n numbers that a kernel counts, by it alone and one wait; and what was `noted`.
+
+    kernel: its name without the last type, that of the offsets, and without the bracket. args: without the last two,
+    the offsets and `state`.
+    """
+    for dtype in (np.dtype(np.int32), np.dtype(np.int64)):
+        ptr, state = xp.empty(n + 1, dtype=dtype), notes(xp, n, each)
+        run(summing(source, f"{kernel}, {ctype(dtype)}>", (*args, ptr), state))
+        found = noted(state)
+        if index_dtype(found[-1]) == dtype:
+            break
+    return ptr, found
+
+
+def offsets(counts: Array, run: Run) -> tuple[Array, int]:
+    """As `arrays.offsets` by one kernel and one wait, and the total."""
+    xp, n = array_module(counts), len(counts)
+    ptr, found = summed(xp, n, OFFSETS, f"offsets<{ctype(counts)}", (np.int64(n), counts), run)
+    return ptr, found[-1]
+
+
+def narrow_offsets(counts: Array, run: Run, dtype: Any = np.int32) -> Array:
+    """The same without a wait, where the total is known to fit `dtype`."""
+    xp, n, state = array_module(counts), len(counts), notes(array_module(counts), len(counts))
+    ptr = xp.empty(n + 1, dtype=dtype)
+    run(summing(OFFSETS, f"offsets<{ctype(counts)}, {ctype(ptr)}>", (np.int64(n), counts, ptr), state))
+    return ptr
 
 
 TAKE = "take_convert.cu"
@@ -237,19 +263,20 @@ def taken(a: Csr, *, first: int = 0, last: int = INT32_MAX, above: int = -1, upt
         every = above < 0 and upto >= a.row_len_max
         some = a if every else a.in_rows((a.row_lengths > above) & (a.row_lengths <= upto))
         return some.between(first, min(last, max(a.row_len_max, first)))
-    xp, rows, counts, state = a.xp, np.int32(a.rows), a.xp.empty(a.rows, dtype=np.int32), notes(a.xp, a.rows)
-    args = (rows, *(np.int32(bound) for bound in (first, last, above, upto)), a.row_ptr, counts, state)
-    run(Launch(TAKE, f"take_counts<{ctype(a.row_ptr)}>", cdiv(a.rows, _TAKE_BLOCK), _TAKE_BLOCK, args))
-    row_ptr, (most, a.__dict__["row_len_max"], total) = offsets(counts, state, run)
+    xp, rows = a.xp, np.int32(a.rows)
+    args = (rows, *(np.int32(bound) for bound in (first, last, above, upto)), a.row_ptr)
+    row_ptr, found = summed(xp, a.rows, TAKE, f"take_counts<{ctype(a.row_ptr)}", args, run)
+    most, a.__dict__["row_len_max"], slots, total = found
     if total == a.nnz:
+        a.__dict__["slice_slots"] = slots
         return a
     col_idx, values = xp.empty(total, dtype=np.int32), xp.empty(total, dtype=a.dtype)
     kernel = f"take_entries<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(row_ptr)}>"
     given = (rows, np.int64(total), np.int32(first), a.row_ptr, row_ptr, a.col_idx, a.values, col_idx, values)
     run(Launch(TAKE, kernel, cdiv(total, _TAKE_BLOCK * _TAKE_EACH), _TAKE_BLOCK, given))
-    found = Csr(a.shape, row_ptr, col_idx, values, a.vectors)
-    found.__dict__["row_len_max"] = most
-    return found
+    some = Csr(a.shape, row_ptr, col_idx, values, a.vectors)
+    some.__dict__.update(row_len_max=most, slice_slots=slots)
+    return some
 
 
 def rows_of(a: Csr) -> Array:
@@ -270,12 +297,11 @@ def filled_rows(a: Csr) -> tuple[Array, Array]:
     if (run := runner(a)) is None:
         filled = np.flatnonzero(a.row_lengths).astype(np.int32)
         return filled, np.concatenate([a.row_ptr[filled], a.row_ptr[-1:]])
-    xp, counts, rows, index = a.xp, a.xp.empty(a.rows, dtype=np.int32), np.int32(a.rows), ctype(a.row_ptr)
-    run(Launch(TAKE, f"filled_counts<{index}>", cdiv(a.rows, _TAKE_BLOCK), _TAKE_BLOCK, (rows, a.row_ptr, counts)))
-    ptr, (*_, total) = offsets(counts, notes(xp, a.rows), run)
+    xp, rows, index = a.xp, np.int32(a.rows), ctype(a.row_ptr)
+    ptr, (*_, total) = summed(xp, a.rows, TAKE, f"filled_counts<{index}", (rows, a.row_ptr), run)
     filled, begins = xp.empty(total, dtype=np.int32), xp.empty(total + 1, dtype=a.row_ptr.dtype)
     args = (rows, a.row_ptr, ptr, filled, begins)
-    run(Launch(TAKE, f"filled_rows<{index}>", cdiv(a.rows + 1, _TAKE_BLOCK), _TAKE_BLOCK, args))
+    run(Launch(TAKE, f"filled_rows<{index}, {ctype(ptr)}>", cdiv(a.rows + 1, _TAKE_BLOCK), _TAKE_BLOCK, args))
     return filled, begins
 
 
@@ -286,10 +312,9 @@ def with_multiples(a: Csr, multiple: int) -> tuple[Array, Array, Array] | None:
     """
     if (run := runner(a)) is None:
         return None
-    xp, rows, counts = a.xp, np.int32(a.rows), a.xp.empty(a.rows, dtype=np.int64)
-    args = (rows, np.int32(multiple), a.row_ptr, counts)
-    run(Launch(TAKE, f"align_counts<{ctype(a.row_ptr)}>", cdiv(a.rows, _TAKE_BLOCK), _TAKE_BLOCK, args))
-    row_ptr, (*_, total) = offsets(counts, notes(xp, a.rows), run)
+    xp, rows = a.xp, np.int32(a.rows)
+    args = (rows, np.int32(multiple), a.row_ptr)
+    row_ptr, (*_, total) = summed(xp, a.rows, TAKE, f"align_counts<{ctype(a.row_ptr)}", args, run)
     col_idx, values = xp.empty(total, dtype=np.int32), xp.empty(total, dtype=a.dtype)
     kernel = f"align_entries<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(row_ptr)}>"
     given = (rows, np.int64(total), a.row_ptr, row_ptr, a.col_idx, a.values, col_idx, values)
@@ -311,8 +336,8 @@ def chain(following: Array, run: Run) -> Array:
     run(Launch(CHAIN, "chain_enters", 1, 1, (size, np.int32(segments), exits, enters)))
     args = (size, following, enters, counts)
     run(Launch(CHAIN, "chain_places<false, int>", segments, _CHAIN_BLOCK, (*args, exits, exits)))
-    ptr, found = offsets(counts, notes(xp, segments), run)
-    places = xp.empty(found[-1] + 1, dtype=np.int32)
+    ptr, total = offsets(counts, run)
+    places = xp.empty(total + 1, dtype=np.int32)
     run(Launch(CHAIN, f"chain_places<true, {ctype(ptr)}>", segments, _CHAIN_BLOCK, (*args, ptr, places)))
     return places
 

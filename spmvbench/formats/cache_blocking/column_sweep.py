@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, on_host, stable_order
-from spmvbench.formats.conversion import Run, device_limits, notes, runner
+from spmvbench.formats.conversion import Run, device_limits, runner
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
@@ -109,7 +109,7 @@ def by_kernels(a: Csr, cut: Cut, run: Run) -> dict[str, Array]:
         counts,
     )
     run(Launch(CONVERT, "sweep_sort", blocks, THREADS, sort))
-    chunk_begin, (*_, chunks) = offsets_by(counts, notes(xp, blocks * panels), run)
+    chunk_begin, chunks = offsets_by(counts, run)
     chunk_begin = chunk_begin.astype(np.int32, copy=False)
     panel, places = xp.empty(chunks, dtype=np.uint16), xp.empty(CHUNK * chunks, dtype=np.uint32)
     values = xp.empty(CHUNK * chunks, dtype=a.dtype)

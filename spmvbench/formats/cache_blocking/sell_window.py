@@ -22,13 +22,13 @@ from spmvbench.formats.arrays import (
     round_up,
 )
 from spmvbench.formats.compressed.bits import WORD, pack, unpack
-from spmvbench.formats.conversion import Run, both_offsets, device_limits, notes, runner
+from spmvbench.formats.conversion import Run, device_limits, noted, notes, runner, summing
 from spmvbench.formats.csr.rows import CsrPieces
 from spmvbench.formats.ellpack.sell_convert import WARP
-from spmvbench.formats.ellpack.sell_local import SellLocal, long_apart, slices_of
+from spmvbench.formats.ellpack.sell_local import SellLocal, long_apart, order_of, slices_of
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, cbool, ctype, in_part, per_thread
+from spmvbench.formats.launches import Launch, cbool, ctype, in_part
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -214,48 +214,35 @@ class SellWindow(Format):
         cls, a: Csr, apart: Csr | None, run: Run, team: int, threads: int, *, sigma: int, **params: Any
     ) -> dict[str, Any]:
         """As `convert` without packed columns."""
-        xp, index, s = a.xp, ctype(a.row_ptr), slices_of(a, sigma)
+        xp, index, order = a.xp, ctype(a.row_ptr), order_of(a, sigma)
         columns, least = cls._windows(a, params["window"], params["blocks"], threads)
-        slices, sorted_ = len(s.ptr) - 1, cbool(len(s.perm) > 0)
-        width, bits, held, low, narrow, high, begins, firsts, sizes = xp.empty((9, slices), dtype=np.int32)
-        rows, count, states = np.int32(a.rows), np.int32(slices), notes(xp, slices, 3)
-        matrix = s.perm, a.row_ptr, a.col_idx
-        args: tuple[Any, ...] = (
-            rows,
-            count,
-            np.int32(columns),
-            *matrix,
-            width,
-            bits,
-            held,
-            low,
-            narrow,
-            high,
-            begins,
-            states[0],
-        )
-        run(Launch(CONVERT, f"window_slices<{index}, {sorted_}>", cdiv(slices * WARP, BLOCK), BLOCK, args))
-        position, word = (both_offsets(*each, run)[0] for each in ((width, states[0]), (held, states[1])))
-        args = (count, np.int32(columns), position, narrow, high, begins, firsts, sizes, states[2])
+        slices, sorted_ = cdiv(a.rows, WARP), cbool(order is not None)
+        perm = xp.empty(0, dtype=np.int32) if order is None else order
+        position, word, bits, low, narrow, high, begins, firsts, sizes = xp.empty((9, slices + 1), dtype=np.int32)
+        chunks, table = (xp.empty((slices, 4), dtype=np.int32) for _ in range(2))
+        rows, count, state, chunk_state = np.int32(a.rows), np.int32(slices), notes(xp, slices, 1), notes(xp, slices)
+        matrix = perm, a.row_ptr, a.col_idx
+        found = position, word, bits, low, narrow, high, begins
+        args: tuple[Any, ...] = (rows, count, np.int32(columns), *matrix, *found)
+        run(summing(CONVERT, f"window_slices<{index}, {sorted_}>", args, state))
+        args = (count, np.int32(columns), position, narrow, high, begins, firsts, sizes, state, chunk_state)
         run(Launch(CONVERT, "window_chunks", min(least, slices), BLOCK, args))
-        chunk, _ = both_offsets(begins, states[2], run)
-        (most, _, positions), (*_, length), (largest, _, found) = on_host(states)[:, :3].tolist()
-        if max(positions, length, most * WIDTH_UNIT) > INT32_MAX:
+        args = (count, position, word, low, bits, begins, firsts, sizes, chunks, table)
+        run(summing(CONVERT, "window_tables", args, chunk_state))
+        largest, positions, length, number = noted(chunk_state)
+        if max(positions, length, a.row_len_max * WIDTH_UNIT) > INT32_MAX:
             raise Skip(TOO_MANY)
-        chunks, table = (xp.empty((n, 4), dtype=np.int32) for n in (found, slices))
-        args = (count, np.int32(found), position, word, chunk, low, bits, firsts, sizes, chunks, table)
-        run(Launch(CONVERT, "window_tables", *per_thread(slices), args))
         words, values = xp.empty(length * QUARTER, dtype=np.uint32), xp.empty(positions * WARP, dtype=a.dtype)
         args = (rows, table, low, *matrix, a.values, words, values)
         run(Launch(CONVERT, f"window_fill<{ctype(values)}, {index}, {sorted_}>", slices, BLOCK, args))
         return {
-            "chunks": chunks,
+            "chunks": chunks[:number],
             "slices": table,
             "words": words,
             "values": values,
-            "perm": s.perm,
+            "perm": perm,
             "parts": {} if apart is None else {"long": CsrPieces.converted(apart)},
-            "warps": warps_of(slices, found, team, threads),
+            "warps": warps_of(slices, number, team, threads),
             "columns": largest,
         }
 

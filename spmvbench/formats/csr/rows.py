@@ -9,8 +9,7 @@ import numpy as np
 
 from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, offsets, on_host, stable_order
-from spmvbench.formats.conversion import Run, both_offsets, filled_rows, notes, runner
-from spmvbench.formats.conversion import offsets as offsets_by
+from spmvbench.formats.conversion import Run, filled_rows, narrow_offsets, runner, summed
 from spmvbench.formats.csr.csr import LANES, CsrArrays, lanes_by_mean
 from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
@@ -175,14 +174,13 @@ class CsrPieces(CsrArrays):
     def _by_kernels(cls, a: Csr, each: int, most: int, block: int, run: Run) -> dict[str, Any]:
         """As `convert`, by kernels and two waits. each, most: `per_thread` and `per_warp`."""
         xp, index, rows, kinds = a.xp, ctype(a.row_ptr), np.int32(a.rows), 1 if block else len(LANES)
-        counts = xp.empty(a.rows, dtype=np.int32)
-        run(Launch(CONVERT, f"pieces_count<{index}>", *per_thread(a.rows), (rows, np.int32(most), a.row_ptr, counts)))
-        ptr, (*_, total) = offsets_by(counts, notes(xp, a.rows), run)
+        counted = (rows, np.int32(most), a.row_ptr)
+        ptr, (*_, total) = summed(xp, a.rows, CONVERT, f"pieces_count<{index}", counted, run)
         cut = [xp.empty(total, dtype=dtype) for dtype in (np.int32, a.row_ptr.dtype, a.row_ptr.dtype)]
         flags = xp.empty(kinds * total, dtype=np.int32)
         args: tuple[Any, ...] = (rows, *map(np.int32, (total, each, kinds)), a.row_ptr, ptr, *cut, flags)
         run(Launch(CONVERT, f"pieces_cut<{index}, {ctype(ptr)}>", *per_thread(total), args))
-        places, _ = both_offsets(flags, notes(xp, len(flags)), run)
+        places = narrow_offsets(flags, run)
         found, lanes = [xp.empty_like(array) for array in cut], xp.empty(total, dtype=np.uint8)
         args = (*map(np.int32, (total, kinds, block)), places, *cut, *found, lanes)
         run(Launch(CONVERT, f"pieces_place<{index}, {ctype(places)}>", *per_thread(total), args))

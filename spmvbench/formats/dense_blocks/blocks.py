@@ -30,8 +30,7 @@ from spmvbench.formats.arrays import (
     on_host,
     round_up,
 )
-from spmvbench.formats.conversion import Run, notes, runner
-from spmvbench.formats.conversion import offsets as offsets_by
+from spmvbench.formats.conversion import Run, runner, summed
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
 
@@ -121,10 +120,9 @@ def sampled(a: Csr, run: Run | None) -> Csr:
         total = int(row_ptr[-1])
         col_idx = a.col_idx[np.arange(total) + (first - row_ptr[:-1])[expand(row_ptr, total)]]
     else:
-        counts, sizes = xp.empty(rows, dtype=np.int32), (np.int32(slabs), np.int32(every))
-        args = (np.int32(a.rows), *sizes, a.row_ptr, counts)
-        run(Launch(CONVERT, f"sample_counts<{ctype(a.row_ptr)}>", *per_thread(rows), args))
-        row_ptr, (*_, total) = offsets_by(counts, notes(xp, rows), run)
+        sizes = np.int32(slabs), np.int32(every)
+        args = (np.int32(a.rows), *sizes, a.row_ptr)
+        row_ptr, (*_, total) = summed(xp, rows, CONVERT, f"sample_counts<{ctype(a.row_ptr)}", args, run)
         col_idx = xp.empty(total, dtype=np.int32)
         kernel = f"sample_columns<{ctype(a.row_ptr)}, {ctype(row_ptr)}>"
         run(Launch(CONVERT, kernel, *per_thread(rows * 32), (*sizes, a.row_ptr, row_ptr, a.col_idx, col_idx)))
@@ -140,14 +138,10 @@ def first_steps(counts: Array, height: int, run: Run | None) -> tuple[Array, int
     if run is None:
         ptr = offsets(steps_of_slices(counts, xp, height) if height > 1 else counts)
         return ptr, int(ptr[-1])
-    counts = xp.ascontiguousarray(counts)  # sorted ones may be read backwards
-    if height > 1:
-        slices, steps = cdiv(len(counts), height), xp.empty(cdiv(len(counts), height), dtype=counts.dtype)
-        args = (np.int32(len(counts)), np.int32(slices), np.int32(height), counts, steps)
-        run(Launch(CONVERT, f"slice_steps<{ctype(counts)}>", *per_thread(slices), args))
-        counts = steps
-    ptr, found = offsets_by(counts, notes(xp, len(counts)), run)
-    return ptr, found[-1]
+    counts, slices = xp.ascontiguousarray(counts), cdiv(len(counts), height)  # sorted ones may be read backwards
+    args = (np.int32(len(counts)), np.int32(slices), np.int32(height), counts)
+    ptr, (*_, steps) = summed(xp, slices, CONVERT, f"slice_steps<{ctype(counts)}", args, run)
+    return ptr, steps
 
 
 def steps_of_slices(counts: Array, xp: ArrayModule, height: int) -> Array:

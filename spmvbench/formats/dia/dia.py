@@ -19,7 +19,7 @@ from spmvbench.formats.arrays import (
     run_starts,
     tabled,
 )
-from spmvbench.formats.conversion import Run, both_offsets, notes, runner
+from spmvbench.formats.conversion import Run, narrow_offsets, runner
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
@@ -163,7 +163,7 @@ def taken(a: Csr, offset: Array, run: Run) -> tuple[dict[str, Any], Csr]:
     sizes = np.int32(a.rows), np.int32(len(offset)), np.int64(pitch)
     args = (*sizes, a.row_ptr, a.col_idx, a.values, offset, values, others)
     run(Launch(CONVERT, f"dia_take<{ctype(values)}, {index}>", *per_thread(pitch, 128), args))
-    row_ptr, (*_, total) = offsets_by(others, notes(xp, a.rows), run)
+    row_ptr, total = offsets_by(others, run)
     dia = {"offset": offset, "values": values}
     if total == a.nnz:
         return dia, a
@@ -173,7 +173,7 @@ def taken(a: Csr, offset: Array, run: Run) -> tuple[dict[str, Any], Csr]:
         counts = xp.empty(shares, dtype=np.int32)
         matrix = (a.row_ptr.dtype.type(a.nnz), *sizes[:2], a.row_ptr, a.col_idx)
         run(Launch(CONVERT, f"dia_others<{index}>", shares, 256, (*matrix, offset, counts)))
-        _, before = both_offsets(counts, notes(xp, shares), run)
+        before = narrow_offsets(counts, run, np.int64)
         kernel = f"dia_rest<{ctype(values)}, {index}, {ctype(before)}>"
         run(Launch(CONVERT, kernel, shares, 256, (*matrix, a.values, offset, before, columns, rest)))
     return dia, Csr(a.shape, row_ptr, columns, rest, a.vectors)

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, offsets
-from spmvbench.formats.conversion import Run, notes, runner
-from spmvbench.formats.conversion import offsets as offsets_by
+from spmvbench.formats.conversion import Run, runner, summed
 from spmvbench.formats.ellpack.sell_convert import BLOCK, SOURCE, WARP, sorted_rows
 from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill
@@ -135,16 +134,13 @@ class EllWarpK2(Format):
     def _by_kernels(cls, a: Csr, perm: Array, threshold: int, run: Run) -> dict[str, Any]:
         """As `fields`, by kernels and two waits."""
         xp, index, places, groups = a.xp, ctype(a.row_ptr), np.int32(len(perm)), cdiv(len(perm), WARP)
-        matrix, counts = (a.row_ptr, perm), xp.empty(groups, dtype=np.int32)
-        args: tuple[Any, ...] = (places, np.int32(groups), np.int32(threshold), *matrix, counts)
-        run(Launch(SOURCE, f"warps_count<{index}>", *per_thread(groups), args))
-        first, (*_, total) = offsets_by(counts, notes(xp, groups), run)
+        matrix = a.row_ptr, perm
+        args: tuple[Any, ...] = (places, np.int32(groups), np.int32(threshold), *matrix)
+        first, (*_, total) = summed(xp, groups, SOURCE, f"warps_count<{index}", args, run)
         first_place, lanes = xp.empty(total, dtype=np.int32), xp.empty(total, dtype=np.uint8)
-        slots = xp.empty(total, dtype=np.int64)
         sizes = (places, *map(np.int32, (groups, total, threshold)))
-        args = (*sizes, *matrix, first, first_place, lanes, slots)
-        run(Launch(SOURCE, f"warps_cut<{index}, {ctype(first)}>", *per_thread(total), args))
-        ptr, (*_, all_slots) = offsets_by(slots, notes(xp, total), run)
+        args = (*sizes, *matrix, first, first_place, lanes)
+        ptr, (*_, all_slots) = summed(xp, total, SOURCE, f"warps_cut<{index}, {ctype(first)}", args, run)
         columns, values = xp.empty(all_slots, dtype=np.int32), xp.empty(all_slots, dtype=a.dtype)
         args = (np.int32(total), places, a.row_ptr, a.col_idx, a.values, perm, ptr, first_place, lanes, columns, values)
         kernel = f"warps_fill<{ctype(values)}, {index}, {ctype(ptr)}>"

@@ -8,7 +8,7 @@ import numpy as np
 
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, cdiv, diagonal_places, expand, inverse, offsets
-from spmvbench.formats.conversion import Run, device_limits, notes, runner
+from spmvbench.formats.conversion import Run, device_limits, runner
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
 from spmvbench.formats.ellpack.sell_convert import WARP, Slices
@@ -298,7 +298,7 @@ class SellPack(Format):
         matrix, sizes = (s.perm, a.row_ptr, a.col_idx), (np.int32(a.rows), np.int32(a.cols), np.int32(slices))
         warps = cdiv(slices * WARP, block)
         run(Launch(CONVERT, f"pack_slots<{index}, {ordered}>", warps, block, (*sizes, jump, *matrix, bases, counts)))
-        ptr, (*_, slots) = offsets_by(counts, notes(xp, slices), run)
+        ptr, slots = offsets_by(counts, run)
         refuse_slots(a, bits, slots, s.slots)
         packed = xp.empty(slots, dtype=a.dtype)
         args = (sizes[0], sizes[2], jump, ptr, bases, *matrix, a.values, packed)

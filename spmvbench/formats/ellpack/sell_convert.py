@@ -16,8 +16,7 @@ from spmvbench.formats.arrays import (
     offsets,
     round_up,
 )
-from spmvbench.formats.conversion import Run, filled_rows, notes, runner
-from spmvbench.formats.conversion import offsets as offsets_by
+from spmvbench.formats.conversion import Run, filled_rows, runner, summed
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype
 
@@ -105,13 +104,11 @@ class Slices(NamedTuple):
             ptr = offsets(round_up(padded.reshape(slices, height).max(axis=1, initial=0), align) * height)
             slots = int(ptr[-1])
         else:
-            counts, state = xp.empty(slices, dtype=np.int64), notes(xp, slices)
             found = xp.empty(rows if lengths else 0, dtype=np.int32)
-            kernel = f"sell_slots<{ctype(a.row_ptr)}, {cbool(ordered)}, {cbool(lengths)}>"
+            kernel = f"sell_slots<{ctype(a.row_ptr)}, {cbool(ordered)}, {cbool(lengths)}"
             size = np.int32(rows), np.int32(slices), np.int32(height), np.int32(align)
-            args = (*size, a.row_ptr, perm, counts, found, state)
-            run(Launch(SOURCE, kernel, cdiv(slices * WARP, BLOCK), BLOCK, args))
-            ptr, (a.__dict__["row_len_max"], _, slots) = offsets_by(counts, state, run)
+            ptr, noted = summed(xp, slices, SOURCE, kernel, (*size, a.row_ptr, perm, found), run, each=1)
+            a.__dict__["row_len_max"], *_, slots = noted
         return cls(rows, slots, height, lanes, ptr, perm, none, found if lengths else None)
 
     @classmethod

@@ -18,8 +18,7 @@ from spmvbench.formats.arrays import (
     offsets,
     on_host,
 )
-from spmvbench.formats.conversion import Run, notes, runner, taken
-from spmvbench.formats.conversion import offsets as offsets_by
+from spmvbench.formats.conversion import Run, narrow_offsets, runner, taken
 from spmvbench.formats.csr.rows import Pieces
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
 from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices, parts, slots_of, sorted_rows
@@ -43,11 +42,22 @@ WORTH_A_BASE = 0.05  # of the slots, that a second base must make short; it cost
 
 
 def slices_of(a: Csr, sigma: int) -> Slices:
-    """Slices of 32 rows, the rows sorted within windows of `sigma`; -1 is for the class to say."""
-    natural = Slices.of(a, WARP, runner(a))
+    """Slices of 32 rows, the rows sorted within windows of `sigma`; BY_PADDING where that saves slots."""
+    if sigma == BY_PADDING and "slice_slots" not in a.__dict__:
+        natural = Slices.of(a, WARP, runner(a))
+        a.__dict__["slice_slots"] = natural.slots
+        if order_of(a, sigma) is None:
+            return natural
+    return Slices.of(a, WARP, runner(a), perm=order_of(a, sigma))
+
+
+def order_of(a: Csr, sigma: int) -> Array | None:
+    """The row of each place of `slices_of`, None if rows keep their order."""
     if sigma == BY_PADDING:
-        sigma = 1 if natural.slots <= SPARE_SLOTS * a.nnz else WINDOW
-    return natural if sigma == 1 else Slices.of(a, WARP, runner(a), perm=sorted_rows(a, sigma))
+        known = a.__dict__.get("slice_slots")  # `taken` finds it beside other numbers
+        slots = slices_of(a, 1).slots if known is None else known
+        sigma = 1 if slots <= SPARE_SLOTS * a.nnz else WINDOW
+    return None if sigma == 1 else sorted_rows(a, sigma)
 
 
 def long_apart(a: Csr, long: int) -> tuple[Csr, Csr | None]:
@@ -115,8 +125,7 @@ class Bases(NamedTuple):
             return s.ptr[:0]
         if run is None:
             return offsets(self.units).astype(s.ptr.dtype)
-        found, _ = offsets_by(self.units, notes(array_module(self.units), len(self.units)), run)
-        return found.astype(s.ptr.dtype, copy=False)
+        return narrow_offsets(self.units, run, s.ptr.dtype)  # as many as halves of slots
 
     @classmethod
     def of(cls, a: Csr, s: Slices, pieces: int, run: Run | None) -> dict[int, Bases]:

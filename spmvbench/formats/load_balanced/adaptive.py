@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, chain, expand, offsets
-from spmvbench.formats.conversion import Run, notes, runner
+from spmvbench.formats.conversion import Run, noted, notes, runner, summing
 from spmvbench.formats.conversion import chain as chain_by
-from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, after_zeros, cbool, ctype, per_thread
 from spmvbench.formats.load_balanced.tiles import BLOCKS, Tiled
@@ -22,6 +21,7 @@ CONVERT = "load_balanced/adaptive_convert.cu"
 # Rows longer than the first begin a region of long rows, shorter than the second end it.
 LONG_ON, LONG_OFF = constant(CONVERT, "LONG_ON"), constant(CONVERT, "LONG_OFF")
 REGION_ROWS, REGION_BLOCK = constant(CONVERT, "REGION_ROWS"), constant(CONVERT, "REGION_BLOCK")
+PARTS_BITS = constant(CONVERT, "PARTS_BITS")
 
 
 def region_cuts(lengths: Array) -> Array:
@@ -167,15 +167,14 @@ class CutRowBlocks(Tiled):
         xp, index = a.xp, ctype(a.row_ptr)
         starts = row_blocks(a, entries, regions=True)
         blocks = len(starts) - 1
-        parts, cuts = (xp.empty(blocks, dtype=np.int32) for _ in range(2))
+        ptr, cut_ptr, state = *xp.empty((2, blocks + 1), dtype=np.int32), notes(xp, blocks)
         sizes = np.int32(blocks), np.int64(entries), np.int64(part)
-        run(Launch(CONVERT, f"adaptive_parts<{index}>", *per_thread(blocks), (*sizes, a.row_ptr, starts, parts, cuts)))
-        (ptr, (*_, total)), (cut_ptr, (*_, cut)) = (offsets_by(n, notes(xp, blocks), run) for n in (parts, cuts))
+        run(summing(CONVERT, f"adaptive_parts<{index}>", (*sizes, a.row_ptr, starts, ptr, cut_ptr), state))
+        cut, total = divmod(noted(state)[-1], 1 << PARTS_BITS)
         row_of, entry_of = xp.empty(total + 1, dtype=np.int32), xp.empty(total + 1, dtype=a.row_ptr.dtype)
         cut_rows = xp.empty(cut, dtype=np.int32)
         args = (np.int32(a.rows), sizes[0], np.int32(total), sizes[2], a.row_ptr, starts, ptr, cut_ptr)
-        kernel = f"adaptive_cut<{index}, {ctype(ptr)}, {ctype(cut_ptr)}>"
-        run(Launch(CONVERT, kernel, *per_thread(total + 1), (*args, row_of, entry_of, cut_rows)))
+        run(Launch(CONVERT, f"adaptive_cut<{index}>", *per_thread(total + 1), (*args, row_of, entry_of, cut_rows)))
         return {"row_blocks": row_of, "block_entry": entry_of, "cut_rows": cut_rows}
 
     def _sums(self, x: Array, y: Array) -> Launch:

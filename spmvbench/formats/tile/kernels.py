@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, index_dtype, round_up
-from spmvbench.formats.conversion import Run, notes, offsets
+from spmvbench.formats.conversion import Run, offsets
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Struct, ctype, per_thread
 from spmvbench.formats.tile.convert import COO, CSR, DNS_COL, DNS_ROW, ELL, HYB, NAMES, TILE, Rules, hyb_rows
@@ -74,7 +74,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     walk = rows, np.int32(cdiv(a.cols, TILE)), np.int32(tile_rows), a.row_ptr, a.col_idx
     counts = empty(segments, np.int32)
     launch(f"count_tiles<{index}>", segments * TILE, *walk, counts)
-    first_tile, (*_, tiles) = offsets(counts, notes(xp, segments), run)
+    first_tile, tiles = offsets(counts, run)
 
     row, col, entries = empty(tiles, np.int32), empty(tiles, np.int32), empty(tiles, np.uint16)
     fmt, tail = empty(tiles, np.uint8), empty(tiles, np.uint8)
