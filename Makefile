@@ -111,7 +111,7 @@ tables: $(VENV)/.dev
 	cp $(VENV)/pictures/figures/products.svg docs/figures/h200-products.svg
 	$(BIN)/spmvbench report $(PUBLISHED)/h200-headline --beside $(PUBLISHED)/h100-headline --dtype f64 --mode hot --figures bounds \
 	  --out $(VENV)/pictures/cards
-	cp $(VENV)/pictures/cards/cards.svg docs/figures/cards.svg
+	cp $(VENV)/pictures/cards/figures/cards.svg docs/figures/cards.svg
 
 clean:
 	rm -rf $(VENV) results/demo

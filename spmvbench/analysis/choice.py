@@ -19,9 +19,9 @@ def words(text: str) -> list[str]:
 def labels_of(rows: pd.DataFrame, text: str, option: str, none: str = "the run holds no") -> list[str]:
     """The labels of these formats in the order in which they are named.
 
-    text: comma-separated keys, labels or globs of either. A key or glob selects all its variants, ``sell[height=*]``
-    those that differ in this parameter alone, the default among them. option and none are words for the error. Raises
-    UsageError if nothing is named, or if a word matches no row.
+    text: comma-separated keys, labels or globs of either. A word that is a label selects that one, another key or a
+    glob all its variants, ``sell[height=*]`` those that differ in this parameter alone, the default among them. option
+    and none are words for the error. Raises UsageError if nothing is named, or if a word matches no row.
     """
     names = rows[["format", "label"]].drop_duplicates().sort_values("label")
     return _chosen(text, zip(names["label"], names["format"], strict=True), option, f"{none} format")
@@ -40,7 +40,7 @@ def groups_of(rows: pd.DataFrame, text: str, option: str, none: str = "the run h
 
 
 def _chosen(text: str, names: Iterable[Sequence[str]], option: str, none: str) -> list[str]:
-    """The first name of each of these tuples in which any name matches a word of the text."""
+    """The first name of each of these tuples that is a word of the text, or in which any name matches the word."""
     wanted, names = words(text), list(names)
     if not wanted:
         raise UsageError(f"name something with {option}")
@@ -48,6 +48,8 @@ def _chosen(text: str, names: Iterable[Sequence[str]], option: str, none: str) -
     for word in wanted:
         if re.search(r"=\*[,\]]", word):
             matching = _sweep(word, [known[0] for known in names])
+        elif any(word == known[0] for known in names):
+            matching = [word]
         else:
             glob = word.replace("[", "[[]")  # brackets hold parameters
             matching = [known[0] for known in names if any(fnmatchcase(name, glob) for name in known)]

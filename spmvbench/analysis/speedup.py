@@ -84,9 +84,14 @@ def against(rows: pd.DataFrame, label: str, over: str, tie: float = TIE) -> pd.D
 
     outcome: win, tie (times within `tie`) or loss. Ordered by setting and falling speed-up.
     """
-    found = speedups(rows[rows["label"].isin([label, over])], over)
-    found["outcome"] = np.select([found["speedup"] > tie, found["speedup"] < 1 / tie], ["win", "loss"], "tie")
+    found = with_outcomes(speedups(rows[rows["label"].isin([label, over])], over), tie)
     return found.sort_values(["setting", "speedup", "matrix"], ascending=[True, False, True], ignore_index=True)
+
+
+def with_outcomes(found: pd.DataFrame, tie: float = TIE) -> pd.DataFrame:
+    """`speedups` with the column outcome of `against`."""
+    faster, slower = found["speedup"] > tie, found["speedup"] < 1 / tie
+    return found.assign(outcome=np.select([faster, slower], ["win", "loss"], "tie"))
 
 
 def against_summary(table: pd.DataFrame) -> pd.DataFrame:

@@ -248,6 +248,7 @@ def _write(
     from spmvbench.reports import figures as known
     from spmvbench.reports import page, style
     from spmvbench.reports import published as papers
+    from spmvbench.reports.figures import comparisons
     from spmvbench.reports.site import runs as site_runs
     from spmvbench.reports.site import writing
     from spmvbench.runner.arguments import words
@@ -258,8 +259,13 @@ def _write(
     count = len(known.choose(figures))
     rows, matrices, environment = _read(folders)
     rows = _once(_of_values(rows, dtype=dtype, mode=mode))
-    rows, card = (rows, None) if beside is None else _joined(rows, beside, folders[0].parent, alone=site is not None)
+    other, sentence = None, ""
+    if beside is not None:
+        rows, other, sentence = _joined(rows, beside, folders[0].parent)
     rows = _narrowed(rows, formats, matrix, group, min_nnz)
+    if other is not None:
+        comparisons.compared(rows, other[0])  # raises what the figure would leave out
+        figures = (*figures, "cards") if figures else None
     shared, home = ("", "") if site is None else writing.shared(site, out)
     with style.paper(paper) if paper else nullcontext():
         report = page.write(
@@ -277,18 +283,19 @@ def _write(
             shared=shared,
             home=home,
             notices=site_runs.notices(latest_cases(rows)),
+            other=other,
+            beside=sentence,
             # The width of a paper's figures is known in this process alone.
             jobs=(os.cpu_count() or 1) if len(rows) >= MANY_ROWS and not paper else 1,
             watch=_progress(count),
         )
-        compared = None if card is None else _compare_cards(rows, environment, card, out, images)
     width = max((len(drawn.name) for drawn in report.drawn), default=0)
     for drawn in report.drawn if site is None else ():
         click.echo(f"  {drawn.name:{width}}  {', '.join(path.name for path in drawn.files)}")
     for reason, left_out in report.left_out.items():
         click.echo(f"Left out: {', '.join(left_out)}: {reason}")
-    if compared:
-        compared()
+    if other is not None:
+        _echo_cards(rows, environment, *other)
     if paper:
         _write_paper(out, rows, report.drawn, paper)
     click.echo(f"Report: {report.page}")
@@ -306,22 +313,21 @@ def _of_values(rows: pd.DataFrame, **chosen: tuple[str, ...] | None) -> pd.DataF
     return rows
 
 
-def _joined(rows: pd.DataFrame, beside: str, results: Path, *, alone: bool) -> tuple[pd.DataFrame, Path | None]:
-    """The rows with those of another run, and None; if it is of another card, the rows alone and its folder.
-
-    alone: whether the page is all that is written, which raises UsageError for another card.
-    """
-    from spmvbench.analysis import cards as analysis
-    from spmvbench.reports import cards
+def _joined(
+    rows: pd.DataFrame, beside: str, results: Path
+) -> tuple[pd.DataFrame, tuple[pd.DataFrame, dict[str, Any]] | None, str]:
+    """The rows with those of another run; if it is of another card, apart, its rows and metadata; what was compared."""
+    from spmvbench.analysis import cards
+    from spmvbench.reports.figures import comparisons
     from spmvbench.rows import store
 
     other = store.folder(beside, results)
     second = rows_of(other)
-    if not cards.differ(rows, second):
-        return analysis.beside(rows, second, other.name), None
-    if alone:
-        raise UsageError("--beside a run of another card writes files beside the page: use --out, not --site")
-    return rows, other
+    if comparisons.differ(rows, second):
+        there = comparisons.names(second)[0]
+        return rows, (second, store.environment(other)), f"Compared with {other.name}, of an {there}: figure Two cards."
+    told = f"With the rows of {other.name}, whose formats have its name in brackets."
+    return cards.beside(rows, second, other.name), None, told
 
 
 def _progress(count: int) -> Callable[[int, int], None]:
@@ -339,25 +345,6 @@ def _progress(count: int) -> Callable[[int, int], None]:
     return watch
 
 
-def _compare_cards(
-    rows: pd.DataFrame, environment: dict[str, Any], other: Path, out: Path, images: Sequence[str]
-) -> Callable[[], None]:
-    """Write the comparison with a run of another card. Returns what prints it."""
-    from spmvbench.reports import cards
-    from spmvbench.rows import store
-
-    second = rows_of(other)
-    ratio = cards.bandwidth_ratio(environment, store.environment(other))
-    over, files = cards.write(rows, second, ratio, out, images)
-
-    def shown() -> None:
-        for path in files:
-            click.echo(f"  {path.name}")
-        _echo_cards(over, cards.names(rows)[0], cards.names(second)[0], ratio)
-
-    return shown
-
-
 def _write_paper(out: Path, rows: pd.DataFrame, drawn: Sequence[Any], width: str) -> None:
     from spmvbench import formats
     from spmvbench.reports import paper
@@ -367,11 +354,16 @@ def _write_paper(out: Path, rows: pd.DataFrame, drawn: Sequence[Any], width: str
         click.echo(f"  {path.name}")
 
 
-def _echo_cards(over: pd.DataFrame, here: str, there: str, bandwidths: float) -> None:
+def _echo_cards(rows: pd.DataFrame, environment: dict[str, Any], others: pd.DataFrame, about: dict[str, Any]) -> None:
     """Print what carries over to another card, a line for each matrix."""
+    from spmvbench.analysis.cards import carried_over
+    from spmvbench.reports.figures import comparisons
+
+    table, (here, there) = comparisons.compared(rows, others)
+    bandwidths = comparisons.bandwidth_ratio(environment, about)
     known = "" if bandwidths != bandwidths else f"; ratio of their bandwidths {bandwidths:.2f}"
     click.echo(f"Time on {there} over time on {here}{known}")
-    for row in over.itertuples():
+    for row in carried_over(table).itertuples():
         ranks = "" if row.rank_correlation != row.rank_correlation else f", ranks correlate {row.rank_correlation:.3f}"
         click.echo(
             f"  {row.matrix}, {row.setting}: {row.formats} formats, {row.low:.2f} to {row.high:.2f}, median "

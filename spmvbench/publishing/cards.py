@@ -11,16 +11,17 @@ import pandas as pd
 from spmvbench.analysis.cards import carried_over
 from spmvbench.errors import UsageError
 from spmvbench.publishing import in_page
-from spmvbench.reports import cards, export
+from spmvbench.reports import export
+from spmvbench.reports.figures import comparisons
 from spmvbench.rows import store
 
 
 def markdown(rows: pd.DataFrame, others: pd.DataFrame) -> str:
     """`summary` of the rows of two cards. Raises UsageError if they are not of two cards, or have no case in common."""
-    if not cards.differ(rows, others):
+    if not comparisons.differ(rows, others):
         raise UsageError("the two runs are not of two models of GPU")
-    table, pair = cards.compared(rows, others)
-    return export.written([cards.summary(carried_over(table), *pair)], "markdown").rstrip("\n")
+    table, pair = comparisons.compared(rows, others)
+    return export.written([comparisons.summary(carried_over(table), *pair)], "markdown").rstrip("\n")
 
 
 main = in_page.command(

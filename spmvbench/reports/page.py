@@ -85,6 +85,7 @@ def write(
     shared: str = "",
     home: str = "",
     notices: Sequence[str] = (),
+    beside: str = "",
     jobs: int = 1,
     watch: Callable[[int, int], None] = lambda done, of: None,
     **asked: Any,
@@ -95,7 +96,8 @@ def write(
 
     rows: of one or several runs. environment: as `store.environment`; every key may be missing. names: figures to draw,
     None for all. alone: write only the page. shared: relative path from the page to the files of `write_shared`; empty
-    embeds them. home: link to the index of several reports. notices: sentences for a banner. jobs: number of processes
+    embeds them. home: link to the index of several reports. notices: sentences for a banner. beside: a
+    sentence on another run that the page compares with. jobs: number of processes
     that draw. watch: called after each figure with the number of figures done and in all. asked: as for `_drafted`.
 
     Raises UsageError for an unknown figure, baseline or format to highlight.
@@ -115,7 +117,7 @@ def write(
         watch(done, len(chosen))
 
     page = out / PAGE
-    text = _render(draft, drawn, left_out, out, shared, home, notices)
+    text = _render(draft, drawn, left_out, out, shared, home, notices, beside)
     # The command in the metadata may contain file names that are not UTF-8.
     return Report(_written(page, text.encode(errors="backslashreplace")), drawn, left_out)
 
@@ -151,12 +153,13 @@ def _drafted(
     matrices: pd.DataFrame | None = None,
     published: Sequence[Published] = (),
     highlight: Sequence[str] | None = None,
+    other: tuple[pd.DataFrame, Mapping[str, Any]] | None = None,
 ) -> _Draft:
     """The input of the figures.
 
     baseline: a label, None for the default. with_emulated: if there are rows of the emulated device, show only their
     times, marked as such. matrices: descriptions of the runs' matrices, as `store.matrices`. published: published
-    results to compare with. highlight: labels, None for those with the lowest mean slowdown.
+    results to compare with. highlight: labels, None for those with the lowest mean slowdown. other: as of `Options`.
     """
     rows = latest_cases(rows)
     with_emulated = with_emulated and bool(emulated(rows).any())
@@ -164,7 +167,7 @@ def _drafted(
     times = rows[(emulated(rows) == with_emulated) & ((rows["nnz"] > 0) | (rows["status"] != "ok"))]
     times = times.assign(setting=times["setting"].cat.remove_unused_categories())
     options = _options(rows, times, baseline, highlight)
-    options = replace(options, matrices=matrices, published=published, environment=environment)
+    options = replace(options, matrices=matrices, published=published, environment=environment, other=other)
     return _Draft(rows, times, options, out / FIGURES, images, True, with_emulated)
 
 
@@ -252,7 +255,9 @@ def _drawing(figure: figures.ReportFigure, table: pd.DataFrame, draft: _Draft) -
     drawing = figure.draw(table, draft.options)
     if figure.performance:
         gpus = draft.times.loc[~emulated(draft.times), "device_name"].unique()
-        style.missing(drawing, [], before=" ".join([*(f"{gpu}." for gpu in gpus), drawing.get_suptitle()]))
+        above = drawing.get_suptitle()
+        unsaid = [f"{gpu}." for gpu in gpus if gpu not in above]
+        style.missing(drawing, [], before=" ".join([*unsaid, above]))
     if figure.performance and draft.with_emulated:
         style.emulated_across(drawing)
     return drawing
@@ -334,6 +339,7 @@ def _render(
     shared: str,
     home: str,
     notices: Sequence[str],
+    beside: str,
 ) -> str:
     rows, times, options = draft.rows, draft.times, draft.options
     environment = options.environment
@@ -351,6 +357,7 @@ def _render(
             root=root,
             links=links,
             notices=notices,
+            beside=beside,
             runs=sorted(set(rows["run_id"])),
             devices=sorted(set(rows["device_name"]) - {""}) or sorted(set(rows["device"])),
             days=sorted(set(rows["started_at"].str.slice(0, 10)) - {""}),

@@ -7,7 +7,8 @@ import pytest
 from spmvbench.analysis import cards
 from spmvbench.analysis.cases import latest_cases
 from spmvbench.errors import UsageError
-from spmvbench.reports import cards as reports
+from spmvbench.reports import page
+from spmvbench.reports.figures import comparisons
 from spmvbench.rows import store
 from tests.reports.conftest import generated_rows
 
@@ -76,17 +77,29 @@ def test_the_report_compares_two_cards(few, there, command, tmp_path):
     assert result.code == 0, result.err
     assert "ratio of their bandwidths 1.50" in result.out and "formats, 1.20 to 2.00, median 1.30" in result.out
     out = tmp_path / "mine" / "report"
-    table = pd.read_csv(out / "cards.csv")
+    table = pd.read_csv(out / "figures" / "cards.csv")
     assert set(table["there"]) == {"NVIDIA Other"} and np.allclose(table["ratio"], table["label"].map(SLOWER))
     assert np.allclose(table["bandwidths"], 1.5)
-    assert (out / "cards.svg").stat().st_size > 3000 and "Rank correlation" in (out / "cards.tex").read_text()
+    text = (out / "index.html").read_text()
+    assert "Compared with theirs, of an NVIDIA Other" in text and "Rank correlation" in text
+    assert '<svg role="img" aria-label="Two cards"' in text
     assert "(theirs)" not in (out / "figures" / "bytes.csv").read_text(), "rows of another card enter no figure"
-    refused = command(*words, "--site", tmp_path)
-    assert refused.code == 2 and "--beside a run of another card" in refused.err
 
 
-def test_cards_without_a_case_in_common_are_refused(few, there, tmp_path):
+def test_two_formats_are_compared_on_the_page(few, tmp_path):
+    pair = few[few["label"].isin(["csr5", "csr-vector"])]
+    found = page.write(pair, {}, tmp_path, names=["two-formats"])
+    (drawn,) = found.drawn
+    assert drawn.tables[0].caption == "csr5 compared with csr-vector"
+    geomean = drawn.tables[0].rows[0][5].key
+    times = pair[pair["status"] == "ok"].pivot(index="name", columns="label", values="t_median").dropna()
+    assert geomean == pytest.approx(np.exp(np.log(times["csr-vector"] / times["csr5"]).mean()))
+    left = page.write(few, {}, tmp_path, names=["two-formats"]).left_out
+    assert left == {"the report has not exactly two formats (--formats A,B)": ["two-formats"]}
+
+
+def test_cards_without_a_case_in_common_are_refused(few, there):
     with pytest.raises(UsageError, match="no case was verified on both"):
-        reports.write(few, there.assign(matrix_sha256="0" * 64), 1.5, tmp_path, ["svg"])
-    assert reports.differ(few, there) and not reports.differ(few, few)
-    assert np.isnan(reports.bandwidth_ratio({}, {"read_bandwidth_gbps": 1.0}))
+        comparisons.compared(few, there.assign(matrix_sha256="0" * 64))
+    assert comparisons.differ(few, there) and not comparisons.differ(few, few)
+    assert np.isnan(comparisons.bandwidth_ratio({}, {"read_bandwidth_gbps": 1.0}))

@@ -30,7 +30,8 @@ class Options:
 
     baseline: the label that others are compared with, None if nothing is verified. marks: highlighted formats.
     matrices: descriptions of the run's matrices, as `store.matrices`, or None. published: published results to compare
-    with. every: the mark of each format of the report, highlighted or not. environment: as `store.environment`.
+    with. every: the mark of each format of the report, highlighted or not. environment: as `store.environment`. other:
+    rows and environment of a run of another card.
     """
 
     baseline: str | None
@@ -39,6 +40,7 @@ class Options:
     published: Sequence[Published] = ()
     every: Mapping[str, Mark] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
+    other: tuple[pd.DataFrame, Mapping[str, Any]] | None = None
 
     @property
     def required_baseline(self) -> str:
