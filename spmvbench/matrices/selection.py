@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.matrices import suitesparse
+from spmvbench.matrices import sets, suitesparse
 from spmvbench.matrices.conditions import ANY, Conditions, option
 from spmvbench.matrices.download import Unreachable
 from spmvbench.matrices.lookup import Matrix, is_own, resolve
@@ -69,6 +69,11 @@ class Selection:
             seed=seed,
         )  # fmt: skip
         found, missing = resolved()
+        for of in map(sets.get, filter(sets.names().__contains__, self.sets)):
+            if gone := sorted(set(of.files) - set(of.at_hand())):
+                notify(
+                    f"Left out because not in the folder of {sets.FILES}: {len(gone)} of {of.name}, such as {gone[0]}"
+                )
         if missing:
             named = [name for name in missing if name in self.matrices or name.partition("/")[2] in self.matrices]
             most = math.inf if unasked else UNASKED_ENTRIES

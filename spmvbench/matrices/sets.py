@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import csv
+import os
 import tomllib
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from spmvbench import paths
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
+FILES = "SPMVBENCH_FILES"  # environment variable: the folder of the files of sets
+SUFFIXES = (".mps", ".mps.gz")
 STAND_INS = "-like"  # ends the name of a set with stand-ins for its matrices that are not at hand
 STAND_IN = "synthetic/like:"  # begins the name of a stand-in's rows
 
 
 @dataclass(frozen=True)
 class MatrixSet:
-    """A named set. matrices: group/name ids and generated specs in the order of the source."""
+    """A named set. matrices: group/name ids and generated specs in the order of the source. files: in their place, the
+    names of files in the folder of FILES, without their suffix.
+    """
 
     name: str
     title: str
     source: str
     matrices: tuple[str, ...]
+    files: tuple[str, ...]
+
+    def at_hand(self) -> dict[str, Path]:
+        """Those of `files` that are there, by name."""
+        folder, found = os.environ.get("SPMVBENCH_FILES"), dict[str, Path]()
+        for name in self.files if folder else ():
+            for suffix in reversed(SUFFIXES):
+                path = Path(str(folder), f"{name}{suffix}")
+                found |= {name: path} if path.is_file() else {}
+        return found
 
 
 def names() -> list[str]:
@@ -38,23 +54,30 @@ def get(name: str) -> MatrixSet:
     path = paths.configs() / "sets" / f"{name}.toml"
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-        return MatrixSet(name=name, matrices=tuple(table.pop("matrices", ())), **table)
+        matrices, listed = (tuple(table.pop(key, ())) for key in ("matrices", "files"))
+        return MatrixSet(name=name, matrices=matrices, files=listed, **table)
     except (tomllib.TOMLDecodeError, TypeError) as error:
         raise SpmvbenchError(f"{path} is no set of matrices: {error}") from None
 
 
 def members(name: str) -> list[str]:
-    """All matrices of a set. Raises UsageError for an unknown set.
+    """All matrices of a set; of one of files those that are at hand. Raises UsageError for an unknown set, and for one
+    of files if none is there.
 
     If `-like` follows the name, a stand-in replaces each matrix that is not at hand and whose facts are known.
     """
     if not name.endswith(STAND_INS):
-        return list(get(name).matrices)
+        known = get(name)
+        here = known.at_hand()
+        if known.files and not here:
+            first = f"{known.files[0]}{SUFFIXES[0]}"
+            raise UsageError(f"the set {name} is of files: {FILES} names no folder with {first} or another of them")
+        return [*known.matrices, *map(str, here.values())]
     from spmvbench.matrices import stand_ins, suitesparse
 
-    known = stand_ins.known()
+    facts = stand_ins.known()
     return [
-        f"like:{matrix}" if matrix in known and not suitesparse.at_hand(*matrix.split("/")) else matrix
+        f"like:{matrix}" if matrix in facts and not suitesparse.at_hand(*matrix.split("/")) else matrix
         for matrix in get(name.removesuffix(STAND_INS)).matrices
     ]
 
