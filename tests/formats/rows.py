@@ -1,5 +1,9 @@
 """Matrices of which only the lengths of rows matter, and the launches of a format."""
 
+import sys
+from functools import partial
+from types import ModuleType, SimpleNamespace
+
 import numpy as np
 from scipy import sparse
 
@@ -41,3 +45,25 @@ def with_long_pointers(matrix):
     """A Csr whose row pointers have 64 bits."""
     a = Csr.of(matrix)
     return Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+
+
+class Module(ModuleType):
+    """NumPy under another name, which formats take for that of a device."""
+
+    cuda = SimpleNamespace(get_current_stream=lambda: SimpleNamespace(synchronize=lambda: None))
+    __getattr__ = staticmethod(partial(getattr, np))
+
+
+class OnDevice(Csr):
+    xp = Module("device")
+
+
+def as_on_device(a, monkeypatch, seconds):
+    """A matrix that formats take for one of a device, where array operations convert; seconds: takes what is timed."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("spmvbench.formats.") and hasattr(module, "seconds"):
+            monkeypatch.setattr(module, "seconds", seconds)
+        if name.startswith("spmvbench.formats.") and hasattr(module, "runner"):
+            monkeypatch.setattr(module, "runner", lambda a: None)
+    known = Csr.of(a)
+    return OnDevice(known.shape, known.row_ptr, known.col_idx, known.values)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
-from functools import partial
-from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -36,7 +33,7 @@ from spmvbench.formats.conversion import (
 )
 from spmvbench.formats.dense_blocks.strips import SHAPES
 from spmvbench.formats.tuning import one_by_one, tuned
-from tests.formats.rows import with_lengths, with_long_pointers
+from tests.formats.rows import as_on_device, with_lengths, with_long_pointers
 
 A = Csr((1, 1), np.array([0, 1], np.int32), np.zeros(1, np.int32), np.ones(1))
 
@@ -215,17 +212,6 @@ def test_conversions_of_a_case_search_once(monkeypatch):
         assert nested == ["b 5"] and (tuning.seconds, tuning.uncounted) == (6, -4), "counted once"
 
 
-class Module(ModuleType):
-    """NumPy under another name, which formats take for that of a device."""
-
-    cuda = SimpleNamespace(get_current_stream=lambda: SimpleNamespace(synchronize=lambda: None))
-    __getattr__ = staticmethod(partial(getattr, np))
-
-
-class OnDevice(Csr):
-    xp = Module("device")
-
-
 TUNED = {
     "adell-plus": {}, "aligned-coo": {"L": 0}, "bccoo": {"tune": True}, "bcsr-verschoor": {}, "csr-am": {},
     "csr-gg": {}, "ellr-t": {}, "hec": {"pr": 0}, "sell": {}, "tile-composite": {"width": 64},
@@ -237,13 +223,9 @@ def test_every_format_that_is_tuned_times_in_the_first_conversion_only(key, monk
     """The times are random: what a second search would find is another layout."""
     random, timed, tuning = np.random.default_rng(0), [], Tuning()
     cls = formats.get(key)
-    for name, module in list(sys.modules.items()):
-        if name.startswith("spmvbench.formats.") and hasattr(module, "seconds"):
-            monkeypatch.setattr(module, "seconds", lambda steps: timed.append(list(steps)) or random.random())
-        if name.startswith("spmvbench.formats.") and hasattr(module, "runner"):  # array operations convert
-            monkeypatch.setattr(module, "runner", lambda a: None)
-    known = Csr.of(spmvbench.load("rmat:8:8"))
-    a = OnDevice(known.shape, known.row_ptr, known.col_idx, known.values)
+    a = as_on_device(
+        spmvbench.load("rmat:8:8"), monkeypatch, lambda steps: timed.append(list(steps)) or random.random()
+    )
     found, counts = [], []
     with converting_for(EMULATED, tuning=tuning):
         for warm_up in (True, False, False):

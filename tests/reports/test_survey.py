@@ -232,6 +232,15 @@ def test_the_run_is_set_beside_the_published_figures(surveyed, options):
     assert (after["csr-rg"], after["hll"]) == ("survey's sentence alone", "authors' code")
 
 
+def test_bytes_are_compared_with_what_the_survey_s_library_stores(surveyed, options):
+    hdi = surveyed["label"] == "hdi"
+    stored = surveyed[hdi].assign(label="hdi[footprint=psblas]")
+    exact = surveyed["bytes_per_nnz"].where(~hdi, surveyed["bytes_per_nnz"] * 2 / 3)
+    table = figure("published").data(pd.concat([surveyed.assign(bytes_per_nnz=exact), stored]), options)
+    assert len(table) == 34 * 7
+    assert table["bytes_per_nnz_ratio"].dropna().to_numpy() == pytest.approx(1)
+
+
 def test_published_figures_without_conversion_have_no_columns_for_it(surveyed, matrices):
     given = figures.Options("csr-rg", {}, matrices, [published.get("survey-m2070"), K40M], environment=ENVIRONMENT)
     table = figure("published").data(surveyed, given)

@@ -17,7 +17,7 @@ from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
 LENGTH = 32  # columns of a block: a thread each
-BLOCK = 128  # threads
+BLOCK, PAPER_BLOCK = 128, 64  # threads; the paper has two warps in a block
 # Blocks that a warp has in flight, and entries of each column; the fastest on an H200 on average over a stencil,
 # finite elements, random, banded and power-law matrices. Without a limit a few blocks are far higher than others. The
 # paper's warp has one block, and of it one entry of each column at a time.
@@ -171,10 +171,14 @@ class Blocks(Format):
         """A launch of a warp for every `batch` blocks. args: after the block's arrays; options: template arguments."""
         value, index, blocks = ctype(args[-1]), ctype(self.block_ptr), len(self.block_col)
         table = np.int32(blocks), self.block_ptr, self.block_col, self.block_length, self.block_height
-        grid = cdiv(cdiv(blocks, batch) * 32, BLOCK)
-        return Launch(
-            "cache_blocking/fastload.cu", f"{kernel}<{value}, {index}, {options}>", grid, BLOCK, (*table, *args)
-        )
+        grid = cdiv(cdiv(blocks, batch) * 32, self.threads)
+        kernel = f"{kernel}<{value}, {index}, {options}>"
+        return Launch("cache_blocking/fastload.cu", kernel, grid, self.threads, (*table, *args))
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return BLOCK
 
     @property
     def in_flight(self) -> tuple[int, int]:
@@ -197,18 +201,20 @@ class FastLoad(Blocks):
     """CSC with columns sorted by length, in blocks of 32; within a block every column has equally many entries.
 
     Threads read entries and sorted x side by side, nothing is padded and no thread waits for another; products are
-    added to y by atomics. kernel=paper: a warp takes one block. fast: four, so that more loads are in flight. height=1
-    is the paper's choice. optimized=true adds products of equal rows within a warp
-    first: blocks have a format, 0 shorter than 32, 1 a single row, 2 any other. Sorting x and setting y to zero count
-    here; the released program leaves both out of its time. It supports height 1 alone, and keeps the length of each run
-    of equal rows, 4 bytes per entry, where threads here compare rows; it takes a run's sum as a difference of prefix
-    sums, which loses digits where rows differ in size. Columns of many different lengths make many short blocks. Sums
-    are not reproducible.
+    added to y by atomics. kernel=paper: a warp takes one block, and a thread block has two warps. fast: four of each,
+    so that more loads are in flight. height=1 is the paper's choice. optimized=true adds products of equal rows within
+    a warp first: blocks have a format, 0 shorter than 32, 1 a single row, 2 any other. Sorting x and setting y to
+    zero count here; the released program leaves both out of its time. It supports height 1 alone, and keeps the
+    length of each run of equal rows, 4 bytes per entry, where threads here compare rows; it takes a run's sum as a
+    difference of prefix sums, which loses digits where rows differ in size. Columns of many different lengths make
+    many short blocks. Sums are not reproducible.
     """
 
     key = "fastload"
 
-    kernel = Parameter("fast", "paper: a block per warp; fast: several in flight", choices=("fast", "paper"))
+    kernel = Parameter(
+        "fast", "paper: a block per warp, two warps a thread block; fast: several in flight", choices=("fast", "paper")
+    )
     optimized = Parameter(False, "add products of equal rows within a warp before the atomics; takes height=1")
 
     block_format: Array  # (blocks,) where optimized, else (0,), uint8: 0 short, 1 all of one row, 2 any other
@@ -248,6 +254,10 @@ class FastLoad(Blocks):
     @property
     def in_flight(self) -> tuple[int, int]:
         return PAPER if self.kernel == "paper" else super().in_flight
+
+    @property
+    def threads(self) -> int:
+        return PAPER_BLOCK if self.kernel == "paper" else super().threads
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         sorted_x = self.xp.empty_like(x)

@@ -2,7 +2,7 @@
 
 Threads per row, fixed, by rule, by timing or by the row's length: `csr-*` (Bell & Garland, NVR-2008-004, and later
 papers), `acsr` (Ashari et al., SC 2014). Rows assigned at run time: `lightspmv-*` (Liu & Schmidt, ASAP 2015).
-Padded rows: `icsr`. Rows in groups: `rgcsr` (Oberhuber et al. 2011), `sic` (Feng et al. 2011), `cmrs` (Koza 2014).
+Padded rows: `icsr`. Rows in groups: `sic` (Feng et al. 2011), `cmrs` (Koza 2014).
 Two kernels with the products between them: `perfect-csr` (He & Gao 2016).
 Equal shares of work: `csr5*` (Liu & Vinter, ICS'15), `merge-csr` (Merrill & Garland, SC'16).
 """

@@ -1,4 +1,4 @@
-"""Names of the CSR family that store rows in groups, which makes them sliced ELLPACK: RgCSR and SIC."""
+"""SIC: rows sorted by length, in groups that are slices of sliced ELLPACK."""
 
 from __future__ import annotations
 
@@ -17,23 +17,6 @@ from spmvbench.formats.registry import register
 
 HEIGHTS = (2, 4, 8, 16, 32)
 THREADS = ((32, 256), (128, 4096))  # of a group with up to so many slots; 256 beyond
-
-
-@register
-class RgCsr(SlicedEll):
-    """Rows in groups of 32, padded to the longest of the group and stored column by column; one thread per row.
-
-    The group's size is a parameter of the paper, 32 our reading. What the survey says of it, a different number of
-    threads for the rows of a group, is the authors' later ArgCSR.
-    """
-
-    key = "rgcsr"
-    family = "CSR"
-    survey_name = "RgCSR"
-    reference = "Oberhuber, Suzuki & Vacata, Acta Technica 56, 2011"
-    alias_of = "hll[threads=1]"
-
-    stop = True
 
 
 def threads_for(slots: float) -> int:

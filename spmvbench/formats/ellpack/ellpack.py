@@ -18,6 +18,7 @@ from spmvbench.formats.registry import register
 from spmvbench.formats.tuning import tuned
 
 POWERS = (1, 2, 4, 8, 16, 32)
+LOCAL = 4 * BLOCK  # rows of a window that Sliced ELLPACK reorders
 SORTING_WINDOW = "rows of a window that is sorted by length, longest first; 1: no sorting, 0: all rows"
 
 
@@ -142,29 +143,35 @@ class Sell(SlicedEll):
 
     One long row costs its slice only. The paper tunes S (height) and T by trying, as part of the conversion: here S of
     32 to 256 rows, with T = 256 / S threads per row, and then T of 1 to 8 for the best S, are timed. If NumPy holds
-    the matrix nothing can be timed: S is 64 there. What is tried is our reading; the paper may also sort rows first, by
-    a heuristic that it does not give (sigma).
+    the matrix nothing can be timed: S is 64 there. kernel=paper reorders rows locally first, as the authors do; fast
+    leaves them in their order. What is tried is our reading, and so is the reordering: rows are sorted by length in
+    windows of four of the highest slices, for sorting within a slice would not make it narrower.
     """
 
     key = "sell"
     survey_name = "Sliced ELLPACK"
     reference = "Monakov, Lokhmotov, Avetisyan, HiPEAC 2010"
 
+    kernel = Parameter(
+        "fast", "paper: rows are reordered locally; fast: they keep their order", choices=("fast", "paper")
+    )
     height = Parameter(0, "rows of a slice (S); 0: the fastest", choices=(0, 32, 64, 128, 256))
-    sigma = Parameter(1, SORTING_WINDOW, low=0)
+    sigma = Parameter(-1, f"{SORTING_WINDOW}; -1: 1 (fast), {LOCAL} (paper)", low=-1)
     threads = Parameter(0, "threads per row (T), in different warps; 0: the fastest", choices=(0, 1, 2, 4, 8))
 
     @classmethod
     def described(cls, **said: str) -> str:
-        return super().described(height="as timed", threads="as timed")
+        return super().described(height="as timed", threads="as timed", sigma="1")
 
     @classmethod
     def threads_by_rule(cls, a: Csr, height: int) -> int:
         return 256 // height
 
     @classmethod
-    def layout(cls, a: Csr, *, height: int, **params: Any) -> Layout:
-        return super().layout(a, height=height or 64, **params)
+    def layout(cls, a: Csr, *, kernel: str, height: int, sigma: int, **params: Any) -> Layout:
+        if sigma < 0:
+            sigma = LOCAL if kernel == "paper" else 1
+        return super().layout(a, height=height or 64, sigma=sigma, **params)
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:

@@ -160,7 +160,7 @@ class SlicedEll(Adding):
     @property
     def places(self) -> int:
         """Rows that are stored."""
-        return len(self.perm) if self.sigma != 1 or self.drop_empty else self.shape[0]
+        return len(self.perm) if len(self.perm) or self.drop_empty else self.shape[0]
 
     @property
     def block_threads(self) -> int:

@@ -42,7 +42,8 @@ class Preset(NamedTuple):
     """What the paper and the three public states of the authors' code decide differently.
 
     coo, dns, te, th: as in Rules. tbalance: tiles of a warp. defer: entries of a matrix from which its very sparse
-    tiles are computed separately.
+    tiles are computed separately. hyb_min_width: as in Rules; the paper lets the ELL part of a HYB tile go to nothing
+    (III.B), the code keeps a column.
     """
 
     coo: int
@@ -51,13 +52,14 @@ class Preset(NamedTuple):
     th: float
     tbalance: int
     defer: int
+    hyb_min_width: int
 
 
 PRESETS = {
-    "paper": Preset(12, 128, 0.2, 1.0, 8, 1_800_000),
-    "oct2021": Preset(13, 128, 0.2, 1.0, 8, 0),
-    "jul2022": Preset(13, 192, -math.inf, math.inf, 16, 0),
-    "aug2022": Preset(13, 192, 0.2, math.inf, 4, NEVER),
+    "paper": Preset(12, 128, 0.2, 1.0, 8, 1_800_000, 0),
+    "oct2021": Preset(13, 128, 0.2, 1.0, 8, 0, 1),
+    "jul2022": Preset(13, 192, -math.inf, math.inf, 16, 0, 1),
+    "aug2022": Preset(13, 192, 0.2, math.inf, 4, NEVER, 1),
 }
 FIRST_LEVEL = ("tile_ptr", "tile_col", "tile_nnz", "chunk_ptr", "chunk_row", "split_rows")
 WARPS = 8192  # that fill the largest GPU
@@ -80,7 +82,7 @@ def rules_of(preset: str, coo: int, dns: int, te: float, th: float, hyb_min_widt
         base.dns if dns < 0 else dns,
         base.te if te < 0 else te,
         base.th if th < 0 else th,
-        hyb_min_width,
+        base.hyb_min_width if hyb_min_width < 0 else hyb_min_width,
     )
 
 
@@ -269,8 +271,8 @@ class Tile(Tiled):
     """Tiles of 16 x 16, each in the format that the paper's rules choose: CSR, COO, ELL, HYB or dense kinds.
 
     A threshold of -1 is the preset's. A preset sets what its state of the authors' code decides, not how it stores
-    (October 2021 kept columns in whole bytes). A HYB tile has a least width of 1, as in the code; the paper's own loop
-    would go to 0. Zeros in Dns and ELL tiles cannot be distinguished from padding, so no stored zero is kept.
+    (October 2021 kept columns in whole bytes). Zeros in Dns and ELL tiles cannot be distinguished from padding, so no
+    stored zero is kept.
     """
 
     key = "tile"
@@ -290,7 +292,9 @@ class Tile(Tiled):
     th = Parameter(
         -1.0, "HYB from this coefficient of variation of row lengths; -1: 1.0, none in 2022", low=-1.0, high=4.0
     )
-    hyb_min_width = Parameter(1, "least width of the ELL part of a HYB tile", choices=(1, 0))
+    hyb_min_width = Parameter(
+        -1, "least width of the ELL part of a HYB tile; -1: 0 (paper), 1 (code)", choices=(-1, 0, 1)
+    )
 
     fmt: Array  # (tiles,), uint8: format | width << 3, see tile_convert; width of ELL and HYB, dense rows or columns
     tail: Array  # (tiles,), uint8: entries of a HYB tile beyond its ELL part

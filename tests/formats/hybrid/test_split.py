@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench import testing
+from spmvbench import formats, testing
 from spmvbench.formats import Csr
 from spmvbench.formats.csr.rows import CsrPieces, CsrRows
 from spmvbench.formats.ellpack import sell
 from spmvbench.formats.ellpack.ellpack import EllRows
 from spmvbench.formats.hybrid import hyb
 from spmvbench.formats.hybrid.rows import Shec
-from tests.formats.rows import runs_on, with_lengths
+from tests.formats.rows import as_on_device, runs_on, with_lengths
 
 HARD = testing.hard_matrices()
 
@@ -167,15 +167,16 @@ def test_bin_csr_holds_the_diagonal_apart():
     assert fmt.parts["ell"].detail == {"slice_height": 32, "threads": 1}
 
 
-def test_hec_times_some_ratios_if_asked(monkeypatch):
+def test_hec_measures_the_ratio_where_it_can(monkeypatch):
     a = with_lengths([1] * 9 + [4, 4, 4, 6], 7)
-    assert testing.convert("hec[pr=0]", a).detail["pr"] == 20  # nothing can be timed on the host
+    assert testing.convert("hec", a).detail["pr"] == 20  # nothing can be timed on the host
 
-    def tried(cls, a, params, choices, fields):
-        assert params == {"pr": 0}
-        return min((fields(pr) for pr in choices["pr"]), key=lambda found: abs(found["parts"]["ell"].width - 4))
+    timed = []
 
-    monkeypatch.setattr(hyb, "tuned", tried)
-    found = testing.convert("hec[pr=0]", a)
-    assert (found.parts["ell"].width, found.detail["pr"]) == (4, 5)
-    testing.check_conversion("hec[pr=0]", a)
+    def seconds(steps):
+        timed.append(steps)
+        return [2e-6 * 64, 8e-6 * 27][len(timed) - 1]  # 2 columns of 32 slots, 27 entries
+
+    found = formats.get("hec").converted(as_on_device(a, monkeypatch, seconds))
+    assert [launch.source for steps in timed for launch in steps] == ["ellpack/sell.cu", "csr/rows.cu"]
+    assert (found.parts["ell"].width, found.detail["pr"]) == (4, 4)

@@ -27,7 +27,7 @@ from spmvbench.formats.tile.convert import (
 from spmvbench.formats.tile.tile import chunks_of
 from tests.formats.test_conversion import assert_kernels_convert_alike
 
-PAPER = Rules(coo=12, dns=128, te=0.2, th=1.0, hyb_min_width=1)
+PAPER = Rules(coo=12, dns=128, te=0.2, th=1.0, hyb_min_width=0)
 
 
 def rows_of(*lengths):
@@ -125,6 +125,12 @@ def test_presets_decide_as_their_code(preset, expected):
     assert found == expected
 
 
+@pytest.mark.parametrize(("preset", "width"), [("paper", 0), ("oct2021", 1), ("aug2022", 1)])
+def test_the_paper_lets_the_ell_part_of_a_hyb_tile_go_to_nothing(preset, width):
+    tile = sparse.csr_array(np.eye(1, 16).T * ([1] * 14 + [0] * 2))
+    assert testing.convert(f"tile[preset={preset},coo=0,th=1]", tile).fmt.item() == HYB | width << 3
+
+
 def test_a_given_threshold_goes_before_the_preset():
     tile = sparse.csr_array(TILES["12 entries"][0])
     assert testing.convert("tile[preset=aug2022,coo=12]", tile).fmt.item() & 7 == CSR
@@ -187,7 +193,7 @@ def test_hyb_packing_is_the_first_entries_then_the_tail():
     a = np.zeros((16, 32))
     a[1, :14] = np.arange(1, 15)
     a[4, 16:30] = np.arange(21, 35)
-    f = testing.convert("tile", sparse.csr_array(a))
+    f = testing.convert("tile[hyb_min_width=1]", sparse.csr_array(a))
     assert f.fmt.tolist() == [HYB | 1 << 3] * 2
     assert f.tail.tolist() == [13, 13]
     assert (f.off1.tolist(), f.off2.tolist()) == ([0, 29], [0, 21])
@@ -251,10 +257,10 @@ def test_detail_gives_the_shares_of_tiles_and_nonzeros():
 
 @pytest.mark.parametrize("rest", ["csr5", "coo-flat"])
 def test_coo_tiles_and_hyb_tails_are_deferred(rest):
-    f = testing.convert(f"tile-deferred-coo[defer=0,rest={rest}]", MOSAIC)
+    f = testing.convert(f"tile-deferred-coo[defer=0,hyb_min_width=1,rest={rest}]", MOSAIC)
     assert set((f.fmt & 7).tolist()) == {CSR, ELL, HYB, DNS, DNS_ROW, DNS_COL}
     assert not f.tail.any()
-    whole = testing.convert("tile", MOSAIC)
+    whole = testing.convert("tile[hyb_min_width=1]", MOSAIC)
     rows, cols, values = f.sparse.to_coo()
     apart = sparse.csr_array((values, (rows, cols)), shape=MOSAIC.shape)
     assert apart.nnz == len(whole.coo_val) + whole.tail.sum()
