@@ -85,7 +85,7 @@ def footprints(rows: pd.DataFrame) -> pd.DataFrame:
     Columns matrix, label, dtype, nnz, bytes_format, bytes_per_nnz.
     """
     counted = one_per_matrix(rows)
-    counted = counted[counted["nnz"] > 0]
+    counted = counted[(counted["nnz"] > 0) & (counted["bytes_per_nnz"] > 0)]  # imported rows may not know them
     return counted[["matrix", "label", "dtype", "nnz", "bytes_format", "bytes_per_nnz"]].reset_index(drop=True)
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from spmvbench.analysis.cases import named_order, verified
+from spmvbench.analysis.cases import imported, named_order, verified
 from spmvbench.analysis.older import changed
 from spmvbench.errors import UsageError
 
@@ -18,9 +18,11 @@ def beside(rows: pd.DataFrame, others: pd.DataFrame, name: str) -> pd.DataFrame:
     """The rows, and those of another run of the same matrices, types, modes and operations; their labels name the run.
 
     others: rows of a run, as `store.load`. A label ``csr5`` of it becomes ``csr5 (name)``. Rows of both must be of one
-    model of GPU. Raises UsageError if they are not, and if no case fits.
+    model of GPU. Matrices are the same by content; by name if rows of others are imported, which are then in one
+    setting with these. Raises UsageError if they are not, and if no case fits.
     """
-    case = ["matrix_sha256", "dtype", "mode", "op"]
+    case = ["content", "dtype", "mode", "op"]
+    rows, others = _with_content(rows, others)
     wanted = pd.MultiIndex.from_frame(rows.loc[rows["matrix_sha256"] != "", case]).unique()
     found = others[pd.MultiIndex.from_frame(others[case]).isin(wanted)]
     if found.empty:
@@ -32,8 +34,10 @@ def beside(rows: pd.DataFrame, others: pd.DataFrame, name: str) -> pd.DataFrame:
             "different GPUs are not compared"
         )
     suffix = f" ({name})"
-    about = rows.drop_duplicates("matrix_sha256").set_index("matrix_sha256")
-    renamed = {column: found["matrix_sha256"].map(about[column]) for column in ("group", "name", "file_sha256")}
+    about = rows.drop_duplicates("content").set_index("content")
+    renamed = {column: found["content"].map(about[column]) for column in ("group", "name", "file_sha256")}
+    if len(kinds := set(rows["device"])) == 1:
+        renamed["device"] = kinds.pop()
     # Its programs are not those of these rows: the same kernel in two runs is two results.
     return pd.concat(
         [
@@ -46,7 +50,15 @@ def beside(rows: pd.DataFrame, others: pd.DataFrame, name: str) -> pd.DataFrame:
             ),
         ],
         ignore_index=True,
-    )
+    ).drop(columns="content")
+
+
+def _with_content(*tables: pd.DataFrame) -> list[pd.DataFrame]:
+    """The tables with a column `content` that is equal for the same matrix."""
+    by_name = any(imported(rows).any() for rows in tables)
+    return [
+        rows.assign(content=rows["group"] + "/" + rows["name"] if by_name else rows["matrix_sha256"]) for rows in tables
+    ]
 
 
 def ratios(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:

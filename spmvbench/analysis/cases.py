@@ -18,8 +18,8 @@ def latest_cases(rows: pd.DataFrame) -> pd.DataFrame:
     matrix: ``group/name``, because a name alone is ambiguous. If a file changed between runs, each content is a matrix
     of its own, marked with the first digits of its hash. setting: an ordered category of what must be equal for times
     to be comparable, such as ``f64 hot``; it names the operation unless that is plain SpMV, the order of rows and
-    columns unless that is the natural one, and the device if there are several. cases: number of cases that the row
-    represents; BFS from several sources is one row (`_over_sources`).
+    columns unless that is the natural one, the device if there are several, whether rows are imported. cases: number of
+    cases that the row represents; BFS from several sources is one row (`_over_sources`).
 
     If a case was measured several times (in several runs, with other seeds), the last time counts: of two rows of one
     run the one written later, whatever the clock said.
@@ -67,16 +67,17 @@ def settings(rows: pd.DataFrame, device: pd.Series) -> pd.Categorical:
         op=rows["op"].where(rows["op"] != "spmv", ""),
         order=named_order(rows),
         device=device if device.nunique() > 1 else "",
+        imported=rows["device"].where(imported(rows), ""),
     )
     text = (
         parts["dtype"]
-        .str.cat([parts[name] for name in ("mode", "op", "order", "device")], sep=" ")
+        .str.cat([parts[name] for name in ("mode", "op", "order", "device", "imported")], sep=" ")
         .str.split()
         .str.join(" ")
     )
     order = sorted(
-        set(zip(*(parts[name] for name in ("device", "op", "order", "dtype", "mode")), text, strict=True)),
-        key=lambda s: (s[0], s[1].partition("@")[0], len(s[1]), *s[1:3], _rank(s[3], _TYPES), _rank(s[4], _MODES)),
+        set(zip(*(parts[name] for name in ("imported", "device", "op", "order", "dtype", "mode")), text, strict=True)),
+        key=lambda s: (*s[:2], s[2].partition("@")[0], len(s[2]), *s[2:4], _rank(s[4], _TYPES), _rank(s[5], _MODES)),
     )
     return pd.Categorical(text, [s[-1] for s in order], ordered=True)
 
@@ -111,6 +112,11 @@ def _rank(word: str, known: Sequence[str]) -> tuple[int, str]:
 def emulated(rows: pd.DataFrame) -> pd.Series:
     """Which rows come from the emulated device, whose times say nothing about a GPU."""
     return rows["device"].str.startswith("emulated")
+
+
+def imported(rows: pd.DataFrame) -> pd.Series:
+    """Which rows others measured with a program of their own; they have settings of their own."""
+    return rows["device"] == "imported"
 
 
 def counted(rows: pd.DataFrame) -> pd.DataFrame:

@@ -10,8 +10,17 @@ import pandas as pd
 from spmvbench.analysis.cases import counted, verified
 from spmvbench.analysis.programs import same_as, without_aliases
 
-# The usual reference is row-wise CSR: this project's kernels run on every device, papers compare with the vendor's.
-BASELINES = ("csr-lanes", "csr-vector", "cusparse-csr-alg2", "cusparse-csr-alg1", "csr-scalar")
+# The usual reference is row-wise CSR: this project's kernels run on every device, papers compare with the vendor's. The
+# last two are in imported rows alone.
+BASELINES = (
+    "csr-lanes",
+    "csr-vector",
+    "cusparse-csr-alg2",
+    "cusparse-csr-alg1",
+    "csr-scalar",
+    "cusparse-csr",
+    "ginkgo-csr",
+)
 
 # cuSPARSE's CSR: the first that was measured is what others are compared with.
 VENDORS = ("cusparse-csr-alg1", "cusparse-csr-alg2")

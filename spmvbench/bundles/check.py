@@ -14,6 +14,8 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -39,7 +41,7 @@ from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.measure import operations
 from spmvbench.paths import scratch, trusted_folder
 from spmvbench.rows import store
-from spmvbench.rows.schema import STATUSES
+from spmvbench.rows.schema import IMPORTED, STATUSES
 from spmvbench.rows.stored import parsed
 
 __all__ = ["FAILED", "NOTE", "OPEN", "PASSED", "Bundle", "Finding", "checks", "matrices", "opened"]
@@ -124,7 +126,6 @@ def checks(
     formats. programs_seconds: limit for making programs again, which is left out if it is 0.
     """
     found: list[Callable[[Bundle], Iterator[Finding]]] = [
-        schema,
         metadata,
         derived.names,
         derived.identities,
@@ -141,7 +142,24 @@ def checks(
     ]
     if programs_seconds:
         found.append(lambda bundle: programs(bundle, programs_seconds, progress, workers=processes()))
-    return found
+    return [schema, imported, *(partial(_of_measured, check) for check in found)]
+
+
+def imported(bundle: Bundle) -> Iterator[Finding]:
+    """Say that rows are imported: what others measured cannot be verified here."""
+    rows = bundle.rows[bundle.rows["device"] == IMPORTED]
+    if len(rows):
+        files = [file for session in bundle.sessions for file in session.get("files") or () if isinstance(file, dict)]
+        names = ", ".join(f"{file.get('name')} (SHA-256 {str(file.get('sha256'))[:12]})" for file in files)
+        text = f"{len(rows)} of {len(bundle.rows)} rows are imported from {names or 'unknown files'}"
+        yield Finding("imported", OPEN, f"{text}: others measured them, and nothing of them is verified")
+
+
+def _of_measured(check: Callable[[Bundle], Iterator[Finding]], bundle: Bundle) -> Iterator[Finding]:
+    """Check the rows that are not imported, and the metadata of their invocations."""
+    rows = bundle.rows[bundle.rows["device"] != IMPORTED]
+    if len(rows) or not len(bundle.rows):
+        yield from check(replace(bundle, rows=rows, sessions=[s for s in bundle.sessions if s.get("kind") != IMPORTED]))
 
 
 def schema(bundle: Bundle) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from spmvbench.programs.base import Program
 from spmvbench.programs.using import use
 from spmvbench.rows import files, store
 from spmvbench.rows.metadata import ENVIRONMENT
-from spmvbench.rows.schema import SCHEMA_VERSION
+from spmvbench.rows.schema import IMPORTED, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +51,8 @@ def pack(
     rows = store.load(run)
     if rows.empty:
         raise UsageError(f"{run} holds no rows: there is nothing to submit")
+    if (rows["device"] == IMPORTED).any():
+        raise UsageError(f"{run} holds imported rows, which others measured: name the files that they are from instead")
     metadata = {"schema_version": SCHEMA_VERSION, "sessions": store.environment(run)["sessions"]}
     measured = rows[["format", "source_hash"]].drop_duplicates().itertuples(index=False)
     programs = {pair: about for pair, about in described(metadata["sessions"]).items() if pair[0] not in named}

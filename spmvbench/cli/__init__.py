@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 import os
 import sys
 
@@ -18,6 +19,7 @@ COMMANDS = (
     "advise",
     "runs",
     "export",
+    "import",
     "bundle",
     "check",
     "formats",
@@ -36,7 +38,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"spmvbench.cli.{name}").command
+        module = f"{name}_" if keyword.iskeyword(name) else name
+        command: click.Command = importlib.import_module(f"spmvbench.cli.{module}").command
         return command
 
     def resolve_command(

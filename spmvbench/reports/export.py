@@ -236,8 +236,9 @@ def ginkgo(rows: pd.DataFrame) -> list[dict[str, Any]]:
     filename, problem (group, name, kind, size), rows, cols, nonzeros; under spmv, by format: time (seconds, as Ginkgo
     since its pull request 669 and PETSc's bench_spmv; older data are in nanoseconds), repetitions, storage (bytes) and
     completed, else error and error_type; optimal.spmv; dataset, by which the explorer distinguishes systems: each
-    setting (f64 hot) of the run is a system. There is no max_relative_norm2, because errors are compared with a bound
-    for each row. Experiments and further names of a format are left out.
+    setting (f64 hot) of the run is a system; spmvbench, by which `rows.ginkgo` knows labels and
+    settings of this project. There is no max_relative_norm2, because errors are compared with a bound for each row.
+    Experiments and further names of a format are left out.
 
     Raises ValueError if no SpMV was run on a GPU.
     """
@@ -265,6 +266,7 @@ def ginkgo(rows: pd.DataFrame) -> list[dict[str, Any]]:
             | {"row_distribution": of_matrix},
             **size,
             "spmv": {row.label: _operation(row) for row in part.itertuples()},
+            "spmvbench": {"setting": f"{first['dtype']} {first['mode']}"},
             "optimal": {"spmv": ok.loc[ok["t_median"].idxmin(), "label"]} if len(ok) else {},
             "dataset": {
                 "system": f"{first['device_name']} {setting}" if several else first["device_name"],
@@ -282,4 +284,5 @@ def _operation(row: Any) -> dict[str, Any]:
     if row.status != "ok":
         return {"completed": False, "error_type": row.status, "error": row.reason}
     repetitions = int(row.n_samples * row.repeats)
-    return {"storage": int(row.bytes_format), "time": row.t_median, "repetitions": repetitions, "completed": True}
+    storage = {"storage": int(row.bytes_format)} if row.bytes_format else {}
+    return storage | {"time": row.t_median, "repetitions": repetitions, "completed": True}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spmvbench.rows.schema import COLUMNS, LISTS, STATUSES
+from spmvbench.rows.schema import COLUMNS, IMPORTED, LISTS, STATUSES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ _WORDS = {
     "order": re.compile(r"(?:[A-Za-z][\w-]{0,63})?"),
     "same_bits": re.compile("yes|no"),
     "float_atomics": re.compile("yes|no"),
-    "device": re.compile(r"cuda:\d{1,9}|emulated(-check)?"),
+    "device": re.compile(rf"cuda:\d{{1,9}}|emulated(-check)?|{IMPORTED}"),
     "started_at": re.compile(r"\d{4}-\d\d-\d\d(T[\d:.+Z-]{1,32})?"),
 }
 _SHORTEST, _LONGEST = 1e-12, 1e9  # seconds

@@ -6,7 +6,8 @@ import datetime
 import os
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,6 @@ def merge(sources: Sequence[Path], target: Path) -> int:
     Each row once, in the order of the runs and of writing; `run_id` is the new run's name. Returns the number of rows.
     Raises SpmvbenchError if `target` exists, UsageError if two runs have different rows of one case.
     """
-    if target.exists():
-        raise SpmvbenchError(f"{target} is there already: choose another name")
     rows: dict[str, dict[str, Any]] = {}
     places: dict[str, Path] = {}
     for source in sources:
@@ -59,16 +58,26 @@ def merge(sources: Sequence[Path], target: Path) -> int:
     sessions = [session for source in sources for session in metadata.sessions(source)]
     sessions = [session for place, session in enumerate(sessions) if session not in sessions[:place]]
 
-    target.mkdir(parents=True)
-    try:
+    with created(target):
         metadata.write(target, sorted(sessions, key=lambda session: session["started"]))
         for layout, found in ((files.DESCRIPTIONS, described), (files.CASES, list(rows.values()))):
             with written_whole(target / layout.merged, durable=True) as file:
                 files.write(files.parsed(found, layout), layout, file)
-    except BaseException:
-        shutil.rmtree(target)
-        raise
     return len(rows)
+
+
+@contextmanager
+def created(folder: Path) -> Iterator[None]:
+    """Make the folder of a new run, and remove it if what writes it fails. Raises SpmvbenchError if it exists."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise SpmvbenchError(f"{folder} is there already: choose another name") from None
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
 
 
 def removable(run: Path | str, results: Path | str = "results") -> Path:

@@ -22,6 +22,7 @@ STATUSES = {
     "error": "the format's code raised an exception",
 }
 
+IMPORTED = "imported"  # device of rows that others measured, with programs of their own (`import`)
 SETTLED = ("ok", "skipped")  # statuses that another measurement would not change
 
 # name: (type, meaning). Types: str, int, float (missing is NaN), bool, ints (list of int64), floats (list of float32),
@@ -37,7 +38,11 @@ COLUMNS: dict[str, tuple[str, str]] = {
     ),
     "group": ("str", "group of the matrix; ``synthetic`` for generated matrices, ``file`` for files"),
     "name": ("str", "name in the group; only group/name identifies a matrix"),
-    "matrix_sha256": ("str", "SHA-256 of shape, row_ptr, col_idx and float64 values of canonical CSR"),
+    "matrix_sha256": (
+        "str",
+        "SHA-256 of shape, row_ptr, col_idx and float64 values of canonical CSR; imported:HASH, of the name alone, in "
+        "imported rows",
+    ),
     "file_sha256": ("str", "SHA-256 of the file's bytes if the matrix was given as a file"),
     "generator_hash": (
         "str",
@@ -115,7 +120,11 @@ COLUMNS: dict[str, tuple[str, str]] = {
     ),
     "k": ("int", "number of vectors of spmm@K; 0 for other operations and in rows of older versions"),
     "layout": ("str", "how X and Y of spmm@K lie in memory, row or column; empty for other operations"),
-    "device": ("str", "cuda:0, emulated or emulated-check"),
+    "device": (
+        "str",
+        "cuda:0, emulated or emulated-check; imported: measured by others with a program of their own, and never "
+        "verified here",
+    ),
     "device_name": ("str", "name of the device model"),
     "gpu": (
         "str",

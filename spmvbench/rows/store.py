@@ -45,7 +45,7 @@ MATRICES, MATRIX_LINES = files.DESCRIPTIONS.merged, files.DESCRIPTIONS.lines
 PUBLISHED = "results/published"  # folder of the runs that a checkout holds
 # Names of files in a run's folder and next to runs in a folder of reports: no run may have them.
 _TAKEN = {ROWS, LINES, ENVIRONMENT, LOG, LOCK, MATRICES, MATRIX_LINES, "report", "pairs.csv", "pairs.json", "README.md"}
-_TAKEN |= {"index.html", "shared", "formats", "papers.html"}
+_TAKEN |= {"facts.csv", "index.html", "shared", "formats", "papers.html"}
 _LONGEST = 200  # bytes of a name: file systems allow 255, and shards and removed runs have longer names
 NAMED = 3  # most invalid rows named in a warning
 
