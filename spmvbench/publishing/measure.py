@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from spmvbench import paths
-from spmvbench.errors import UsageError
+from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.programs import making
 
 MEASURED, FAILED, WRONG, UNFINISHED = 0, 1, 2, 3  # exit codes
 GRACE = 30.0  # seconds in which the case in progress may end, within the time of the piece
@@ -34,11 +35,15 @@ NARROWING = ("dtype", "mode", "op", "max-nnz")
 
 @dataclass(frozen=True)
 class Step:
-    """A configuration of `spmvbench run`, its run's name without the card, and options that narrow it."""
+    """A configuration of `spmvbench run`, its run's name without the card, and options that narrow it.
+
+    programs: languages whose `spmvbench program new` is measured beside the formats.
+    """
 
     config: str
     name: str
     options: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return " ".join((self.name, *self.options[1::2]))
@@ -56,15 +61,20 @@ def steps(file: Path) -> list[Step]:
         raise UsageError(f"cannot read {file}: {error}") from None
     found = []
     for step in listed:
-        if unknown := set(step) - {"config", *NARROWING}:
-            taken = ", ".join(NARROWING)
+        if unknown := set(step) - {"config", "programs", *NARROWING}:
+            taken = ", ".join(("programs", *NARROWING))
             raise UsageError(f"{file} has an unknown key {sorted(unknown)[0]}; a step takes config, {taken}")
         name = str(step.get("config", ""))
         beside, shipped = file.parent / f"{name}.toml", paths.configs() / "runs" / f"{name}.toml"
         if not (beside.is_file() or shipped.is_file()):
             raise UsageError(f"{file} names the configuration {name!r}, which does not exist")
         options = [word for key in NARROWING if key in step for word in (f"--{key}", str(step[key]))]
-        found.append(Step(str(beside if beside.is_file() else shipped), name, tuple(options)))
+        programs = tuple(step.get("programs", ()))
+        if unknown := set(programs) - set(making.TEMPLATES):
+            raise UsageError(
+                f"{file} names the language {sorted(unknown)[0]!r}; there are {', '.join(making.TEMPLATES)}"
+            )
+        found.append(Step(str(beside if beside.is_file() else shipped), name, tuple(options), programs))
     if not found:
         raise UsageError(f"{file} names no step")
     return found
@@ -100,7 +110,7 @@ def measure(
     results.mkdir(parents=True, exist_ok=True)
     with open(results / f"{card}-measure.log", "ab") as log:
         for at, step in enumerate(todo):
-            command = ["--config", step.config, *step.options, *options]
+            command = ["--config", step.config, *step.options, *options, *_with_programs(step, results)]
             command += ["--run", f"{card}-{step.name}", "--results", str(results)]
             began = time.monotonic()
             code = run_until(command, until - grace, until, log)
@@ -116,6 +126,27 @@ def measure(
         print(f"{len(failed)} of {len(todo)} steps failed, for reasons in {results / f'{card}-measure.log'}:")
         print("\n".join(f"  {line}" for line in failed))
     return FAILED if failed else MEASURED
+
+
+def _with_programs(step: Step, results: Path) -> list[str]:
+    """Options for the programs of a step, which are built once: one built again would be measured again.
+
+    Raises SpmvbenchError if one does not compile.
+    """
+    words = []
+    for language in step.programs:
+        name, folder = f"example-{language}", results / "programs"
+        program = folder / f"{name}.py"
+        if Path(making.TEMPLATES[language]).suffix != ".py":
+            program = folder / f"lib{name}.so"
+        if not program.is_file():
+            for old in folder.glob(f"{name}.*"):  # of a build that failed
+                old.unlink()
+            source = making.new(name, language, folder)[0]
+            if source != program:
+                making.build(source, program)
+        words += ["--program", str(program)]
+    return words
 
 
 def run_until(words: Sequence[str], ask_at: float, kill_at: float, log: IO[bytes]) -> int:
@@ -170,11 +201,11 @@ def main(words: Sequence[str] | None = None) -> int:
             raise UsageError("CARD is a word of letters, digits, dots and hyphens")
         todo = steps(given.steps)
         require_card(given.card, given.device)
-    except UsageError as error:
+        options = ["--device", given.device, *asked[at + 1 :]]
+        return measure(given.card, todo, given.results, options, given.seconds, min(GRACE, given.seconds / 4))
+    except SpmvbenchError as error:
         print(f"Error: {error}", file=sys.stderr)
         return WRONG
-    options = ["--device", given.device, *asked[at + 1 :]]
-    return measure(given.card, todo, given.results, options, given.seconds, min(GRACE, given.seconds / 4))
 
 
 if __name__ == "__main__":

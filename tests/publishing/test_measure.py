@@ -11,8 +11,10 @@ import pytest
 
 import spmvbench
 from spmvbench import paths
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.cli import main
 from spmvbench.errors import UsageError
+from spmvbench.publishing import libraries
 from spmvbench.publishing import measure as published
 from spmvbench.rows import store
 
@@ -28,6 +30,7 @@ config = "first"
 dtype = "f64"
 [[step]]
 config = "second"
+programs = ["cpp"]
 [[step]]
 config = "first"
 """
@@ -43,8 +46,9 @@ def listed(tmp_path):
 
 
 @pytest.fixture
-def run_here(monkeypatch):
-    """Runs are this process's: those that end by themselves need none of their own."""
+def run_here(monkeypatch, registry):
+    """Runs are this process's: those that end by themselves need none of their own. It forgets their programs."""
+    monkeypatch.setenv("SPMVBENCH_FORMATS", "")
     run = published.run_until
 
     def here(words, ask_at, kill_at, log):
@@ -87,7 +91,8 @@ def test_steps_are_measured_in_order_and_once(listed, tmp_path, run_here, capsys
     assert published.measure("toy", todo, tmp_path, EMULATED, 600) == published.MEASURED
     rows = store.load(tmp_path / "toy-first")
     assert len(rows) == 4 and rows["case_id"].is_unique and (rows["status"] == "ok").all()
-    assert len(store.load(tmp_path / "toy-second")) == 1
+    of_programs = libraries.markdown(latest_cases(store.load(tmp_path / "toy-second")))
+    assert "| `example-cpp` |" in of_programs and "| host |" in of_programs
     assert "second: measured" in capsys.readouterr().out
     # No time left: nothing is begun, and it says so.
     assert published.measure("toy", todo, tmp_path, EMULATED, 0) == published.UNFINISHED
@@ -143,6 +148,7 @@ def test_a_run_that_is_asked_while_it_starts_was_stopped(tmp_path, monkeypatch):
         ("", "names no step"),
         ('[[step]]\nconfig = "nothing"', "'nothing', which does not exist"),
         ('[[step]]\nconfig = "demo"\nbudget = 1', "unknown key budget"),
+        ('[[step]]\nconfig = "demo"\nprograms = ["ada"]', "the language 'ada'"),
         ("[[step", "cannot read"),
     ],
 )
