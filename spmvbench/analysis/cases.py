@@ -173,12 +173,13 @@ def labels_of(rows: pd.DataFrame, formats: Sequence[str]) -> list[str]:
 
 def both_kernels(rows: pd.DataFrame, labels: Sequence[str]) -> list[str]:
     """These labels, each followed by that of the authors' kernel (``kernel=paper``) if it has a verified row."""
-    measured = {_parts(label): label for label in verified(rows)["label"].unique()}
-    theirs = [measured.get(_parts(label) | {"kernel=paper"}, label) for label in labels]
+    measured = {parts(label): label for label in verified(rows)["label"].unique()}
+    theirs = [measured.get(parts(label) | {"kernel=paper"}, label) for label in labels]
     return list(dict.fromkeys(name for pair in zip(labels, theirs, strict=True) for name in pair))
 
 
-def _parts(label: str) -> frozenset[str]:
+def parts(label: str) -> frozenset[str]:
+    """The key of a label and its settings."""
     key, _, settings = label.removesuffix("]").partition("[")
     return frozenset([key, *settings.split(",")]) - {""}
 

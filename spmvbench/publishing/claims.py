@@ -1,19 +1,21 @@
-"""The table of claims in docs/results/papers.md: what papers print, and what the published runs measured of it.
+"""The tables of claims in docs/results/papers.md: what papers print, what the published runs measured, and verdicts.
 
-``python -m spmvbench.publishing.claims results/published --card H200 --page docs/results/papers.md`` makes it from
-the rows of all runs in a folder, those of one model of GPU, and writes it into the page, between two comments.
+``python -m spmvbench.publishing.claims results/published --card H200 --page docs/results/papers.md`` makes them from
+the rows of all runs in a folder, those of one model of GPU, and writes them into the page, between two comments each.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from spmvbench.analysis import verdicts
 from spmvbench.analysis.cases import emulated, latest_cases
 from spmvbench.analysis.older import changed
 from spmvbench.errors import UsageError
@@ -25,7 +27,11 @@ from spmvbench.rows import store
 
 CLAIM = ["paper", "over", "op", "dtype"]  # identifies a claim
 AUTHORS = "kernel=paper"
-HEAD = ("Paper", "Over", "Type", "Printed", "Measured", "Authors' kernel", "Matrices", "Run", "Not at hand")
+HEAD = (
+    "Paper", "Over", "Type", "Printed", "Measured", "Authors' kernel", "Why it differs", "Matrices", "Run",
+    "Not at hand",
+)  # fmt: skip
+SUMS = ("Paper", "Kernels", *verdicts.VERDICTS)
 
 
 def measured(rows: pd.DataFrame, card: str = "") -> pd.DataFrame:
@@ -50,7 +56,7 @@ def table(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
     runs: what `measured` gives, by the name of the run. Of several runs and types that have both formats of a claim,
     the one counts with the most rivals of those of which the fastest counts; then with the most kernels (this project's
-    and the authors'), matrices of the paper, stand-ins included, and matrices; then double precision, and the newest.
+    and the authors'), matrices of the paper, a stand-in as half a one, and matrices; then f64, and the newest.
     The columns of `measured` are NaN, and run is empty, for a claim without any.
     """
     every = [found.assign(run=name) for name, found in runs.items() if len(found)]
@@ -72,42 +78,76 @@ def markdown(found: pd.DataFrame, link: str) -> str:
     lines = []
     for _, claim in found.groupby(CLAIM, sort=False):
         first = claim.iloc[0]
-        printed = _printed(first)
-        if not first["run"]:
-            lines.append(_line(first, printed, NONE, NONE, NONE, NONE))
-            continue
-        authors = claim["label"].str.contains(AUTHORS, regex=False)
-        own, theirs = (NONE if part.empty else _speedups(part.iloc[0]) for part in (claim[~authors], claim[authors]))
-        replaced = f", {first['stand_ins']:.0f} by stand-ins" if first["stand_ins"] else ""
-        run = f"[{first['run']}]({link}/{first['run']})"
-        lines.append(_line(first, printed, own, theirs, f"{first['compared']:.0f}{replaced}", run))
+        shown = first["dtype"] or (first["type"] if first["run"] and first["type"] != "pattern" else "")
+        kernels = _kernels(claim)
+        cells = [verdicts.NOT_TESTED if row is None else f"{row['verdict']}: {_measured(row)}" for row in kernels]
+        own, theirs = ("" if row is None else row["reason"] for row in kernels)
+        alone = theirs.startswith("The authors'") or not theirs or own == theirs
+        why = [own, theirs if alone else f"The authors' kernel: {theirs[0].lower()}{theirs[1:]}"]
+        matrices = run = NONE
+        if first["run"]:
+            matrices = f"{first['compared']:.0f}"
+            matrices += f", {first['stand_ins']:.0f} by stand-ins" if first["stand_ins"] else ""
+            run = f"[{first['run']}]({link}/{first['run']})"
+        text = [
+            first["paper"],
+            first["over"],
+            shown,
+            _printed(first),
+            *cells,
+            " ".join(dict.fromkeys(why)).strip(),
+            matrices,
+            run,
+        ]
+        lines.append([*text, first["lacks"]])
     return in_page.markdown(HEAD, lines)
 
 
-def _line(claim: Any, *cells: str) -> list[str]:
-    shown = claim["dtype"] or (claim["type"] if claim["run"] and claim["type"] != "pattern" else "")
-    return [claim["paper"], claim["over"], shown, *cells, claim["lacks"]]
+def sums(found: pd.DataFrame) -> str:
+    """The number of claims of each paper with each verdict, for this project's kernels and for the authors'."""
+    every = [
+        (paper, kernels, verdicts.NOT_TESTED if row is None else row["verdict"])
+        for (of, *_), claim in found.groupby(CLAIM, sort=False)
+        for kernels, row in zip(("this project's", "the authors'"), _kernels(claim), strict=True)
+        for paper in (of, "all")
+    ]
+    counts = Counter(every)
+    groups = sorted(dict.fromkeys(key[:2] for key in every), key=lambda group: group[0] == "all")
+    lines = [[*group, *(str(counts[(*group, verdict)]) for verdict in verdicts.VERDICTS)] for group in groups]
+    return in_page.markdown(SUMS, lines, verdicts.VERDICTS)
+
+
+def _kernels(claim: pd.DataFrame) -> list[Any]:
+    """The rows of this project's kernel and of the authors' in one claim's rows of the table, None if not measured."""
+    authors = claim["label"].str.contains(AUTHORS, regex=False).fillna(False).astype(bool)
+    parts = (claim[~authors & (claim["run"] != "")], claim[authors])
+    return [None if part.empty else part.iloc[0] for part in parts]
 
 
 def _printed(claim: Any) -> str:
-    mean = [f"{claim['mean']:g} {claim['kind']}"] if claim["mean"] > 0 else []
+    better = "less" if claim["quantity"] else "faster"
+    mean = [f"{claim['mean']:g} {claim['kind']}".strip()] if claim["mean"] > 0 else []
+    least = [f"at least {claim['least']:g}"] if claim["least"] > 0 else []
     most = [f"at most {claim['max']:g}"] if claim["max"] > 0 else []
-    faster = [f"faster on {100 * claim['faster']:g} %"] if claim["faster"] > 0 else []
-    return ", ".join(mean + most + faster) or NONE
+    share = [f"{better} on {100 * claim['faster']:g} %"] if claim["faster"] >= 0 and not claim["words"] else []
+    return ", ".join(mean + least + most + share + [claim["words"]] * bool(claim["words"])) or NONE
 
 
-def _speedups(measured: Any) -> str:
-    mean = measured["geomean"] if pd.isna(measured["alike"]) else measured["alike"]
-    return f"{number(mean)}, at most {number(measured['most'])}, faster on {100 * measured['won']:.0f} %"
+def _measured(row: Any) -> str:
+    if not row["baselines"]:
+        return f"{number(row['median'])}" + (f", at most {number(row['most'])}" if row["compared"] > 1 else "")
+    mean = row["geomean"] if pd.isna(row["alike"]) else row["alike"]
+    better = "less" if row["quantity"] else "faster"
+    return f"{number(mean)}, at most {number(row['most'])}, {better} on {100 * row['won']:.0f} %"
 
 
-def _of_folder(given: argparse.Namespace) -> str:
+def _of_folder(given: argparse.Namespace) -> dict[str, str]:
     runs = store.runs(given.folder)
     if not runs:
         raise UsageError(f"{given.folder} holds no run")
     found = table({run.name: measured(store.load(run), given.card) for run in runs})
     link = Path(os.path.relpath(given.folder, given.page.parent if given.page else None)).as_posix()
-    return markdown(found, link)
+    return {"": markdown(found, link), "sums": sums(found)}
 
 
 _CARD = {"default": "", "help": "only rows of GPUs whose name contains this, such as H200"}

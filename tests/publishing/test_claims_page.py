@@ -36,8 +36,9 @@ BOTH = ONE | {"tile-deferred-coo[kernel=paper]": 4.0, "csr5[kernel=paper]": 2.0}
 def test_a_claim_is_tested_by_the_run_with_the_most_kernels_then_matrices_of_the_paper_then_matrices():
     three = ["a/b", "a/c", "a/d"]
     assert row_of(few=run(ONE, three[:1]), many=run(ONE, three))["run"].tolist() == ["many"]
-    own = run(ONE, ["synthetic/like:Williams/cant"])
-    assert row_of(own=own, many=run(ONE, three))["run"].tolist() == ["own"]
+    own = run(ONE, ["synthetic/like:Williams/cant"], tiles=62_000)
+    assert row_of(own=own, real=run(ONE, three[:1]))["run"].tolist() == ["real"]
+    assert row_of(own=own, generated=run(ONE, ["synthetic/a", "synthetic/b"]))["run"].tolist() == ["own"]
     assert row_of(own=own, both=run(BOTH, three[:1]))["run"].tolist() == ["both", "both"]
     assert row_of(older=own, newer=run(ONE, ["Williams/cant"], day="2026-02-02"))["run"].tolist() == ["newer"]
 
@@ -54,14 +55,20 @@ def test_rows_that_do_not_count():
 
 
 def test_cells_of_the_table():
-    found = claims.table({"r": run(BOTH, ["synthetic/like:Williams/cant", "a/b"])})
-    lines = claims.markdown(found, "../runs").splitlines()
-    (line,) = [line for line in lines if line.startswith("| TileSpMV | CSR5 |")]
+    found = claims.table({"r": run(BOTH, ["synthetic/like:Williams/cant", "a/b"], tiles=62_000)})
+    text = claims.markdown(found, "../runs")
+    (line,) = [line for line in text.splitlines() if line.startswith("| TileSpMV | CSR5 |")]
     assert line == (
-        "| TileSpMV | CSR5 | f64 | at most 3.96, faster on 73.99 % | 2.00, at most 2.00, faster on 100 % "
-        "| 0.500, at most 0.500, faster on 0 % | 2, 1 by stand-ins | [r](../runs/r) | the A100 |"
+        "| TileSpMV | CSR5 | f64 | at most 3.96, faster on 73.99 % "
+        "| holds by direction: 2.00, at most 2.00, faster on 100 % | differs: 0.500, at most 0.500, faster on 0 % "
+        "| This project's kernel takes 0.25 of the time of the authors'. The authors' kernel takes 4.00 times the time "
+        "of this project's. | 2, 1 by stand-ins | [r](../runs/r) | the A100 |"
     )
-    assert "| TileSpMV | merge path | f64 | at most 2.61, faster on 65.76 % | - | - | - | - | the A100 |" in lines
+    assert (
+        "| TileSpMV | merge path | f64 | at most 2.61, faster on 65.76 % | not tested | not tested |  | - | - |" in text
+    )
+    summed = [line for line in claims.sums(found).splitlines() if line.startswith("| TileSpMV")]
+    assert summed == ["| TileSpMV | this project's | 0 | 1 | 0 | 11 |", "| TileSpMV | the authors' | 0 | 0 | 1 | 11 |"]
 
 
 def test_a_folder_without_runs(tmp_path):

@@ -1,14 +1,17 @@
 """What papers say beside what a run measured: pairs of kernels, fastest rivals, coverage."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from spmvbench import formats
+from spmvbench.analysis import verdicts
 from spmvbench.reports import figures
 from spmvbench.reports.figures import claims, fastload
+from spmvbench.rows.schema import blank_row
 
 TIMES = {  # of matrices of 1,000 and of 400,000 entries
     "csr5": (1.0, 2.0),
@@ -30,7 +33,8 @@ def rows():
         for label, times in TIMES.items()
         for k, nnz in enumerate((1_000, 400_000))
     ]
-    rows = pd.DataFrame(found).assign(dtype="f64", mode="hot", op="spmv", device_name="gpu", setting="f64 hot")
+    rows = pd.DataFrame([blank_row() | row for row in found]).assign(dtype="f64", mode="hot", op="spmv")
+    rows = rows.assign(device="cuda:0", device_name="gpu", setting="f64 hot", experiment=False)
     return rows.assign(status=np.where(rows["t_median"].isna(), "skipped", "ok"))
 
 
@@ -42,12 +46,14 @@ def table(rows):
 def test_claims_name_formats_and_their_sources():
     found = claims.claims()
     for claim in found.itertuples():
-        assert {*re.sub(r"\[.*?\]", "", claim.format).split(), *claim.baselines.replace("|", " ").split()} <= set(
-            formats.keys()
-        )
+        words = re.sub(r"\[.*?\]", "", f"{claim.format} {claim.baselines}".replace("|", " ")).split()
+        assert set(words) <= {*formats.keys(), "gswitch"}
         assert claim.source
         assert claim.dtype in ("f64", "f32", "")
         assert np.isnan(claim.mean) or claim.mean > 0.5
+        assert claim.quantity in claims._QUANTITIES and claim.about in ("", "tiles")
+        assert claim.baselines or claim.least > 0 or claim.max > 0
+        assert not claim.words or claim.faster >= 0
         assert claim.op in ("spmv", "bfs") or re.fullmatch(r"spmspv@0\.0*1", claim.op)
     papers = {"CSR5", "Merge path", "TileSpMV", "EHYB", "TileSpMSpV", "TileBFS", "FastLoad", "DASP", "MERBIT"}
     assert set(found["paper"]) == papers
@@ -68,7 +74,8 @@ def test_claims_about_a_sparse_x_meet_products_with_a_dense_one(rows):
     assert found.loc["TileSpMV at 0.01", ["op", "alike", "setting"]].tolist() == [
         "spmspv@0.01", pytest.approx(2.5), "f64 hot spmspv@0.01"
     ]  # fmt: skip
-    assert found.loc["Gunrock", ["alike", "rival"]].tolist() == [pytest.approx(3.0), "bfs-push"]
+    assert found.loc["Gunrock", ["alike", "rival", "verdict"]].tolist() == [pytest.approx(3.0), "bfs-push", "holds"]
+    assert "GSwitch" not in found.index  # its times are of other matrices
     assert "TileSpMV at 0.1" not in found.index
 
 
@@ -80,7 +87,74 @@ def test_ehyb_is_compared_in_the_order_of_the_papers_timing(rows):
     assert found["alike"].to_dict() == {"ehyb[order=native]": 0.5, "ehyb[kernel=paper,order=native]": 2.0}
 
 
+def test_a_program_is_timed_on_its_own_card(rows):
+    search = rows[rows["label"] == "merge-csr"][:1].assign(
+        op="bfs", dtype="pattern", setting="bfs", label="tile-bfs", format="tile-bfs", matrix="synthetic/fem:40:3"
+    )
+    there = claims.FIGURE.data(search.assign(device_name="NVIDIA H200", t_median=1e-3), figures.Options(None, {}))
+    assert there[["over", "rival", "alike"]].to_numpy().tolist()[0] == ["GSwitch", "gswitch", pytest.approx(3.310791)]
+    with pytest.raises(figures.LeftOut):
+        claims.FIGURE.data(search, figures.Options(None, {}))
+
+
+@pytest.mark.parametrize(("tiles", "compared"), [(62_000, 1), (90_000, 1), (99_000, 0), (40_000, 0)])
+def test_a_claim_about_tiles_takes_stand_ins_that_have_them(rows, tiles, compared):
+    given = rows.assign(matrix="synthetic/like:Williams/cant", tiles=tiles)[rows["nnz"] == 1_000]
+    found = claims.FIGURE.data(given, figures.Options(None, {}))
+    assert ((found["paper"] == "TileSpMV") & (found["over"] == "CSR5")).any() == compared
+
+
+CLAIM = {"baselines": "csr5", "quantity": "", "words": ""} | dict.fromkeys(("mean", "least", "max", "faster"), np.nan)
+
+
+@pytest.mark.parametrize(
+    ("printed", "measured", "said"),
+    [
+        ({"mean": 1.3}, [1.1, 1.1], "holds"),
+        ({"mean": 2.0}, [1.1, 1.1], "holds by direction"),
+        ({"mean": 0.8}, [1.1, 1.1], "differs"),
+        ({"faster": 0.7}, [2.0, 2.0, 2.0, 0.5], "holds"),
+        ({"faster": 0.7}, [2.0, 2.0], "holds by direction"),
+        ({"faster": 0.5, "words": "on most"}, [2.0, 2.0], "holds"),
+        ({"faster": 0.07}, [0.5, 0.5], "holds by direction"),
+        ({"max": 6.0, "faster": 0.7}, [0.1, 0.1, 6.0], "differs"),
+        ({"max": 6.0}, [0.1, 5.0], "holds"),
+        ({"max": 6.0}, [0.1, 0.9], "differs"),
+        ({"baselines": "", "least": 50.0, "max": 400.0}, [300.0], "holds"),
+        ({"baselines": "", "max": 400.0}, [500.0], "differs"),
+        ({}, [2.0], "not tested"),
+    ],
+)
+def test_verdicts(printed, measured, said):
+    claim, measured = SimpleNamespace(**CLAIM | printed), pd.Series(measured)
+    assert verdicts.verdict(claim, measured, measured.mean()) == said
+
+
+@pytest.mark.parametrize(
+    ("label", "rival", "bound", "said"),
+    [  # GFLOPS by bytes: the rival takes 1 s for 2e9 flops
+        ("tile", "csr5", 1.5, "Limited by its bytes and the bandwidth of this GPU, it can be at most 0.75"),
+        ("tile", "csr5", 9.0, "The rival, this project's kernel, takes 0.50 of the time of its authors'."),
+        ("tile[kernel=paper]", "csr5[kernel=paper]", 9.0, "The authors' kernel takes 4.00 times the time of this"),
+        ("tile", "merge-csr", 9.0, "On the 3 matrices of 1 M entries and more it is 2.00, faster on 100%."),
+        ("tile", "hola", 9.0, "Not examined."),
+    ],
+)
+def test_reasons_are_numbers_of_the_rows(label, rival, bound, said):
+    times = {"tile": 2.0, "tile[kernel=paper]": 8.0, "csr5": 1.0, "csr5[kernel=paper]": 2.0, "hola": 1.0}
+    of = [
+        {"matrix": f"m{i}", "label": name, "t_median": t, "nnz": 1000 if i < 6 else 10**6, "bound_gflops": bound}
+        for name, t in (times | {"merge-csr": 1.0}).items() for i in range(9)
+    ]  # fmt: skip
+    of = pd.DataFrame(of).assign(work=2e9)
+    of.loc[(of["label"] == "merge-csr") & (of["nnz"] == 10**6), "t_median"] = 4.0
+    took, own = (of[of["label"] == name].set_index("matrix")["t_median"] for name in (rival, label))
+    claim = SimpleNamespace(**CLAIM | {"mean": 1.5})
+    assert verdicts.reason(claim, of, (label, rival), took / own, took).startswith(said)
+
+
 def test_stand_ins_are_counted_and_give_way(rows):
+    rows = rows[~rows["format"].str.startswith("tile")]  # which claims about tiles would not take
     stand_in = rows.assign(matrix="synthetic/like:" + rows["matrix"])
     options = figures.Options(None, {})
     both, alone = (figures.table_of(claims.FIGURE, part, options) for part in (pd.concat([rows, stand_in]), stand_in))

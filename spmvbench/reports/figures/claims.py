@@ -1,22 +1,28 @@
-"""Speed-ups that papers print, and the same speed-ups in this run."""
+"""Speed-ups and amounts that papers print, and the same in this run, with a verdict."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from spmvbench import paths
+from spmvbench.analysis import verdicts
+from spmvbench.analysis.breakeven import ready
 from spmvbench.analysis.cases import both_kernels, hot, labels_of, matching_kernels, natural_products, verified
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.matrices.sets import is_stand_in, members, stands_for
-from spmvbench.reports.figures import Options, ReportFigure, collected, fastload, tilespmspv
+from spmvbench.reports.figures import LeftOut, Options, ReportFigure, collected, fastload, tilespmspv
 from spmvbench.reports.tables import Column, Table, by_setting, count, number, percent
 
 _NEEDED = (
-    "alias_of", "device_name", "dtype", "experiment", "format", "label", "matrix", "mode", "nnz", "op", "order",
-    "setting", "status", "t_median",
+    "alias_of", "bound_gflops", "bytes_format", "bytes_peak", "detail", "device", "device_name", "dtype", "experiment",
+    "format", "kind", "label", "matrix", "mode", "nnz", "op", "order", "setting", "status", "t_convert_device",
+    "t_convert_host", "t_kernels", "t_median", "t_setup", "t_spmv_host", "t_transfer", "t_tune", "tiles", "work",
 )  # fmt: skip
 _MEANS: dict[str, Callable[[pd.Series], float]] = {
     "geometric": geometric_mean,
@@ -24,20 +30,46 @@ _MEANS: dict[str, Callable[[pd.Series], float]] = {
     "arithmetic": lambda s: float(s.mean()),
     "average": lambda s: float(s.mean()),  # which mean, the paper does not say
 }
+# What a claim compares, from rows; the time if it says nothing. Without rivals it is an amount of its own.
+_QUANTITIES: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
+    "": lambda rows: rows["t_median"],
+    "bytes": lambda rows: rows["bytes_format"],
+    "peak": lambda rows: rows["bytes_peak"].where(rows["bytes_peak"] > 0),
+    "conversion": ready,
+    "host SpMVs": lambda rows: ready(rows) / rows["t_spmv_host"],
+    "products": lambda rows: ready(rows) / rows["t_median"],
+    "partitioning": lambda rows: _detail(rows, "partition_s") / rows["t_median"],
+    "reordering": lambda rows: ready(rows.assign(t_tune=0.0)) / rows["t_median"],
+    "preprocessing": lambda rows: ready(rows.assign(t_tune=_detail(rows, "partition_s"))) / rows["t_median"],
+    "dense tiles": lambda rows: _detail(rows, "tile_share").map(lambda of: of["dns"], na_action="ignore"),
+    "two kernels": lambda rows: rows["t_median"].where(rows["format"] != "two-phase", rows["t_kernels"].map(_phases)),
+}
+
+
+def _detail(rows: pd.DataFrame, name: str) -> pd.Series:
+    return rows["detail"].map(lambda text: json.loads(text or "{}").get(name, np.nan))
+
+
+def _phases(kernels: str) -> float:
+    taken = json.loads(kernels or "{}")
+    return float(sum(taken.get(kernel, np.nan) for kernel in fastload.PHASES))
 
 
 def claims() -> pd.DataFrame:
-    """configs/published/claims and FastLoad's Table I, one row per speed-up that a paper prints.
+    """configs/published/claims and FastLoad's Table I, one row per number that a paper prints.
 
-    format: keys, or labels with their parameters, of which the first one in the run counts. baselines: keys that
-    correspond to the paper's rival, the most similar first; separated by ``|``: the fastest of them on each matrix. op:
-    the operation, ``spmspv@0.1`` against rivals that may take a dense x. dtype: empty if the paper does not say, or for
-    operations without values. set: the named set of the matrices that the paper names, empty if it measured the
-    collection. least_nnz: least nonzeros of the paper's matrices. lacks: the parts of the claim that cannot be had.
+    format: keys, or labels with their parameters, of which the first one in the run counts. baselines: those that
+    correspond to the paper's rival, the most similar first; separated by ``|``: the fastest of them on each matrix; a
+    program of configs/published/speed/searches.csv; none if the claim is about an amount, which is between least and
+    max. quantity: a name of _QUANTITIES. op: the operation, ``spmspv@0.1`` against rivals that may take a dense x.
+    dtype: empty if the paper does not say, or for operations without values. set: the named set of the matrices that
+    the paper names, empty if it measured the collection. on: the only matrices of the claim. about: ``tiles`` if it is
+    about the tiles of matrices, which stand-ins may lack. least_nnz: least nonzeros of the paper's matrices. words:
+    what the paper says of faster, if it prints no number. lacks: the parts of the claim that cannot be had.
     """
     found = pd.read_csv(paths.configs() / "published" / "claims" / "claims.csv", keep_default_na=False)
     found = pd.concat([found, _heights(found)], ignore_index=True)
-    numbers = ["matrices", "mean", "max", "faster"]
+    numbers = ["matrices", "mean", "least", "max", "faster"]
     return found.assign(**{column: pd.to_numeric(found[column]) for column in numbers})
 
 
@@ -58,31 +90,61 @@ def _heights(found: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+@cache
+def _published(file: str) -> pd.DataFrame:
+    return pd.read_csv(paths.configs() / "published" / file)
+
+
 def measured(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """One row for each claim, setting and pair of kernels in the run.
 
-    Columns of `claims`; setting, label, rival; alike, geomean, median, most (largest) of the speed-up and won (share of
-    matrices with a speed-up above 1); rivals (how many the run has of those of which the fastest counts); compared
-    (matrices), stand_ins (how many of them stand in for a matrix that was not measured), of_paper (how many are, or
-    stand in for, one of the paper's); coverage (share of the run's matrices). alike is the same mean as the paper's,
-    NaN if it names none.
+    Columns of `claims`; setting, label, rival; alike, geomean, median, most (largest) of the speed-up, or of the
+    amount, and won (share of matrices with a speed-up above 1); rivals (how many the run has of those of which the
+    fastest counts); compared (matrices), stand_ins (how many of them stand in for a matrix that was not measured),
+    of_paper (how many are of the paper's, a stand-in as half a one); coverage (share of the run's matrices); verdict
+    and reason of a difference, as `analysis.verdicts`. alike is the same mean as the paper's, NaN if it names none.
+
+    Matrices of the paper count, and stand-ins for them; all others only if the run has none. Of claims about tiles
+    those stand-ins count whose number of tiles is near the one that TileSpMSpV's Table 2 prints.
     """
     lines = []
-    rows = rows[rows.columns.intersection(_NEEDED)]  # each of some fifty claims selects rows
+    rows = rows.reindex(columns=rows.columns.intersection(_NEEDED))  # each of some seventy claims selects rows
+    groups = _group_times(rows, options)
     for op, asked in claims().groupby("op", sort=False):
         run = _of_operation(rows, str(op))
-        ours = verified(run)
+        ours = verified(run.assign(experiment=run["experiment"] & (run["format"] != "two-phase")))
         solved = ours.groupby("setting", observed=True)["matrix"].nunique()
         known = set(ours["format"])
         for claim in asked.itertuples(index=False):
-            if len(known & _keys(claim)) < 2:
+            if not known & _keys(claim.format):
                 continue
-            part = ours[ours["format"].isin(_keys(claim)) & (ours["nnz"] >= claim.least_nnz)]
+            part = ours[ours["format"].isin(_keys(claim.format, claim.baselines)) & (ours["nnz"] >= claim.least_nnz)]
             part = part[part["dtype"] == claim.dtype] if claim.dtype else part
+            part = part[_has_what_it_is_about(part, claim)]
             for setting, of in part.groupby("setting", observed=True):
-                if of["format"].nunique() > 1:
-                    lines += _measured(claim, str(setting), of, run[run["setting"] == setting], solved[setting])
+                lines += _measured(claim, str(setting), of, run[run["setting"] == setting], solved[setting], groups)
     return pd.DataFrame(lines)
+
+
+def _has_what_it_is_about(rows: pd.DataFrame, claim: Any) -> pd.Series:
+    """Which of these rows are of matrices of the claim that have the property which it is about."""
+    matrix = rows["matrix"].map(stands_for)
+    kept = matrix.isin(claim.on.split()) if claim.on else pd.Series(True, rows.index)
+    if claim.about == "tiles":
+        printed = _published("tilespmspv/matrices.csv").set_index("matrix")["tiles_16"]
+        near = verdicts.within(rows["tiles"] / matrix.map(printed).astype(float))
+        kept &= ~rows["matrix"].map(is_stand_in).astype(bool) | near
+    return kept
+
+
+def _group_times(rows: pd.DataFrame, options: Options) -> pd.Series:
+    """Time that FastLoad's Figure 1 prints over the time here, by format (key): geometric mean over its groups."""
+    try:
+        table = fastload.group_times(_of_operation(rows, "spmv"), options)
+    except LeftOut:
+        return pd.Series(dtype=float)
+    ratio = (table["published_microseconds"] / table["microseconds"]).groupby(table["label"].str.partition("[")[0])
+    return ratio.agg(lambda s: geometric_mean(s.dropna()))
 
 
 def _of_operation(rows: pd.DataFrame, op: str) -> pd.DataFrame:
@@ -95,66 +157,89 @@ def _of_operation(rows: pd.DataFrame, op: str) -> pd.DataFrame:
     return hot(found)
 
 
-def _measured(claim: Any, setting: str, of: pd.DataFrame, run: pd.DataFrame, solved: int) -> list[dict[str, Any]]:
+def _measured(
+    claim: Any, setting: str, of: pd.DataFrame, run: pd.DataFrame, solved: int, groups: pd.Series
+) -> list[dict[str, Any]]:
     """One row for each pair of kernels of a claim.
 
     of: the claim's verified rows of one setting; run: all rows of the setting; solved: its matrices with verified rows.
     """
-    times = of.pivot(index="matrix", columns="label", values="t_median")
     lines = []
-    for label, rival, rivals, took in _pairs(of, times, run, claim):
-        speedup = (took / times[label]).dropna()
+    for label, rival, rivals, own, took in _pairs(of, run, claim):
+        speedup = (own if took is None else took / own).dropna()
+        of_paper = _of_paper(speedup.index, claim.set)
+        speedup = speedup[of_paper] if of_paper.any() else speedup
         if speedup.empty:
             continue
         mean = _MEANS.get(claim.kind)
+        alike = mean(speedup) if mean else float("nan")
+        stand_ins = speedup.index.map(is_stand_in).to_numpy(bool)
+        found = verdicts.verdict(claim, speedup, alike if mean else geometric_mean(speedup))
+        why = ""
+        if found in (verdicts.DIRECTION, verdicts.DIFFERS):
+            why = verdicts.reason(claim, of, (label, rival), speedup, took if took is not None else own)
+            why = why if why != verdicts.NOT_EXAMINED else _by_groups(claim, label, rival, groups)
         lines.append(
             claim._asdict()
             | {"setting": setting, "label": label, "rival": rival, "rivals": rivals, "geomean": geometric_mean(speedup)}
-            | {"alike": mean(speedup) if mean else float("nan"), "median": speedup.median(), "most": speedup.max()}
-            | {"won": (speedup > 1).mean(), "compared": len(speedup), "coverage": len(speedup) / solved}
-            | {"stand_ins": sum(map(is_stand_in, speedup.index)), "of_paper": _of_paper(speedup.index, claim.set)}
+            | {"alike": alike, "median": speedup.median(), "most": speedup.max(), "won": (speedup > 1).mean()}
+            | {"compared": len(speedup), "coverage": len(speedup) / solved, "stand_ins": int(stand_ins.sum())}
+            | {"of_paper": float((1 - stand_ins / 2).sum()) if of_paper.any() else 0.0}
+            | {"verdict": found, "reason": why}
         )
     return lines
 
 
-def _keys(claim: Any) -> set[str]:
-    words = f"{claim.format} {claim.baselines}".replace("|", " ").split()
-    return {word.partition("[")[0] for word in words}
+def _by_groups(claim: Any, label: str, rival: str, groups: pd.Series) -> str:
+    """A reason from the times of groups of matrices that FastLoad prints."""
+    ours, other = (groups.get(name.partition("[")[0], np.nan) for name in (label, rival))
+    if claim.paper != "FastLoad" or claim.quantity or not other > ours * verdicts.FACTOR:
+        return verdicts.NOT_EXAMINED
+    return (
+        f"In the groups of Figure 1 its rival took {other:.1f} times the time measured here, FastLoad {ours:.1f} times."
+    )
 
 
-def _of_paper(matrices: pd.Index, named: str) -> int:
-    """How many of these are, or stand in for, matrices of the named set; without a name, of the collection."""
-    found = pd.Series(matrices, dtype=str).map(stands_for)
-    return int((found.isin(members(named)) if named else collected(found)).sum())
+def _keys(*texts: str) -> set[str]:
+    return {word.partition("[")[0] for text in texts for word in text.replace("|", " ").split()}
 
 
-def _pairs(
-    of: pd.DataFrame, times: pd.DataFrame, run: pd.DataFrame, claim: Any
-) -> list[tuple[str, str, int, pd.Series]]:
-    """(label, rival, rivals, times of the rival): each kernel of the paper's format with the same kind of its rival.
+def _of_paper(matrices: pd.Index, named: str) -> pd.Series:
+    """Which of these are, or stand in for, matrices of the named set; without a name, of the collection."""
+    found = pd.Series(matrices, matrices, dtype=str).map(stands_for)
+    return found.isin(members(named)) if named else collected(found)
+
+
+def _pairs(of: pd.DataFrame, run: pd.DataFrame, claim: Any) -> list[tuple[str, str, int, pd.Series, pd.Series | None]]:
+    """(label, rival, rivals, quantity of the label, that of the rival): each kernel with the same kind of its rival.
 
     Of several rivals the fastest counts, on matrices for which the run has a row of each rival, whatever its status.
     """
+    values = of.assign(value=_QUANTITIES[claim.quantity](of)).pivot(index="matrix", columns="label", values="value")
     labels = _labels(of, claim.format)
+    programs = _published("speed/searches.csv")
+    programs = programs[(programs["program"] == claim.baselines) & programs["gpu"].isin(run["device_name"])]
+    if not claim.baselines:
+        return [(label, "", 1, values[label], None) for label in labels]
+    if len(programs):
+        times = 1e-6 * programs.set_index("synthetic/" + programs["matrix"])["us"].reindex(values.index)
+        return [(label, claim.baselines, 1, values[label], times) for label in labels]
     if "|" in claim.baselines:
-        known = [label for label in labels_of(of, claim.baselines.split("|")) if label in times]
+        known = [label for words in claim.baselines.split("|") for label in _labels(of, words)[:1]]
         tried = run[run["label"].isin(known)].groupby("matrix", observed=True)["label"].nunique()
-        fastest = times[known].min(axis=1).where(tried.reindex(times.index) == len(known))
-        return [(label, f"fastest of {len(known)}", len(known), fastest) for label in labels if known]
-    rivals = both_kernels(of, labels_of(of, claim.baselines.split())[:1])
-    return [(label, rival, 1, times[rival]) for label, rival in matching_kernels(labels, rivals)]
+        fastest = values[known].min(axis=1).where(tried.reindex(values.index) == len(known))
+        return [(label, f"fastest of {len(known)}", len(known), values[label], fastest) for label in labels if known]
+    rivals = _labels(of, claim.baselines)
+    return [(label, rival, 1, values[label], values[rival]) for label, rival in matching_kernels(labels, rivals)]
 
 
 def _labels(of: pd.DataFrame, wanted: str) -> list[str]:
     """The first of these labels or keys that is verified, and the same with the authors' kernel, if verified."""
     there = set(of["label"])
     for word in wanted.split():
-        if "[" not in word:
-            found = both_kernels(of, labels_of(of, [word]))
-        else:
-            found = [label for label in (word, word.replace("[", "[kernel=paper,")) if label in there]
+        found = [word] if word in there else [] if "[" in word else labels_of(of, [word])
         if found:
-            return found
+            return both_kernels(of, found)
     return []
 
 
@@ -175,6 +260,8 @@ _COLUMNS = [
     Column("compared", "Compared", count, "matrices that are verified for both"),
     Column("coverage", "Coverage", percent, "share of the run's matrices that these are"),
     Column("stand_ins", "Stand-ins", count, "of the matrices compared"),
+    Column("verdict", "Verdict", None, "whether the paper's number holds here, by direction and by size"),
+    Column("reason", "Why it differs", None, "a number of this run that explains a difference"),
     Column("lacks", "Not at hand", None, "parts of the claim that cannot be had"),
 ]
 

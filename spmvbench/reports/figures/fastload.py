@@ -149,7 +149,11 @@ def _marks(labels: pd.Series, options: Options) -> Mapping[str, style.Mark]:
     return options.marks_of(labels, _KEYS)
 
 
-def _groups(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+def group_times(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """Mean times of the methods in the groups of the paper's Figure 1, microseconds, and those that it prints.
+
+    Columns setting, group, matrices, label, microseconds, published_matrices and published_microseconds.
+    """
     methods = {"FastLoad": most_advanced(rows)} | rival_labels(rows)
     paper = published("group_times_us").rename(columns={"matrices": "published_matrices"})
     rows = rows.assign(group=rows["matrix"].map(stands_for).str.partition("/")[0])
@@ -386,7 +390,7 @@ FIGURES = (
         "these matrices follows the group's name. The paper sorts x and sets y to zero outside of its times; here both "
         "count.",
         410,
-        _groups,
+        group_times,
         _draw_groups,
         papers="Hu et al. 2024, Figure 1",
     ),
