@@ -43,10 +43,14 @@ class Auto(Format):
     chosen: Format
 
     @classmethod
+    def candidates(cls) -> list[type[Format]]:
+        """The formats that it may choose."""
+        return [formats.parse(label)[0][0] for label in quick.chooser().labels]
+
+    @classmethod
     def data_digest(cls) -> str:
         """A hash of the forest and of the sources of its formats: rows of others are measured again."""
-        found = quick.chooser()
-        return " ".join([found.digest, *(formats.source_hash(formats.parse(label)[0][0]) for label in found.labels)])
+        return " ".join([quick.chooser().digest, *map(formats.source_hash, cls.candidates())])
 
     @classmethod
     def choices(cls, a: Csr, spmvs: float) -> Iterator[tuple[type[Format], dict[str, Any]]]:

@@ -34,13 +34,19 @@ def hash_of(cls: type[Format], read: Read = read) -> str:
     read = cache(read)
     try:
         found = hash_of_files(python_files(cls, read), kernel_files(cls, read), read)
-        owner = next((base for base in cls.__mro__ if "data_digest" in vars(base)), None)
-        if owner is None or owner.__module__.partition(".")[0] != PACKAGE.name:
-            return found
-        data: Callable[[], str] = cls.data_digest  # type: ignore[attr-defined]
-        return sha256(f"{found} {data()}")[:16]
+        data = " ".join(map(_data, (cls, *getattr(cls, "formats", ())))).strip()
+        return sha256(f"{found} {data}")[:16] if data else found
     except OSError as error:
         raise UsageError(f"{cls.key} has the source {error.filename}, which cannot be read: {error.strerror}") from None
+
+
+def _data(cls: type[Format]) -> str:
+    """The text of a format's `data_digest`; empty without one."""
+    owner = next((base for base in cls.__mro__ if "data_digest" in vars(base)), None)
+    if owner is None or owner.__module__.partition(".")[0] != PACKAGE.name:
+        return ""
+    data: Callable[[], str] = cls.data_digest  # type: ignore[attr-defined]
+    return data()
 
 
 def hash_of_files(python: Iterable[Path], kernels: Iterable[Path], read: Read = read) -> str:
@@ -106,4 +112,8 @@ def check_sources(cls: type[Format], launches: Iterable[Step], others: Iterable[
 
 @cached
 def _known(cls: type[Format], source: str) -> bool:
-    return os.path.realpath(kernel_path(source)) in {os.path.realpath(kernel_path(name)) for name in sources(cls)}
+    if os.path.realpath(kernel_path(source)) in {os.path.realpath(kernel_path(name)) for name in sources(cls)}:
+        return True
+    # Parts that are chosen by data are in the hash by `data_digest`.
+    chosen = cls.candidates() if hasattr(cls, "candidates") else ()
+    return any(_known(part, source) for part in (*getattr(cls, "formats", ()), *chosen))

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import csv
 import io
+import tomllib
 
 from spmvbench import formats, paths
 from spmvbench.bundles import sources
 from spmvbench.errors import UsageError
+from spmvbench.formats.two_copies import PLUS
 from spmvbench.runner.session import host
 
 FIELDS = ("format", "source_hash", "revision")
@@ -18,13 +20,24 @@ FIELDS = ("format", "source_hash", "revision")
 
 def with_installed(revision: str) -> str:
     """The text of the table with this installation's hashes added, sorted; known ones keep their revision."""
-    here = {(name, sources.installed(name)): revision for name in (*formats.shipped(), *sources.solvers())}
+    names = (*formats.shipped(), *pairs(), *sources.solvers())
+    here = {(name, sources.installed(name)): revision for name in names}
     rows = here | sources.released()
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(FIELDS)
     writer.writerows((key, digest, first) for (key, digest), first in sorted(rows.items()))
     return text.getvalue()
+
+
+def pairs() -> list[str]:
+    """The keys of two formats with a plus in the configurations of published runs."""
+    found: set[str] = set()
+    for file in (paths.configs() / "runs").glob("*.toml"):
+        listed = tomllib.loads(file.read_text(encoding="utf-8")).get("formats", [])
+        named = [text for text in ([listed] if isinstance(listed, str) else listed) if PLUS in text]
+        found |= {cls.key for cls, _ in formats.parse(",".join(named))}
+    return sorted(found)
 
 
 def main() -> None:

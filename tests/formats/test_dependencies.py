@@ -122,6 +122,16 @@ def test_a_model_counts_by_its_arrays_and_a_choice_by_its_candidates(monkeypatch
         hash_of(auto.Auto)
 
 
+@pytest.mark.parametrize("key", ["auto", "csr-scalar+auto"])
+def test_kernels_of_formats_that_are_chosen_by_data_are_known(key):
+    for part in formats.get("auto").candidates():
+        launched = [Launch(source, "k", 1, 1, ()) for source in formats.sources(part)]
+        dependencies.check_sources(formats.get(key), launched)
+    assert formats.source_hash(formats.get("csr-scalar+auto")) != formats.source_hash(
+        formats.get("csr-scalar+csr-lanes")
+    )
+
+
 def test_rooms_hold_no_code_in_their_packages_file():
     """It does not count, and need not."""
     for file in FORMATS.glob("*/__init__.py"):

@@ -1,0 +1,135 @@
+"""The tables of docs/results/linear-programs.md: A x and A^T y on linear programs, and primal-dual hybrid gradient.
+
+``python -m spmvbench.publishing.linear_programs results/published/h200-lp results/published/h200-pdhg --page PAGE``
+makes them from the rows of ``pair`` and ``pdhg`` in these runs and writes them into the page, between comments.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pandas as pd
+
+from spmvbench.analysis.breakeven import ready
+from spmvbench.analysis.cases import fewer_values, hot, latest_cases, verified
+from spmvbench.analysis.coverage import geometric_mean
+from spmvbench.formats.two_copies import PLUS
+from spmvbench.publishing import in_page
+from spmvbench.rows import store
+
+VENDOR = "cusparse"  # begins the keys of the library
+CHOICE = "auto"
+WAYS = {"spmv": "A", "spmv-t": "A^T"}  # parts of a row, by their heads
+
+
+def measured(rows: pd.DataFrame) -> pd.DataFrame:
+    """The verified hot rows of pairs, and of solvers that multiply by them, with the seconds of each part as columns.
+
+    Further columns: seconds: of a pair or of one iteration; ready: of the conversion; fewer: whether values are
+    compressed; vendor: whether all of it is the library's.
+    """
+    rows = verified(hot(rows))
+    rows = rows[rows["op"].str.match("pair|pdhg@")]
+    iterations = rows["op"].str.partition("@")[2].replace("", "1").astype(int)
+    parts = pd.DataFrame([json.loads(text) for text in rows["t_kernels"]], index=rows.index)
+    parts = parts.reindex(columns=[*WAYS, "vectors"]).div(iterations, axis=0)
+    ours = rows["label"].map(lambda label: all(key.startswith(VENDOR) for key in label.split(PLUS)))
+    return rows.assign(
+        **parts,
+        seconds=rows["t_median"] / iterations,
+        ready=ready(rows),
+        fewer=fewer_values(rows),
+        vendor=ours,
+    )
+
+
+def pairs(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of pairs with `over_spmv`, `over_spmv-t`: times faster than the library's fastest pair in that part on
+    the matrix; and `over`: the geometric mean of both.
+    """
+    found = rows[rows["op"] == "pair"]
+    for way in WAYS:
+        best = found[found["vendor"]].groupby("matrix", observed=True)[way].min()
+        found = found.assign(**{f"over_{way}": found["matrix"].map(best).astype(float) / found[way]})
+    return found.assign(over=(found["over_spmv"] * found["over_spmv-t"]) ** 0.5)
+
+
+def by_format(rows: pd.DataFrame) -> str:
+    """One line for each label: geometric means over the matrices, the fastest first."""
+    found, lines = pairs(rows), []
+    matrices = found["matrix"].nunique()
+    for label, own in found.groupby("label"):
+        whole = own["matrix"].nunique() == matrices
+        means = [geometric_mean(own[name]) for name in ("over_spmv", "over_spmv-t", "over")]
+        cells = [f"{mean:.2f}" for mean in means]
+        cells += [f"{1e3 * geometric_mean(own['ready']):.2f}", f"{1e3 * own['ready'].max():.1f}"]
+        cells += [f"{geometric_mean(own['bytes_format'] / own['nnz']):.1f}", "yes" if own["fewer"].any() else ""]
+        lines.append((not whole, -means[2], [f"`{label}`", *cells, str(own["matrix"].nunique())]))
+    head = (
+        "Pair",
+        "A",
+        "A^T",
+        "Both",
+        "Conversion, ms",
+        "Longest, ms",
+        "Bytes per nonzero",
+        "Values compressed",
+        "Matrices",
+    )
+    return in_page.markdown(head, [line for *_, line in sorted(lines)], head[1:7])
+
+
+def by_matrix(rows: pd.DataFrame) -> str:
+    """One line for each matrix: microseconds of the library's best, of the choice and of the fastest, in each part."""
+    lines = []
+    for matrix, own in _by_entries(pairs(rows)):
+        library, chosen = own[own["vendor"]], own[own["label"].str.startswith(CHOICE)].nsmallest(1, "seconds")
+        others = own[~own["vendor"]]
+        cells = [f"{own['nnz'].iloc[0] / 1e6:.3g} M"]
+        for way in WAYS:
+            cells += [_us(each[way].min()) for each in (library, chosen, others)]
+        fastest = others.nsmallest(1, "seconds")
+        cells += [f"{1e3 * chosen['ready'].min():.2f}", f"{fastest['over'].max():.2f}", f"`{fastest['label'].max()}`"]
+        lines.append([matrix, *cells])
+    numbers = [f"{way}, {of}" for way in WAYS.values() for of in ("cuSPARSE", CHOICE, "fastest")]
+    head = "us", "Entries", *numbers, f"Conversion of {CHOICE}, ms", "Fastest over cuSPARSE", "Fastest pair"
+    return in_page.markdown(head, lines, head[1:-1])
+
+
+def by_iteration(rows: pd.DataFrame) -> str:
+    """One line for each matrix: an iteration of primal-dual hybrid gradient in the choice, beside the library's."""
+    lines = []
+    for matrix, own in _by_entries(rows[rows["op"].str.startswith("pdhg")]):
+        library = own[own["vendor"]]["seconds"].min()
+        best = own[~own["vendor"]].nsmallest(1, "seconds").iloc[0]
+        products = best["spmv"] + best["spmv-t"]
+        cells = [f"{best['nnz'] / 1e6:.3g} M", _us(library), _us(best["seconds"]), f"{library / best['seconds']:.2f}"]
+        cells += [f"{best['seconds'] / products:.2f}", f"{products / (products + best['vectors']):.0%}"]
+        lines.append([matrix, *cells, f"`{best['label']}`"])
+    head = (
+        "Matrix", "Entries", "cuSPARSE's best, us", "Fastest, us", "Times faster", "Over its two products",
+        "Share of products", "Fastest pair",
+    )  # fmt: skip
+    return in_page.markdown(head, lines, head[1:-1])
+
+
+def _by_entries(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The rows of each matrix, by its short name, the largest first."""
+    for _, own in sorted(rows.groupby("matrix", observed=True), key=lambda group: -group[1]["nnz"].iloc[0]):
+        yield str(own["name"].iloc[0]), own
+
+
+def _us(seconds: float) -> str:
+    return f"{1e6 * seconds:.1f}"
+
+
+def _tables(runs: list[str]) -> dict[str, str]:
+    rows = measured(latest_cases(store.load_all(runs)))
+    return {"formats": by_format(rows), "matrices": by_matrix(rows), "pdhg": by_iteration(rows)}
+
+
+main = in_page.command("linear_programs", __doc__, lambda given: _tables(given.runs), in_page.RUNS)
+
+if __name__ == "__main__":
+    main()

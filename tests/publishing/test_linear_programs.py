@@ -1,0 +1,50 @@
+"""Tables of pairs and of primal-dual hybrid gradient, from rows that can be done by hand."""
+
+import json
+
+from spmvbench.publishing import linear_programs
+from tests.made import row, rows
+
+
+def pair(name, label, plain, transposed, vectors=0.0, op="pair", **columns):
+    parts = {"spmv": plain, "spmv-t": transposed} | ({"vectors": vectors} if vectors else {})
+    seconds = plain + transposed + vectors
+    return row(name, label, seconds, op=op, t_kernels=json.dumps(parts), bytes_format=24_000_000, **columns)
+
+
+MADE = rows(
+    pair("m", "cusparse-a+cusparse-a", 4e-6, 9e-6),
+    pair("m", "cusparse-b+cusparse-b", 5e-6, 8e-6),
+    pair("m", "ell+csr", 2e-6, 2e-6),
+    pair("m", "auto+auto", 4e-6, 2e-6),
+    pair("n", "cusparse-a+cusparse-a", 6e-6, 6e-6, nnz=2_000_000),
+    pair("n", "auto+auto", 6e-6, 6e-6, nnz=2_000_000),
+    pair("n", "csr", 1e-6, 1e-6, nnz=2_000_000, status="wrong"),
+    pair("m", "ell+csr", 40e-6, 40e-6, 20e-6, op="pdhg@10"),
+    pair("m", "cusparse-a+cusparse-a", 50e-6, 100e-6, 50e-6, op="pdhg@10"),
+)
+
+
+def lines(table):
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+
+
+def test_speed_is_over_the_best_of_the_library_in_each_product():
+    found = {line[0]: line[1:] for line in lines(linear_programs.by_format(linear_programs.measured(MADE)))}
+    assert found["`ell+csr`"] == ["2.00", "4.00", "2.83", "500.00", "500.0", "24.0", "", "1"]
+    assert found["`auto+auto`"][:3] == ["1.00", "2.00", "1.41"]
+    assert found["`auto+auto`"][-1] == found["`cusparse-a+cusparse-a`"][-1] == "2"
+    assert "`csr`" not in found
+    assert next(iter(found)) == "`auto+auto`", "those of all matrices come first"
+
+
+def test_a_matrix_has_the_best_of_the_library_the_choice_and_the_fastest():
+    n, m = lines(linear_programs.by_matrix(linear_programs.measured(MADE)))
+    assert n[:5] == ["n", "2 M", "6.0", "6.0", "6.0"]
+    assert m[2:8] == ["4.0", "4.0", "2.0", "8.0", "2.0", "2.0"]
+    assert m[-2:] == ["2.83", "`ell+csr`"]
+
+
+def test_an_iteration_is_beside_its_products():
+    (found,) = lines(linear_programs.by_iteration(linear_programs.measured(MADE)))
+    assert found == ["m", "1 M", "20.0", "10.0", "2.00", "1.25", "80%", "`ell+csr`"]
