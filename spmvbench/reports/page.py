@@ -36,8 +36,8 @@ class Drawn:
     """A figure on the page.
 
     files: the files written, the CSV last. interactive: whether the page's script draws it (`views.INTERACTIVE`).
-    drawing: the image as it is in the page, empty if the figure is interactive or tables alone. emulated: whether its
-    times are those of the emulated device.
+    drawing: the image as it is in the page, empty if the figure is interactive or tables alone. whole: the image with
+    all formats, if that has only the best. emulated: whether its times are those of the emulated device.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Drawn:
     alt: str
     interactive: bool
     drawing: Markup
+    whole: Markup
     tables: list[tables.Table]
     files: list[Path]
     emulated: bool
@@ -270,14 +271,18 @@ def _draw(figure: figures.ReportFigure, draft: _Draft) -> Drawn:
     with_emulated = figure.performance and draft.with_emulated
     interactive = figure.name in views.INTERACTIVE
     types = dict.fromkeys([*draft.images, *([] if interactive else ["svg"])])
-    inline, paths = Markup(""), []
+    inline, whole, paths = Markup(""), Markup(""), []
     if figure.draw and types:
         with style.theme():
             drawing = _drawing(figure, table, draft)
             pictures = {image: style.rendered(drawing, image) for image in types}
         paths = [_written(folder / f"{figure.name}.{image}", pictures[image]) for image in draft.images]
+        few = figure.few(table, options)
         if not interactive:
-            inline = Markup(style.inline(pictures["svg"].decode(), figure.name, figure.title))
+            inline = _inline(figure, pictures["svg"])
+        if len(few) < len(table) and not interactive:
+            with style.theme():
+                inline, whole = _inline(figure, style.rendered(_drawing(figure, few, draft), "svg"), "few"), inline
     shown = figure.show(table, options) if figure.show else []
     if with_emulated:
         shown = [replace(part, caption=f"EMULATED: {part.caption}") for part in shown]
@@ -287,8 +292,12 @@ def _draw(figure: figures.ReportFigure, draft: _Draft) -> Drawn:
     caption = figure.caption.replace("{baseline}", str(options.baseline))
     alt = f"{figure.title}. {caption}" + (f" Data: {figure.name}.csv." if draft.numbers else "")
     return Drawn(
-        figure.name, figure.title, caption, figure.papers, alt, interactive, inline, shown, paths, with_emulated
+        figure.name, figure.title, caption, figure.papers, alt, interactive, inline, whole, shown, paths, with_emulated
     )  # fmt: skip
+
+
+def _inline(figure: figures.ReportFigure, svg: bytes, which: str = "") -> Markup:
+    return Markup(style.inline(svg.decode(), f"{figure.name}{which and '-'}{which}", figure.title))
 
 
 def _written(path: Path, content: bytes) -> Path:
@@ -377,6 +386,7 @@ def _render(
             ranking=tables.format_columns(speed=speed),
             matrix_columns=[column for column in tables.MATRICES if speed or column.field not in _TIMED],
             PICTURE=_PICTURE,
+            few=figures.FEW,
             cap=f"{SLOWDOWN_CAP:g}",
             views=[entry for entry in listed if entry[0].interactive],
             drawn=[entry for entry in listed if not entry[0].interactive],

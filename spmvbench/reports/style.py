@@ -55,6 +55,7 @@ HATCHES = ("", "////", "||||", "xxxx", "----", "\\\\\\\\", "++++", "//||")
 COLOR = _COLORS[0]  # of figures with one colour
 EMULATED = "EMULATED"
 MOST_NAMED = 16  # missing formats or matrices
+_LINES_IN_SIGHT = 20  # lines of a panel from one axis; more have one above, too
 NAMES_FIT = 40  # matrices named below an axis
 _TREND = "_trend"  # label of trend lines
 RASTER_FROM = 1000  # points beyond which a scatter is an image inside the vector file
@@ -565,10 +566,10 @@ def ranges(
             titled(dot, f"{label}: median {middle:.3g}, middle half {q1:.3g} to {q3:.3g}, {len(rows):,} matrices")
             if note is not None:
                 right_note(ax, y, note(rows))
-        if any(text.get_text() for text in ax.texts):
-            right_title(ax, note_title)
         ax.set(title=str(name), xlabel=xlabel, xscale="log")
         lines(ax, order)
+        if any(text.get_text() for text in ax.texts):
+            right_title(ax, note_title)
         plain_ticks(ax.xaxis)
         keep_apart(ax)
     return figure
@@ -587,6 +588,7 @@ def strong(mark: Mark) -> str:
 def lines(axes: Axes, labels: Sequence[str]) -> None:
     """One line of a panel for each format, from above."""
     axes.set(yticks=range(len(labels)), yticklabels=labels, ylim=(len(labels) - 0.4, -0.6))
+    axes.tick_params("x", top=len(labels) > _LINES_IN_SIGHT, labeltop=len(labels) > _LINES_IN_SIGHT)
     axes.grid(axis="y", visible=False)
 
 
@@ -597,7 +599,8 @@ def right_note(axes: Axes, y: float, text: str) -> None:
 
 def right_title(axes: Axes, text: str) -> None:
     """Writes what the notes to the right of a panel are, above them."""
-    axes.annotate(text, (1.02, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", fontsize=7)
+    above = 16 if axes.xaxis.get_tick_params()["labeltop"] else 5
+    axes.annotate(text, (1.02, 1), xycoords="axes fraction", xytext=(0, above), textcoords="offset points", fontsize=7)
 
 
 def keep_apart(axes: Axes, most: int = 4) -> None:

@@ -421,7 +421,7 @@ def sources(rows: pd.DataFrame) -> Table:
 
 
 def facts(record: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:
-    """Nested metadata as (name, text), without empty values and without the folders of paths in commands."""
+    """Nested metadata as (name, text), without empty values, tables and the folders of paths in commands."""
     found: list[tuple[str, str]] = []
     for name, value in record.items():
         key = f"{above}{name}".replace("_", " ")
@@ -434,6 +434,8 @@ def facts(record: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:
             found += facts(value, f"{key}: ")
         elif isinstance(value, float):
             found.append((key, f"{value:.6g}"))
+        elif isinstance(value, list) and any(isinstance(part, list | Mapping) for part in value):
+            continue  # curves and workers, which run.json has
         elif value not in (None, "", []):
             found.append((key, " ".join(map(str, value)) if isinstance(value, list) else str(value)))
     return found

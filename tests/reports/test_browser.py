@@ -236,7 +236,7 @@ def test_paper_shows_everything(opened):
     found.send("Emulation.setEmulatedMedia", media="print")
     answer = found.run(script("paper"))
     assert (answer["closed"], answer["undrawn"], answer["hidden"]) == (0, 0, 0) and answer["again"] > 0
-    assert answer["wide"] == []
+    assert answer["wide"] == [] and answer["tall"] == []
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])

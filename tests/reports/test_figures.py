@@ -40,6 +40,8 @@ def family_of(figure, families):
 def rows_of(figure, families):
     """Rows that hold what a figure is about."""
     rows = families["fastload" if figure.name == "sweep" else family_of(figure, families)]
+    if figure.name == "two-formats":
+        rows = rows[rows["label"].isin(["csr5", "csr-vector"])]
     if figure.name == "solvers":
         rows = keyed(rows.assign(op="cg@100", t_kernels=json.dumps({"spmv": 3e-4, "vectors": 1e-4})))
     if figure.name.startswith("orders"):
@@ -70,9 +72,12 @@ def data(families, options):
 
 
 @pytest.fixture(scope="module")
-def options(matrices):
+def options(matrices, ready):
     marks = style.marks(["csr-vector", "csr5", "hyb", "ell"], "csr-vector")
-    return figures.Options("csr-vector", marks, matrices, [published.get("survey-k40m")], environment=ENVIRONMENT)
+    other = ready.assign(device_name="NVIDIA Other", t_median=1.3 * ready["t_median"]), {"read_bandwidth_gbps": 3000.0}
+    return figures.Options(
+        "csr-vector", marks, matrices, [published.get("survey-k40m")], environment=ENVIRONMENT, other=other
+    )
 
 
 def test_modules_are_complete_and_their_names_differ():
@@ -355,3 +360,21 @@ def test_files_repeat_byte_for_byte(ready, options, suffix):
 def test_coarse_keeps_the_last_of_each_part():
     values = pd.Series([1.0, 1.1, 1.2, 5.0, 9.9]).to_numpy()
     assert style.coarse(values, 1.0, 10.0, parts=9).tolist() == [2, 3, 4]
+
+
+@pytest.mark.parametrize("name", ["speedup-mean", "bytes", "conversion", "energy", "breakeven"])
+def test_the_page_draws_the_best_and_the_highlighted_of_many_lines_and_all_on_demand(
+    name, monkeypatch, rows, environment, tmp_path
+):
+    monkeypatch.setattr(figures, "FEW", 2)
+    every = [*rows["label"].unique()]
+    (drawn,) = page.write(rows, environment, tmp_path, names=[name], highlight=every[-1:]).drawn
+    lines = [label for label in every if f">{label}<" in drawn.drawing]
+    assert every[-1] in lines and len(lines) in (2, 3, 4)  # the baseline, too
+    whole = [label for label in every if f">{label}<" in drawn.whole]
+    assert set(lines) < set(whole)
+    (figure,) = figures.choose([name])
+    numbers = pd.read_csv(drawn.files[-1])
+    medians = numbers.groupby("label")[figure.by.removeprefix("-")].median().sort_values()
+    best = medians.index[-2:] if figure.by.startswith("-") else medians.index[:2]
+    assert set(best) <= set(lines)

@@ -23,6 +23,8 @@ from spmvbench.reports.tables import Table
 
 AUTHORS = "the authors' kernels"
 
+FEW = 30  # formats of a figure with a line for each, before all are asked for
+
 
 @dataclass(frozen=True)
 class Options:
@@ -80,7 +82,8 @@ class ReportFigure:
     nothing to show, `nothing` if the data are empty. Its rows are as `analysis.cases.latest_cases`, of y = A x only if
     there are such rows, unless every_operation. papers: sources of the figure. performance: whether it shows times;
     those of the emulated device are drawn only on request. family: its paper; the figure is left out if the run has no
-    matrix of that, unless any_matrix. keeps_stand_ins: whether it takes stand-ins whose matrix is in the run, too.
+    matrix of that, unless any_matrix. keeps_stand_ins: whether it takes stand-ins whose matrix is in the run, too. by:
+    of a figure with a line for each format, the column by whose median they are ordered, after a - the largest first.
     """
 
     name: str
@@ -96,6 +99,7 @@ class ReportFigure:
     every_operation: bool = False
     any_matrix: bool = False
     keeps_stand_ins: bool = False
+    by: str = ""
     nothing: str = "no row has the data"
 
     def data(self, rows: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -104,6 +108,14 @@ class ReportFigure:
         if found.empty:
             raise LeftOut(self.nothing)
         return found
+
+    def few(self, table: pd.DataFrame, options: Options) -> pd.DataFrame:
+        """The rows of the FEW best formats of a line each, and of those highlighted; of other figures all rows."""
+        if not self.by:
+            return table
+        medians = table.groupby("label")[self.by.removeprefix("-")].median()
+        best = medians.sort_values(ascending=not self.by.startswith("-"), kind="stable").index[:FEW]
+        return table[table["label"].isin({*best, *options.marks})]
 
 
 class LeftOut(Exception):

@@ -99,8 +99,8 @@ def _draw_cards(table: pd.DataFrame, options: Options) -> Figure:
         ax.plot(middle.index, middle, linestyle="", marker="_", markersize=14, color=style.INK, label="median")
         if not np.isnan(bandwidths):
             label = f"bandwidths: {bandwidths:.2f}"
-            ax.axhline(bandwidths, color=style.INK, linestyle="--", linewidth=1, label=label)
-        ax.set(title=setting, ylabel=f"time on {there} / {here}", yscale="log")
+            ax.axhline(bandwidths, color=style.strong(style.OTHERS), linestyle="--", linewidth=1.5, label=label)
+        ax.set(title=setting, ylabel=f"time on {there} / {here}", yscale="log", xlabel="matrix")
         style.around_one(ax)
         style.names_below(ax, matrices)
         ax.legend(fontsize="small")

@@ -79,6 +79,7 @@ FIGURES = (
             table, "bytes_per_nnz", "dtype", options.marks, "bytes per nonzero", note=style.matrices
         ),
         papers="Filippone et al. 2017, Table 9",
+        by="bytes_per_nnz",
         performance=False,
     ),
     ReportFigure(
@@ -89,6 +90,7 @@ FIGURES = (
         80,
         conversions,
         _draw_conversions,
+        by="setup_per_million",
         papers="Filippone et al. 2017, Table 10",
         performance=False,
     ),
@@ -103,6 +105,7 @@ FIGURES = (
         lambda table, options: style.ranges(
             table, "gflops_per_watt", "setting", options.marks, "GFLOPS a watt", note=style.matrices
         ),
+        by="-gflops_per_watt",
     ),
     ReportFigure(
         "breakeven",
@@ -114,6 +117,7 @@ FIGURES = (
         90,
         breakeven,
         _draw_breakeven,
+        by="break_even",
         papers="Filippone et al. 2017, Table 10",
     ),
 )

@@ -105,6 +105,7 @@ FIGURES = (
         _gains,
         _draw_gains,
         lambda table, options: by_setting(gains_by_format(table), _COLUMNS, "Gain by order"),
+        by="-speedup",
         every_operation=True,
         nothing=NOTHING,
     ),

@@ -63,10 +63,10 @@ def _draw_statuses(table: pd.DataFrame, options: Options) -> Figure:
             if (dtype, label) in cases.index:
                 of = counts.loc[(dtype, label)]
                 style.right_note(ax, y, f"{of.get('ok', 0):,} of {of.sum():,}")
-        if len(partly):
-            style.right_title(ax, "ok")
         ax.set(title=dtype, xlim=(0, 1), xlabel="share of cases")
         style.lines(ax, lines)
+        if len(partly):
+            style.right_title(ax, "ok")
         ax.xaxis.set_major_formatter(style.PERCENT)
     handles, names = axes[0].get_legend_handles_labels()
     handles.append(Patch(facecolor="white", edgecolor=style.INK, linewidth=0.6))

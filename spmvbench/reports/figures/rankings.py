@@ -103,10 +103,10 @@ def _draw_means(table: pd.DataFrame, options: Options) -> Figure:
             (dot,) = ax.plot(row.geomean, y, color=color, marker=mark.marker, markersize=5)
             style.titled(dot, f"{row.label}: {row.geomean:.2f}x, from {row.min:.2f}x to {row.max:.2f}x")
             style.right_note(ax, y, f"{row.geomean:.2f}x, {row.coverage:.0%}")
-        style.right_title(ax, "mean, share")
         ax.axvline(1, color="black", linewidth=1)
         ax.set(title=setting, xscale="log", xlabel=f"speed-up over {options.baseline}")
         style.lines(ax, part["label"])
+        style.right_title(ax, "mean, share")
         style.plain_ticks(ax.xaxis)
         style.keep_apart(ax)
     return figure
@@ -175,6 +175,7 @@ FIGURES = (
         50,
         lambda rows, options: speedup_summary(rows, options.required_baseline),
         _draw_means,
+        by="-geomean",
         papers="Fleming & Wallace 1986; Gao et al. 2022 (EHYB)",
     ),
     ReportFigure(

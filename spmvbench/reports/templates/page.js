@@ -250,10 +250,10 @@ function read() {
 }
 addEventListener("hashchange", read);
 
-// Printing: all sections are opened, all views drawn.
+// Printing: sections are opened but for those on demand, all views drawn.
 let closed = [];
 addEventListener("beforeprint", () => {
-  closed = [...document.querySelectorAll("details:not([open])")];
+  closed = [...document.querySelectorAll("details:not([open], .on-demand)")];
   for (const details of closed) details.open = true;
   drawAll();
 });
