@@ -86,12 +86,12 @@ def check(program: str, device: str) -> int:
     if device == "auto" and "emulated" in kinds and "cuda" not in kinds:
         device = "emulated"
     began = time.monotonic()
-    found = trial.findings(labels, device)
+    found, tried = trial.findings(labels, device)
     for sentence in found:
         click.echo(sentence)
     seconds = time.monotonic() - began
     click.echo(
-        f"{', '.join(labels)}: {len(trial.hard())} matrices in two precisions, {seconds:.0f} s: "
+        f"{', '.join(labels)}: {tried} of {len(trial.hard())} matrices in two precisions, {seconds:.0f} s: "
         + (f"{len(found)} kinds of failures" if found else "passed")
     )
     return 1 if found else 0

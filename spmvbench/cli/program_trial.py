@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,9 @@ BUDGET = 0.01  # seconds of samples of each case
 LEAK = 4096  # bytes a matrix: less may be Python's
 SHOWN = 3  # matrices of a kind of failure
 ENDED = ("crashed", "timeout")
+# Of a program that is started for each product: seconds after which no other matrix is begun, and the first matrices.
+STARTED_SECONDS = 10.0
+STARTED_FIRST = ("4,000 random rows", "empty rows at both ends", "long rows among empty", "duplicates", "0x5", "5x0")
 
 
 def hard() -> dict[str, Any]:
@@ -32,12 +37,15 @@ def hard() -> dict[str, Any]:
     return {"4,000 random rows": sparse.csr_array(sparse.random_array((4000, 3000), density=0.002, rng=rng))} | small
 
 
-def findings(labels: Sequence[str], device: str) -> list[str]:
-    """What is wrong with some formats, a sentence for each kind of failure with the matrices; [] if nothing is.
+def findings(labels: Sequence[str], device: str) -> tuple[list[str], int]:
+    """What is wrong with some formats, a sentence for each kind of failure with the matrices; [] if nothing is. And how
+    many matrices were tried.
 
-    labels: as `formats.parse` takes them. After a crash or a hang no other matrix is tried.
+    labels: as `formats.parse` takes them. After a crash or a hang no other matrix is tried, and of a program that is
+    started for each product as many as there is time for.
     """
     rows = _rows(hard(), labels, device)
+    tried = rows["name"].nunique()
     found = [
         f"{label}: refuses every matrix: {cases['reason'].iloc[0]}"
         for label, cases in rows.groupby("label", sort=False)
@@ -56,12 +64,18 @@ def findings(labels: Sequence[str], device: str) -> list[str]:
         what = "" if op == "spmv" else f" ({op})"
         end = "; no other matrix was tried" if status in ENDED else ""
         found.append(f"{label}{what}: {status} on {'; '.join(where[:SHOWN])}{more}: {cases['reason'].iloc[0]}{end}")
-    return found
+    return found, tried
 
 
 def _rows(matrices: dict[str, Any], labels: Sequence[str], device: str) -> pd.DataFrame:
+    from spmvbench import formats
+    from spmvbench.programs.self_timed import SelfTimed
     from spmvbench.runner.api import run
 
+    started = any(issubclass(cls, SelfTimed) for cls, _ in formats.parse(",".join(labels)))
+    if started:
+        matrices = {name: matrices[name] for name in STARTED_FIRST if name in matrices} | matrices
+    until = time.monotonic() + (STARTED_SECONDS if started else math.inf)
     with tempfile.TemporaryDirectory() as folder:
         return run(
             matrices,
@@ -71,9 +85,10 @@ def _rows(matrices: dict[str, Any], labels: Sequence[str], device: str) -> pd.Da
             device=device,
             results=Path(folder),
             budget=BUDGET,
-            timeout=SECONDS if device == "emulated" else None,  # a GPU's first kernels are compiled first
+            # A GPU's first kernels are compiled first; a program may take seconds to start.
+            timeout=SECONDS if device == "emulated" and not started else None,
             mode="hot",
-            progress=lambda row: row["status"] not in ENDED,
+            progress=lambda row: row["status"] not in ENDED and time.monotonic() < until,
         )
 
 
