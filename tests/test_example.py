@@ -24,13 +24,13 @@ pytestmark = pytest.mark.skipif(not EXAMPLE.is_dir(), reason="needs a checkout (
         ("new-format.md", [file for file in sorted(EXAMPLE.glob("*")) if file.is_file()]),
         (
             "programs.md",
-            [*sorted(PROGRAM.glob("*.cpp")), *(TEMPLATES / f"csr{end}" for end in (".cpp", ".cu", "_triton.py"))],
+            [*sorted(PROGRAM.glob("*.cpp")), *(TEMPLATES / f"csr{end}" for end in (".c", ".cpp", ".cu", "_triton.py"))],
         ),
     ],
 )
 def test_the_page_shows_the_example_word_for_word(page, files):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    shown = re.findall(r"```(?:python|cuda|cpp)\n(.*?)```", text, re.DOTALL)
+    shown = re.findall(r"```(?:python|cuda|cpp|c)\n(.*?)```", text, re.DOTALL)
     for file in files:
         assert file.read_text(encoding="utf-8") in shown, f"docs/{page} does not show {file.name} as it is"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-LANGUAGES = ("cpp", "cuda", "python", "numba", "triton")
+LANGUAGES = ("c", "cpp", "cuda", "python", "numba", "triton")
 
 
 @click.group(name="program")
@@ -17,7 +17,7 @@ def command() -> None:
 
     \b
     spmvbench program new mine --language cuda     writes mine.cu, which works
-    spmvbench program build mine.cu                libmine.so, by nvcc or the C++ compiler
+    spmvbench program build mine.cu                libmine.so, by nvcc or the compiler of C or C++
     spmvbench program check ./libmine.so           tries it on hard matrices
     spmvbench run pde:16 --formats csr5,hyb --program ./libmine.so
     """  # noqa: D301 - click reads the backspace
@@ -42,7 +42,7 @@ def new(name: str, language: str, out: Path) -> None:
     files = making.new(name, language, out)
     for file in files:
         click.echo(f"wrote {file}")
-    if language in ("cpp", "cuda"):
+    if language in ("c", "cpp", "cuda"):
         library = out / f"lib{name}.so"
         click.echo(f"Build: spmvbench program build {shlex.quote(str(files[0]))}")
         click.echo(f"Check: spmvbench program check {shlex.quote(f'./{library}')}")
@@ -55,9 +55,9 @@ def new(name: str, language: str, out: Path) -> None:
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The library. Default: libSOURCE.so here.")
 def build(source: Path, options: tuple[str, ...], out: Path | None) -> None:
-    """Compile SOURCE into a shared library: .cu by nvcc, .cpp and .c by the C++ compiler. OPTIONS are the compiler's.
+    """Compile SOURCE into a shared library: .cu by nvcc, .cpp by the C++ compiler, .c by the C compiler.
 
-    A function main in it is renamed, so that a program that has one need not change.
+    OPTIONS are the compiler's. A function main in it is renamed, so that a program that has one need not change.
     """
     from spmvbench.programs import making
 

@@ -140,11 +140,23 @@ class Program(Format):
 
 @cached
 def bytes_kept(cls: Any, xp: Any, dtype: np.dtype) -> int:
-    """Bytes of memory that each matrix of a program leaves behind when it is released: the mean of up to KEPT."""
+    """Bytes of memory that each matrix of a program leaves behind when it is released: the mean of up to KEPT.
+
+    Raises RuntimeError if two matrices of one pattern share their values: then what a conversion has found is another's
+    work.
+    """
     rows = 2000  # much more than what Python itself keeps of a conversion
     row_ptr, columns = xp.arange(rows + 1, dtype=np.int32), xp.arange(rows, dtype=np.int32)
     a = Csr((rows, rows), row_ptr, columns, xp.ones(rows, dtype=dtype))
-    cls.converted(a)  # what the program keeps for good
+    first = cls.converted(a)  # what the program keeps for good
+    second = cls.converted(Csr(a.shape, row_ptr, columns, 2 * a.values))
+    y = xp.zeros(rows, dtype)
+    found = first.matrix.multiply(a.values, y, 0 if xp is np else xp.cuda.get_current_stream().ptr)
+    if xp is not np:
+        xp.cuda.Device().synchronize()
+    if not bool(((y if found is None else found) == 1).all()):
+        raise RuntimeError(f"{cls.key}: the conversion of a second matrix changed the product of the first")
+    del first, second, found
     _GRAVES.clear()
     count, began = 0, perf_counter()
     with MemoryTaken(xp) as memory_taken:

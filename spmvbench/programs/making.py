@@ -1,4 +1,4 @@
-"""New programs from templates, and shared libraries from one source file by nvcc or the C++ compiler."""
+"""New programs from templates, and shared libraries from one source file by nvcc or the C or C++ compiler."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from spmvbench.errors import SpmvbenchError, UsageError
 FOLDER = Path(__file__).parent
 HEADER = FOLDER / "spmv_program.h"
 TEMPLATES = {
+    "c": "csr.c",
     "cpp": "csr.cpp",
     "cuda": "csr.cu",
     "python": "csr_python.py",
     "numba": "csr_numba.py",
     "triton": "csr_triton.py",
 }
+# By the suffix of a source file: the standard, the variable that names a compiler, and the compilers that are tried.
+COMPILERS = {"": ("c++17", "CXX", ("g++", "clang++", "c++")), ".c": ("c11", "CC", ("gcc", "clang", "cc"))}
 SHOWN_ERRORS = 20  # lines of a compiler
 
 
@@ -56,13 +59,13 @@ def build_command(source: Path, out: Path, options: tuple[str, ...] = ()) -> lis
         if not any(option.startswith(("-arch", "--gpu-architecture", "-gencode")) for option in options):
             command.append(_architecture())
     else:
-        compiler = os.environ.get("CXX") or next(filter(shutil.which, ("g++", "clang++", "c++")), None)
+        language, variable, compilers = COMPILERS.get(source.suffix, COMPILERS[""])
+        compiler = os.environ.get(variable) or next(filter(shutil.which, compilers), None)
         if compiler is None:
-            raise SpmvbenchError(f"{source.name} needs a C++ compiler: install g++ or clang++, or set CXX")
-        command = [*shlex.split(compiler), "-O3", "-std=c++17", "-shared", "-fPIC"]
-        if source.suffix == ".c":
-            command[command.index("-std=c++17")] = "-std=c11"
-            command += ["-x", "c"]
+            raise SpmvbenchError(
+                f"{source.name} needs a compiler: install {compilers[0]} or {compilers[1]}, or set {variable}"
+            )
+        command = [*shlex.split(compiler), "-O3", f"-std={language}", "-shared", "-fPIC"]
     return [*command, main, f"-I{FOLDER}", *options, str(source), "-o", str(out)]
 
 

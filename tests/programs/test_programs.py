@@ -229,13 +229,13 @@ def test_names_that_nobody_could_type_are_refused(built, tmp_path):
         making.new("a b", "cpp", tmp_path)
 
 
-@pytest.mark.parametrize("language", ["cpp", "python"])
+@pytest.mark.parametrize("language", ["c", "cpp", "python"])
 def test_a_new_program_works(language, tmp_path, command):
     (source, *_) = making.new("mine", language, tmp_path)
     program = source
-    if language == "cpp":
+    if language != "python":
         program = tmp_path / "libmine.so"
-        making.build(source, program)
+        making.build(source, program, ("-Wall", "-Wextra", "-Werror"))
     with pytest.raises(UsageError, match="is there already"):
         making.new("mine", language, tmp_path)
     done = command("program", "check", str(program))
