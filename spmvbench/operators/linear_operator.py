@@ -21,7 +21,7 @@ from spmvbench.devices.cuda import has_work
 from spmvbench.devices.foreign import check_vector, current_stream, given, given_out, moved
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip, single_steps
-from spmvbench.formats.arrays import Array, array_module, ordinal, require_finite
+from spmvbench.formats.arrays import Array, array_module, is_sparse, ordinal, require_finite
 from spmvbench.formats.determinism import repeats
 from spmvbench.formats.multivector import MOST
 from spmvbench.formats.ordered import Ordered
@@ -571,12 +571,17 @@ class Operator(LinearOperator):  # type: ignore[misc]
         or waited for, and the call can be captured. Values are not checked: what is not finite spoils its row.
 
         Raises UsageError if the operator was made without ``updatable=True`` and after `free`, ValueError and TypeError
-        for values as `matvec` for x, DeviceFault if the device fails.
+        for values as `matvec` for x, TypeError for a matrix, DeviceFault if the device fails.
         """
         self.format  # noqa: B018 - raises if it was freed
         places = self._places
         if places is None or not self._updatable:
             raise UsageError("this operator takes no values: make one by operator(A, updatable=True), and update that")
+        if is_sparse(values) or len(getattr(values, "shape", (0,))) > 1 < values.shape[1]:
+            raise TypeError(
+                f"update takes the values alone, ({places.size},) in the order of canonical CSR, such as A.data of a"
+                " csr_array whose indices are sorted; a matrix of another pattern needs another operator"
+            )
         with self._on_stream(values):
             array, _ = given(values)
             self._check_vector("values", array, places.size)
@@ -689,6 +694,11 @@ class Operator(LinearOperator):  # type: ignore[misc]
         if isinstance(x, LinearOperator) or np.isscalar(x):
             return super().dot(x)
         shape = x.shape if hasattr(x, "shape") else given(x)[0].shape
+        if len(shape) > 2:
+            raise ValueError(
+                f"X has {len(shape)} dimensions, a product takes ({self._cols},) or ({self._cols}, k):"
+                f" multiply X.reshape({self._cols}, -1)"
+            )
         return self.matmat(x) if len(shape) == 2 and shape[1] != 1 else self.matvec(x)
 
     def __matmul__(self, x: Any) -> Any:

@@ -156,10 +156,13 @@ class RunRequest:
         return found
 
     def cases(self, matrices: Sequence[Matrix]) -> list[Case]:
-        """The cases of these matrices."""
+        """The cases of these matrices. Raises UsageError if `update` is asked for and no case can tell its time."""
         modes = self.modes or DEFAULT_MODES[device_kind(self.device)]
         chosen, types = self.chosen_formats(), self.precisions()
-        return plan.cross(matrices, chosen, types, modes, self.device, self.seed, self.ops, self.orders)
+        found = plan.cross(matrices, chosen, types, modes, self.device, self.seed, self.ops, self.orders)
+        if self.update and found and not any((case.op, case.mode) == (Format.op, "hot") for case in found):
+            raise UsageError(f"--update times new values in hot cases of {Format.op}: this run has none")
+        return found
 
     def pending(self, folder: Path, cases: Sequence[Case]) -> list[Case]:
         """The cases without a valid row in a folder; with `retry` also those that failed, with `fresh` all."""

@@ -398,6 +398,7 @@ def test_new_values_are_timed_if_asked_for(run):
         "csr5": True, "sell-c-sigma": True, "csr-ans": False,
     }  # fmt: skip
     assert store.load("b")["t_update"].isna().all()
+    assert "this run has none" in run("rmat:6:6", "--formats", "csr5", "--op", "spmm@2", "--update").err
 
 
 def test_the_table_tells_whose_kernel_ran_and_what_is_another_name(capsys):

@@ -279,6 +279,8 @@ def test_vectors_that_cannot_be_written_or_overlap(op, device):
         square.matvec(x[:8], out=x[:8])
     with pytest.raises(ValueError, match="overlaps"):
         square.matvec(x[:8], out=x[4:])
+    with pytest.raises(ValueError, match=r"X has 3 dimensions, a product takes \(50,\) or \(50, k\)"):
+        op @ np.ones((50, 2, 2))
     with pytest.raises(ValueError, match=r"X has the shape \(3, 4\)"):
         square.matmat(np.ones((3, 4)))
     with pytest.raises(TypeError, match="complex"):
@@ -403,6 +405,8 @@ def test_values_that_cannot_be_taken(a, op, device):
     updatable = operator(a, format="csr-scalar", device=device, updatable=True)
     for values, error, words in [
         (np.ones(a.nnz + 1), ValueError, "values has the shape"),
+        (a, TypeError, "takes the values alone"),
+        (a.toarray(), TypeError, "takes the values alone"),
         (np.ones(a.nnz, complex), TypeError, "complex128"),
     ]:
         with pytest.raises(error, match=words):
