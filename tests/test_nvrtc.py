@@ -6,6 +6,7 @@ The emulated device is laxer than NVRTC (atomicAdd on unsigned long, min(1, 2ll)
 import itertools
 import os
 import re
+import sys
 from collections import defaultdict
 from contextlib import suppress
 from itertools import groupby
@@ -150,7 +151,8 @@ OWN = {
             "warps_cut<long long, int, long long>",
         ),
     },
-    # Its rows have more entries than the matrices below have columns.
+    # Their rows have more entries than the matrices below have columns.
+    "csr/acsr.cu": {"launch_row_grids<double, int, 256, 5>", "launch_row_grids<float, long long, 256, 5>"},
     "ellpack/sell_local.cu": {
         f"sell_local_long<{value}, int, {pieces}, {threads}, {rows}, {wide}, {wide}, {index}>"
         for value, pieces, threads, rows, wide, index in (
@@ -347,6 +349,18 @@ def test_pointer_and_value_types_reach_the_kernels(instantiations):
     for value in ("double", "float"):
         for pointer in ("int", "long long"):
             assert any(kernel.startswith(f"csr_vector<{value}, {pointer}, ") for kernel in csr)
+
+
+def test_grids_that_threads_launch_are_linked_with_the_device_runtime(monkeypatch):
+    kernel = "launch_row_grids<double, int, 256, 5>"
+    source = paths.kernels() / "csr/acsr.cu"
+    code, names, ptx = nvrtc.compile(source, [kernel], "sm_90")
+    assert code[:4] == b"\x7fELF" and names[kernel].encode() in code and b"row_grid" in code
+    assert nvrtc.float_atomics(ptx, names[kernel]), "of the kernel that it launches"
+    assert cuda.binary_hash(code) == cuda.binary_hash(nvrtc.compile(source, [kernel], "sm_90").cubin)
+    monkeypatch.setitem(sys.modules, "cuda.pathfinder", None)
+    with pytest.raises(DeviceFault, match=r"acsr\.cu launches grids from the device.*cuda-toolkit\[cudart,nvjitlink\]"):
+        nvrtc.compile(source, [kernel], "sm_90")
 
 
 def test_broken_kernel_fails_with_the_compilers_words(tmp_path):

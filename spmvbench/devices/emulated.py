@@ -73,6 +73,8 @@ class _Launch(ctypes.Structure):
         ("block", ctypes.c_uint32 * 3),
         ("shared_bytes", ctypes.c_uint32),
         ("failed", ctypes.c_uint32),
+        ("launched", ctypes.c_void_p),
+        ("before", ctypes.c_void_p),
         ("message", ctypes.c_char * 2048),
     )
 
@@ -304,16 +306,28 @@ class Emulated(Device):
         hands = 1 if bound.threads <= SMALL else min(self.workers, bound.blocks)
         with _running:
             arenas = self._arenas if len(self._arenas) >= hands else self._more_arenas(hands, bound.library)
-            bound.state.next, bound.state.failed = first, 0
+            bound.state.next, bound.state.failed, bound.state.launched = first, 0, None
             run = bound.library.spmvbench_run
             helpers = [self._pool.submit(run, arena, bound.address) for arena in arenas[1:hands]]
             run(arenas[0], bound.address)
             for helper in helpers:
                 helper.result()
+            self._run_launched(bound, bound.state, bound.address)
         if bound.state.failed == _NO_MEMORY:
             raise OutOfDeviceMemory(bound.fault())
         if bound.state.failed:
             raise DeviceFault(bound.fault())
+
+    def _run_launched(self, bound: _Bound, state: _Launch, address: int) -> None:
+        """Run the grids that the threads of a launch have launched, and what these launch; `bound` gets their fault."""
+        while launched := bound.library.spmvbench_take_launched(address):
+            child = _Launch.from_address(launched)
+            if not bound.state.failed:
+                bound.library.spmvbench_run(self._arenas[0], launched)
+                if child.failed:
+                    bound.state.failed, bound.state.message = child.failed, child.message
+                self._run_launched(bound, child, launched)
+            bound.library.spmvbench_free_launched(launched)
 
     def _more_arenas(self, count: int, library: build.Library) -> list[int]:
         if not self._arenas:

@@ -13,13 +13,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spmvbench.devices.base import DeviceUnavailable, does_not_compile
+from spmvbench.devices.base import DeviceFault, DeviceUnavailable, does_not_compile
 from spmvbench.devices.cuda_driver import must
 from spmvbench.formats import kernel_options
 
 # PTX ISA, atom, red and cp.reduce.async.bulk; sums of floats that are made of compare-and-swap do not count.
 _FLOAT_ATOMIC = re.compile(r"\b(?:atom|red|cp\.reduce\.async\.bulk)[.\w:]*\.add[.\w:]*\.(?:b?f16(?:x2)?|f32|f64)\b")
 _FUNCTION = re.compile(r"^[^\n;]*\.(?:entry|func)\b", re.MULTILINE)
+
+
+DEVICE_LAUNCH = b'#include "device_launch.cuh"'  # in a file that is linked with CUDA's device runtime
 
 
 class Compiled(NamedTuple):
@@ -31,12 +34,17 @@ class Compiled(NamedTuple):
 
 
 def float_atomics(ptx: str, name: str) -> bool:
-    """Whether a kernel, or a function of the file that is not part of another kernel, adds floating-point numbers by
-    atomics. name: of the kernel in the PTX.
+    """Whether a kernel, or a function of the file that is not part of another kernel that it does not launch, adds
+    floating-point numbers by atomics. name: of the kernel in the PTX.
     """
+    launches = "LaunchDevice" in ptx
     starts = [found.start() for found in _FUNCTION.finditer(ptx)]
     parts = [ptx[begin:end] for begin, end in zip(starts, [*starts[1:], len(ptx)], strict=True)]
-    own = [part for part in parts if ".entry" not in (head := part.partition("(")[0]) or head.split()[-1] == name]
+    own = [
+        part
+        for part in parts
+        if launches or ".entry" not in (head := part.partition("(")[0]) or head.split()[-1] == name
+    ]
     return any(_FLOAT_ATOMIC.search(part) for part in own)
 
 
@@ -65,14 +73,16 @@ def compile(source: Path, expressions: Iterable[str], arch: str, *, newest: int 
 
     expressions: name expressions such as ``ell_spmv<double, 2>``. arch: ``sm_90``. newest: the CUDA major version that
     the driver understands, where the code is meant to run.
-    Raises DeviceFault with the compiler's log where the file does not
-    compile, DeviceUnavailable where there is no NVRTC.
+    Raises DeviceFault with the compiler's log where the file does not compile, or cannot be linked,
+    DeviceUnavailable where there is no NVRTC.
     """
     nvrtc = _library(newest)
-    expressions = list(expressions)
+    expressions, text = list(expressions), source.read_bytes()
     # The source's own folder, as for any C++ compiler's quoted includes: NVRTC does not know where its text came from.
     options = [option.encode() for option in (*nvrtc_options(arch), f"--include-path={source.parent}")]
-    program = must(nvrtc.nvrtcCreateProgram(source.read_bytes(), os.fsencode(source), 0, [], []))
+    if launches := DEVICE_LAUNCH in text:
+        options.append(b"--relocatable-device-code=true")
+    program = must(nvrtc.nvrtcCreateProgram(text, os.fsencode(source), 0, [], []))
     try:
         for expression in expressions:
             must(nvrtc.nvrtcAddNameExpression(program, expression.encode()))
@@ -83,11 +93,42 @@ def compile(source: Path, expressions: Iterable[str], arch: str, *, newest: int 
         names = {name: must(nvrtc.nvrtcGetLoweredName(program, name.encode())).decode() for name in expressions}
         cubin = bytes(must(nvrtc.nvrtcGetCUBINSize(program)))
         must(nvrtc.nvrtcGetCUBIN(program, cubin))
+        if launches and cubin:
+            cubin = _with_device_runtime(source, cubin, arch)
         ptx = bytes(must(nvrtc.nvrtcGetPTXSize(program)))
         must(nvrtc.nvrtcGetPTX(program, ptx))
         return Compiled(cubin, names, ptx.rstrip(b"\0").decode())
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+
+
+def _with_device_runtime(source: Path, cubin: bytes, arch: str) -> bytes:
+    """Relocatable code linked with the library by which threads launch grids. Raises DeviceFault."""
+    try:
+        from cuda.bindings import nvjitlink
+        from cuda.pathfinder import find_static_lib
+
+        library = find_static_lib("cudadevrt")
+        nvjitlink.version()
+    except (ImportError, RuntimeError) as error:
+        raise DeviceFault(
+            f"{source.name} launches grids from the device, which takes nvJitLink and libcudadevrt.a: "
+            "pip install 'cuda-toolkit[cudart,nvjitlink]' of the driver's CUDA version"
+        ) from error
+    handle = nvjitlink.create(1, [f"-arch={arch}"])
+    try:
+        nvjitlink.add_data(handle, nvjitlink.InputType.CUBIN, cubin, len(cubin), source.name)
+        nvjitlink.add_file(handle, nvjitlink.InputType.LIBRARY, library)
+        nvjitlink.complete(handle)
+        linked = bytearray(nvjitlink.get_linked_cubin_size(handle))
+        nvjitlink.get_linked_cubin(handle, linked)
+        return bytes(linked)
+    except nvjitlink.nvJitLinkError as error:
+        log = bytearray(nvjitlink.get_error_log_size(handle))
+        nvjitlink.get_error_log(handle, log)
+        raise does_not_compile(source, arch, log.rstrip(b"\0").decode()) from error
+    finally:
+        nvjitlink.destroy(handle)
 
 
 def version(newest: int | None = None) -> tuple[int, int]:

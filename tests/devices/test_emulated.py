@@ -20,8 +20,8 @@ from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Launch, Struct
 
 KERNELS = Path(__file__).parent / "kernels"
-BLOCKS, WARPS, BUILTINS, FAULTS, STRUCTS = (
-    str(KERNELS / f"{name}.cu") for name in ("blocks", "warps", "builtins", "faults", "structs")
+BLOCKS, WARPS, BUILTINS, FAULTS, STRUCTS, LAUNCHES = (
+    str(KERNELS / f"{name}.cu") for name in ("blocks", "warps", "builtins", "faults", "structs", "launches")
 )
 
 needs_symbols = pytest.mark.skipif(
@@ -130,6 +130,18 @@ def test_dynamic_shared_memory(device, dtype):
     kernel = "reverse<double>" if dtype is np.float64 else "reverse<short>"
     run(device, BLOCKS, kernel, 7, 96, items, out, shared_bytes=96 * items.itemsize)
     assert out.tolist() == items.reshape(7, 96)[:, ::-1].ravel().tolist()
+
+
+def test_grids_that_threads_launch_run_and_launch_others(device):
+    count = np.zeros(3, np.int32)
+    run(device, LAUNCHES, "tree<2>", 1, 4, np.int32(4), count)
+    # 4 threads launch grids of 1 to 4, which are 10 threads; these launch grids of 1, 1 2, 1 2 3 and 1 2 3 4.
+    assert count.tolist() == [20, 10, 4]
+
+
+def test_a_launch_of_a_thread_that_cuda_refuses_is_a_fault(device):
+    with pytest.raises(DeviceFault, match="a thread launches 1x1x1 blocks of 0x1x1 threads"):
+        run(device, LAUNCHES, "no_threads", 1, 1, np.zeros(1, np.int32))
 
 
 @pytest.mark.parametrize(("true", "expected"), [(0, [0, 0, 0]), (33, [33, 0, 1]), (70, [70, 1, 1])])
@@ -405,6 +417,11 @@ def test_the_stack_has_a_guard_page(tmp_path):
 
 
 # Faults that the checking build finds
+
+
+def test_what_a_launched_grid_writes_is_checked(checking):
+    with pytest.raises(DeviceFault, match=r"beyond, .*writes 4 bytes"):
+        run(checking, LAUNCHES, "beyond", 1, 1, np.zeros(2, np.int32))
 
 
 @needs_symbols

@@ -117,6 +117,10 @@ class Library(ctypes.CDLL):
         self.spmvbench_arena_destroy.argtypes = [ctypes.c_void_p]
         self.spmvbench_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         self.spmvbench_run.restype = None
+        self.spmvbench_take_launched.argtypes = [ctypes.c_void_p]
+        self.spmvbench_take_launched.restype = ctypes.c_void_p
+        self.spmvbench_free_launched.argtypes = [ctypes.c_void_p]
+        self.spmvbench_free_launched.restype = None
         try:
             dynamic = ctypes.addressof(ctypes.c_char.in_dll(self, "dynamic_shared"))
         except ValueError:  # the kernel has none

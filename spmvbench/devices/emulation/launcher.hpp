@@ -221,6 +221,18 @@ struct Entry<Function> {
   static constexpr Kernel named(const char* expression) { return {expression, call, parameters, sizeof...(P)}; }
 };
 
+// A grid of a kernel that a thread launches.
+template <auto Function>
+struct Launched;
+template <typename... P, void (*Function)(P...)>
+struct Launched<Function> {
+  static void start(dim3 grid, dim3 block, P... args) {
+    const void* const at[] = {&args...};
+    constexpr u32 bytes[] = {sizeof(P)...};
+    launch_after(Entry<Function>::call, at, bytes, sizeof...(P), grid, block);
+  }
+};
+
 }  // namespace emulation
 
 // One list per unit: the instantiations that the unit is for, by their expressions, up to one without.

@@ -17,6 +17,10 @@
 #undef blockDim
 #undef gridDim
 
+// <stdlib.h> has an abs of its own.
+extern "C" void* calloc(size_t, size_t) noexcept;
+extern "C" void free(void*) noexcept;
+
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 // Saves the callee-saved registers on the stack, stores the stack pointer to *save and continues on `load`. It ends in
@@ -550,6 +554,37 @@ void yield() {
   switch_to(block, thread);
 }
 
+void launch_after(void (*call)(void* const* args), const void* const* args, const u32* bytes, u32 count, dim3 grid,
+                  dim3 block) {
+  const u64 threads = u64(block.x) * block.y * block.z;
+  if (!grid.x || !grid.y || !grid.z || !threads || threads > MAX_THREADS) {
+    fail("a thread launches %ux%ux%u blocks of %ux%ux%u threads", grid.x, grid.y, grid.z, block.x, block.y, block.z);
+  }
+  size_t room = sizeof(Launch) + count * sizeof(void*);  // the launch, where its arguments are, and these
+  for (u32 i = 0; i < count; ++i) room += (bytes[i] + 15) / 16 * 16;
+  char* const memory = static_cast<char*>(calloc(1, room));
+  if (!memory) fail("no memory is left for what a thread launches");
+  Launch& parent = *this_block().launch;
+  Launch& made = *reinterpret_cast<Launch*>(memory);
+  void** const places = reinterpret_cast<void**>(memory + sizeof(Launch));
+  char* next = memory + room;
+  for (u32 i = 0; i < count; ++i) {
+    next -= (bytes[i] + 15) / 16 * 16;
+    places[i] = memcpy(next, args[i], bytes[i]);
+  }
+  made.call = call;
+  made.args = places;
+  made.buffers = parent.buffers;
+  made.buffer_count = parent.buffer_count;
+  made.seed = parent.seed;
+  const dim3 sizes[] = {grid, block};
+  memcpy(made.grid, sizes, sizeof sizes);
+  made.before = __atomic_load_n(&parent.launched, __ATOMIC_RELAXED);
+  while (
+      !__atomic_compare_exchange_n(&parent.launched, &made.before, &made, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+  }
+}
+
 void fence() {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   if (CHECKING) checker::fence();
@@ -629,6 +664,15 @@ EXPORT void* spmvbench_arena_create() {
 }
 
 EXPORT void spmvbench_arena_destroy(void* arena) { munmap(arena, ARENA_BYTES); }
+
+// One of the launches that the threads of another made, for the caller to run and to free; null where none is left.
+EXPORT Launch* spmvbench_take_launched(Launch* launch) {
+  Launch* const taken = launch->launched;
+  if (taken) launch->launched = taken->before;
+  return taken;
+}
+
+EXPORT void spmvbench_free_launched(Launch* launch) { free(launch); }
 
 // Runs blocks of a launch until none is left. Several host threads may do so at once, each with an arena of its own.
 EXPORT void spmvbench_run(void* arena, Launch* launch) {

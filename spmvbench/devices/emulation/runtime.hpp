@@ -69,6 +69,8 @@ struct Launch {
   u32 block[3];
   u32 shared_bytes;
   u32 failed;
+  Launch* launched;  // by its threads, the last first; they run after it
+  Launch* before;    // of the same launch's, the one launched before
   char message[2048];
 };
 
@@ -169,6 +171,9 @@ u32 barrier(Vote vote, bool predicate, Site here);
 void yield();
 void fence();
 void make_ready(Block& block, u32 warp, u32 lanes);
+// A grid that a thread launches: the arguments, bytes[i] of the i-th, are copied.
+void launch_after(void (*call)(void* const* args), const void* const* args, const u32* bytes, u32 count, dim3 grid,
+                  dim3 block);
 void suspend(Block& block);  // run others until somebody makes this thread ready
 [[noreturn]] void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -126,13 +126,11 @@ class Acsr(CsrVisited):
     """CSR with rows binned by length: one thread to one block per row, and a grid of its own for the longest rows.
 
     Bin b holds the rows of more than 2^(b-1) and up to 2^b entries, in their order, and gives each 2^(b-1) threads, a
-    launch a bin. The paper has rows of bins above `bin_max`, the longest `row_max` of them, by dynamic parallelism: a
-    grid for each, which a thread on the device launches. A launch from the device, of a grid or of a graph, needs
-    CUDA's device runtime, a static library of the toolkit that CuPy does not install, and the emulated device has
-    none. long=grids replaces it: one launch of a grid in two dimensions, one of them the rows, the other the blocks of
-    a row's grid, a thread for every 5 entries; blocks after a row's last do nothing. Sums are added to y by atomics.
-    long=pieces cuts the rows into pieces of `piece` entries at conversion, one block each: this project's. The bounds
-    of bins and 5 entries are our reading. No matrix is moved: the arrays of CSR stay as they are.
+    launch a bin. Rows of bins above `bin_max`, the longest `row_max` of them, have a grid each, with a thread for every
+    5 entries, whose sums are added to y by atomics. kernel=paper: threads on the device launch these grids (dynamic
+    parallelism). fast: one launch from the host of a grid in two dimensions, one of them the rows, the other the blocks
+    of a row's grid; blocks after a row's last do nothing. The bounds of bins and 5 entries are our reading. No matrix
+    is moved: the arrays of CSR stay as they are.
     """
 
     key = "acsr"
@@ -140,48 +138,31 @@ class Acsr(CsrVisited):
     reference = "Ashari, Sedaghati, Eisenlohr, Parthasarathy & Sadayappan, SC 2014"
     shared_implementation = "CSR by a list of rows: in bins by length, the longest rows a grid each"
 
-    long = Parameter("grids", "the longest rows: a grid for each, or cut into pieces", choices=("grids", "pieces"))
+    kernel = Parameter(
+        "fast", "paper: threads launch a grid for each of the longest rows; fast: one launch", choices=("fast", "paper")
+    )
     bin_max = Parameter(10, "rows above 2^bin_max entries are long", low=6, high=31)
-    row_max = Parameter(1024, "most rows that are long, the longest first", low=0, high=65535)
-    piece = Parameter(4096, "entries of a piece", low=1024)
+    row_max = Parameter(1024, "most rows that are long, the longest first", low=0, high=2048)
 
     bin_ptr: Array  # (BINS + 2,), int32: the place of the first row of each bin; the last bin's rows are long
-    piece_row: Array  # (pieces,), int32, ascending; (0,) where long rows have grids
-    piece_begin: Array  # (pieces,), of row_ptr's type: the first entry
-    piece_end: Array  # (pieces,), likewise: the first entry after
     longest: int  # entries of the longest row
 
     @classmethod
-    def long_rows(cls, a: Csr, *, bin_max: int, row_max: int, **params: Any) -> Array:
-        """The long rows, ascending."""
-        xp = a.xp
-        rows = xp.flatnonzero(a.row_lengths > 2**bin_max)
-        if len(rows) > row_max:
-            rows = xp.sort(rows[xp.argsort(-a.row_lengths[rows], kind="stable")[:row_max]])
-        return rows
-
-    @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
-        pieces = 0
-        if params["long"] == "pieces":
-            pieces = int(cdiv(a.row_lengths[cls.long_rows(a, **params)], params["piece"]).sum())
-        return a.nbytes + 4 * (a.rows + BINS + 2) + pieces * (4 + 2 * a.row_ptr.itemsize)
+        return a.nbytes + 4 * (a.rows + BINS + 2)
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        xp, long = a.xp, cls.long_rows(a, **params)
+    def convert(cls, a: Csr, *, bin_max: int, row_max: int, **params: Any) -> dict[str, Any]:
+        xp = a.xp
+        long = xp.flatnonzero(a.row_lengths > 2**bin_max)
+        if len(long) > row_max:
+            long = long[xp.argsort(-a.row_lengths[long], kind="stable")[:row_max]]
         powers = xp.asarray([0, *(1 << b for b in range(1, BINS))], dtype=np.int64)
         bins = xp.searchsorted(powers, a.row_lengths)
         bins[long] = LONG
         rows, bin_ptr = ordered(bins, BINS + 1, range(BINS + 2))
-        pieces = Pieces.of(a, long if params["long"] == "pieces" else long[:0], params["piece"])
-        return {
-            **super().convert(a),
-            "rows": rows,
-            "bin_ptr": xp.asarray(bin_ptr, dtype=np.int32),
-            "longest": a.row_len_max,
-            **{f"piece_{name}": array for name, array in pieces._asdict().items()},
-        }
+        fields = {"rows": rows, "bin_ptr": xp.asarray(bin_ptr, dtype=np.int32), "longest": a.row_len_max}
+        return super().convert(a) | fields
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         steps, ptr = [zero_fill(y)], on_host(self.bin_ptr).tolist()
@@ -192,13 +173,13 @@ class Acsr(CsrVisited):
         long = self.rows[ptr[LONG] :]
         if not len(long):
             return steps
-        if self.long == "pieces":
-            pieces = Pieces(self.piece_row, self.piece_begin, self.piece_end)
-            return [*steps, pieces.launch(self, x, y, 256, 1)]
-        grid = cdiv(self.longest, GRID_BLOCK * GRID_SHARE), len(long)
-        kernel = f"csr_row_grids<{ctype(self.values)}, {ctype(self.row_ptr)}, {GRID_BLOCK}, {GRID_SHARE}>"
+        types = f"<{ctype(self.values)}, {ctype(self.row_ptr)}, {GRID_BLOCK}, {GRID_SHARE}>"
         args = (long, self.row_ptr, self.col_idx, self.values, x, y)
-        return [*steps, Launch("csr/rows.cu", kernel, grid, GRID_BLOCK, args)]
+        if self.kernel == "paper":
+            threads = per_thread(len(long), 128)
+            return [*steps, Launch("csr/acsr.cu", f"launch_row_grids{types}", *threads, (np.int32(len(long)), *args))]
+        grid = cdiv(self.longest, GRID_BLOCK * GRID_SHARE), len(long)
+        return [*steps, Launch("csr/rows.cu", f"csr_row_grids{types}", grid, GRID_BLOCK, args)]
 
     @property
     def detail(self) -> dict[str, Any]:

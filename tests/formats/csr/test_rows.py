@@ -57,32 +57,31 @@ def test_csr_gg_gives_every_class_its_fastest_lanes_and_joins_neighbours(monkeyp
 
 
 def test_acsr_bins_by_powers_of_two():
-    fmt = testing.convert("acsr[long=pieces]", with_lengths([0, 1, 2, 3, 4, 5, 64, 65, 1024, 1025, 9000], 20000))
+    fmt = testing.convert("acsr", with_lengths([0, 1, 2, 3, 4, 5, 64, 65, 1024, 1025, 9000], 20000))
     assert fmt.bin_ptr.tolist()[:8] == [0, 1, 3, 5, 6, 6, 6, 7]
     assert fmt.detail == {"bins": 8, "long_rows": 2}
-    assert fmt.piece_row.tolist() == [9, 10, 10, 10]
-    ends = [1025, 4096, 8192, 9000]
-    assert (fmt.piece_end - fmt.row_ptr[fmt.piece_row]).tolist() == ends
+    assert fmt.rows.tolist()[-2:] == [9, 10]
     launched = kernels(fmt)
     assert [block for _, _, block in launched[1:]] == [128, 128, 128, 128, 64, 512, 256]
     assert launched[-2][1:] == (1, 512)  # a block for the row of 1024 entries
 
 
-def test_acsr_cuts_the_longest_rows_alone_where_they_are_many():
-    fmt = testing.convert("acsr[row_max=2,long=pieces]", with_lengths([1500, 3000, 1600, 2000], 20000))
-    assert sorted(set(fmt.piece_row.tolist())) == [1, 3]
+def test_acsr_gives_the_longest_rows_alone_a_grid_where_they_are_many():
+    fmt = testing.convert("acsr[row_max=2]", with_lengths([1500, 3000, 1600, 2000], 20000))
+    assert sorted(fmt.rows[fmt.bin_ptr[-2] :].tolist()) == [1, 3]
     assert kernels(fmt)[1][1:] == (2, 1024)
 
 
 def test_acsr_gives_long_rows_a_grid_each(checking):
     a = with_lengths([0, 3, 9000, 1024, 1025], 9000)
     fmt = testing.convert("acsr", a)
-    assert len(fmt.piece_row) == 0
     kernel, grid, block = kernels(fmt)[-1]
     assert kernel.startswith("csr_row_grids<")
     assert (grid, block) == ((8, 2), 256)  # 9,000 entries are 8 blocks of 256 threads with 5 each
     assert "csr_row_grids" not in str(kernels(testing.convert("acsr", with_lengths([1024, 2], 20000))))
-    testing.check_product("acsr", a, checking)
+    for spec in ("acsr", "acsr[kernel=paper]"):
+        testing.check_product(spec, a, checking)
+    assert kernels(testing.convert("acsr[kernel=paper]", a))[-1][0].startswith("launch_row_grids<")
 
 
 def test_csr_bins_is_one_kind_where_others_are_few(emulated):
