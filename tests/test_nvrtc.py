@@ -33,11 +33,10 @@ OWN = {
     "checksum.cu": {"checksum<0>"},
     "discard.cu": {"discard"},
     "multivector.cu": {
-        f"{kernel}<{v}, {n}, {by_row}>"
-        for kernel in ("pack", "unpack")
+        f"{kernel}<{v}, {n}>"
+        for kernel in ("pack_rows", "unpack_rows", "pack_columns", "unpack_columns")
         for v in ("double", "float")
-        for n in (1, 2, 8)
-        for by_row in ("false", "true")
+        for n in (1, 2, 8, 33)
     },
     "solve/scaled_add.cu": {f"scaled_add<{v}, {keep}>" for v in ("double", "float") for keep in ("false", "true")},
     "solve/refill.cu": {f"refill<{v}, {index}>" for v in ("double", "float") for index in ("int", "long long")},

@@ -22,9 +22,10 @@ import numpy as np
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, address, array_module, cdiv
 from spmvbench.formats.kernels import constant, declaration, headers, kernel_path, split
-from spmvbench.formats.launches import MOST_SHARED_BYTES, Launch, Step, Struct, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.launches import MOST_SHARED_BYTES, Launch, Step, Struct, ctype, per_thread, zero_fill
 
 KERNEL = "multivector.cu"
+TILE_ROWS, TILE_VECTORS, TILE_THREADS = (constant(KERNEL, f"TILE_{word}") for word in ("ROWS", "VECTORS", "THREADS"))
 MOST = 64  # vectors
 TOGETHER = 8  # vectors that a thread holds
 LARGE = 512  # threads of a block
@@ -93,12 +94,13 @@ def of_two_dimensions(x: Array, y: Array, k: int, layout: str) -> tuple[Array, A
 
 def _packed(whole: Array, part: Array, rows: int, k: int, n: int, first: int, layout: str, kernel: str) -> Launch:
     """The launch that copies n vectors from `first` on into rows of n, or back."""
-    by_row, by_column = (k, 1) if layout == "row" else (1, rows)
-    whole = whole[first * by_column :]
-    strides = np.int64(by_row), np.int64(by_column)
-    grid, block = per_thread(rows * n)
-    args = (whole, part, np.int64(rows), *strides)
-    return Launch(KERNEL, f"{kernel}<{ctype(whole)}, {n}, {cbool(layout == 'row')}>", grid, block, args)
+    types = f"{ctype(whole)}, {n}"
+    if layout == "row":
+        of_rows = whole[first:], part, np.int64(rows), np.int64(k)
+        return Launch(KERNEL, f"{kernel}_rows<{types}>", *per_thread(rows * n), of_rows)
+    grid = cdiv(rows, TILE_ROWS), cdiv(n, TILE_VECTORS)
+    of_columns = whole[first * rows :], part, np.int64(rows)
+    return Launch(KERNEL, f"{kernel}_columns<{types}>", grid, TILE_THREADS, of_columns)
 
 
 def _zeroes(step: Launch) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from spmvbench.formats.launches import Launch, Step, cbool, ctype, per_thread, z
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
-RUN = 32  # entries of a thread that multiplies several vectors: on an H100 faster than 8 and 16
+RUN = 64  # entries of a thread that multiplies several vectors: on an H200 faster than 16 and 32
+WIDE_ROW = 256  # bytes of a row of X from which on a thread takes 32 bytes of it instead of 16
 
 
 class Coo(Format):
@@ -108,13 +110,14 @@ class CooFlat(Coo):
     def multiplied(self, x: Array, y: Array, k: int, layout: str) -> Sequence[Step]:
         if self.kernel == "paper":
             return super().multiplied(x, y, k, layout)
-        return self.by_vectors(self._runs, x, y, k, layout)
+        wide = k * x.dtype.itemsize >= WIDE_ROW
+        return self.by_vectors(partial(self._runs, row_bytes=32 if wide else 16), x, y, k, layout)
 
-    def _runs(self, x: Array, y: Array) -> list[Launch]:
+    def _runs(self, x: Array, y: Array, row_bytes: int) -> list[Launch]:
         kernel = f"coo_runs<{ctype(self.values)}, {ctype(self._nnz)}, {RUN}>"
         args = (self._nnz, self.row_idx, self.col_idx, self.values, x, y)
         threads = per_thread(cdiv(len(self.values), RUN))
-        return [zero_fill(y), Launch("coo/coo.cu", kernel, *threads, args, row_lanes=1, row_bytes=16)]
+        return [zero_fill(y), Launch("coo/coo.cu", kernel, *threads, args, row_lanes=1, row_bytes=row_bytes)]
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
         # Entries of a thread: on an H200 4 to 8 are alike in double precision, 8 is the fastest in single.
