@@ -58,3 +58,15 @@ __global__ void csr5_fused_nv(int rows, int tiles, int first_row, const I* __res
   const Tiles<V, int, Same<S>> a{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, {*value}};
   csr5_share<CUT, true, SIGMA, BATCH>(global_thread() / WARP, rows, tiles, first_row, row_ptr, a, x, y, carry);
 }
+
+// The same with the numbers of the values among the known ones.
+template <typename V, typename I, int SIGMA, int BATCH, int CUT, typename K, typename S = V>
+__global__ void csr5_fused_coded(int rows, int tiles, int first_row, const I* __restrict__ row_ptr,
+                                 const unsigned* __restrict__ tile_ptr, const unsigned* __restrict__ tile_desc,
+                                 const int* __restrict__ empty_ptr, const int* __restrict__ empty_offset,
+                                 const int* __restrict__ col_idx, const K* __restrict__ number,
+                                 const S* __restrict__ known, const V* __restrict__ x, V* __restrict__ y,
+                                 V* __restrict__ carry) {
+  const Tiles<V, int, Coded<S, K>> a{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, {known, number}};
+  csr5_share<CUT, true, SIGMA, BATCH>(global_thread() / WARP, rows, tiles, first_row, row_ptr, a, x, y, carry);
+}

@@ -32,7 +32,33 @@ __device__ __forceinline__ V load_stream(const Same<V>& all) {
   return all.value;
 }
 
-// The arrays of the format; see spmvbench/formats/csr/csr5.py. C: type of the columns. M: the values, or `Same`.
+// In place of an array of values: their numbers, of type K, among the known ones.
+template <typename V, typename K>
+struct Coded {
+  const V* __restrict__ known;
+  const K* __restrict__ number;
+
+  __device__ __forceinline__ Coded operator+(long long n) const { return {known, number + n}; }
+};
+
+// A value that is looked up where it is used: numbers are in flight until then.
+template <typename V, typename K>
+struct Code {
+  const V* known;
+  K number;
+};
+
+template <typename V, typename K>
+__device__ __forceinline__ Code<V, K> load_stream(const Coded<V, K>& at) {
+  return {at.known, load_stream(at.number)};
+}
+
+template <typename V, typename K, typename X>
+__device__ __forceinline__ auto operator*(const Code<V, K>& code, X x) {
+  return code.known[code.number] * x;
+}
+
+// The arrays of the format; see spmvbench/formats/csr/csr5.py. C: type of the columns. M: the values, `Same` or `Coded`.
 template <typename V, typename C = int, typename M = const V*>
 struct Tiles {
   const unsigned* __restrict__ tile_ptr;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from spmvbench.errors import UsageError
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets
 from spmvbench.formats.carries import SUM, add_carries
+from spmvbench.formats.compressed.dictionary import coded
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
@@ -272,6 +274,11 @@ class Csr5(Format):
             (np.int32(tiles), np.int32(self.tail_row), self.row_ptr, *descriptor, self.col_idx, self.values),
         )
 
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Types after those of `shares` among the template arguments."""
+        return ()
+
     def cut(self, y: Array) -> tuple[int, Array]:
         """What the fast kernel does with rows that tiles cut, as csr5.cuh numbers it, and the carries of the tiles; y
         stands for those if there are none.
@@ -304,7 +311,8 @@ class Csr5(Format):
                 "csr/csr5.cu", f"zero_cut_rows<{value}, unsigned int>", *per_thread(int(tiles) + 1), cuts
             )
             zero = [zero_fill(y)] if self.empty_rows else [zero_cuts] if tiles and not fixed else []
-            product = launch(f"{self.fused}<{value}, {types}, {cut}>", warps, rows, *args, x, y, carry)
+            kernel = f"{self.fused}<{', '.join((value, types, str(cut), *self.types))}>"
+            product = launch(kernel, warps, rows, *args, x, y, carry)
             return [*(after_zeros(zero[0], product) if zero else [product]), *self.carries(carry, y)]
         descriptor = (self.tile_ptr, self.tile_desc, self.empty_ptr, self.empty_offset)
         entries = (self.col_idx, self.values, x, y)
@@ -363,3 +371,50 @@ class Csr5Nv(Csr5):
     def to_coo(self) -> tuple[Array, Array, Array]:
         columns = swapped(self.col_idx, len(self.tile_desc), self.entries_per_lane, OMEGA)
         return expand(self.row_ptr, len(columns)), columns, self.values[self.xp.zeros_like(columns)]
+
+
+@register
+class Csr5Dict(Csr5):
+    """CSR5 with a dictionary of values, for a matrix in which few differ: one or two bytes per value, exact.
+
+    An entry has the number of its value among at most 65,536 distinct ones, whose table stays in the L1 cache if it is
+    small. Constraint matrices of linear programs are often such. Conversion looks for the distinct values in a sample,
+    and sorts all values if the sample has not all of them. Matrices with more distinct values are refused.
+    """
+
+    key = "csr5-dict"
+    values_decide = True
+    survey_name = ""
+    project_kernel = True
+    reference = "this project, after Liu & Vinter, ICS'15"
+    fused = "csr5_fused_coded"
+
+    kernel = Parameter("fast", "the launches of csr5", choices=("fast",))
+
+    values: Array  # (distinct values,)
+    number: Array  # (nnz,), uint8 or uint16: of each value; in the order of col_idx
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        known, number = coded(a.values)
+        return super().estimate(a, **params) - a.values.nbytes + known.nbytes + number.nbytes
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        known, number = coded(a.values)
+        found = super().convert(replace(a, values=number), **params)
+        return found | {"values": known, "number": found["values"]}
+
+    @property
+    def shares(self) -> tuple[str, int, tuple[Any, ...]]:
+        types, warps, args = super().shares
+        return types, warps, (*args[:-1], self.number, self.values)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return (ctype(self.number),)
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        tiles, sigma = len(self.tile_desc), self.entries_per_lane
+        columns, numbers = (swapped(each, tiles, sigma, OMEGA) for each in (self.col_idx, self.number))
+        return expand(self.row_ptr, len(columns)), columns, self.values[numbers]

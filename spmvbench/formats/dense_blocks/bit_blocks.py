@@ -8,6 +8,7 @@ import numpy as np
 
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, cdiv, expand, offsets
+from spmvbench.formats.compressed.dictionary import coded
 from spmvbench.formats.dense_blocks.cells import Cells, Shares
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
@@ -225,22 +226,13 @@ class Bit8x4Dict(BitBlocks):
     table: Array  # (distinct values,)
 
     @classmethod
-    def _codes(cls, a: Csr) -> tuple[Array, Array]:
-        """The distinct values, and the code of each value."""
-        known, code = a.xp.unique(a.values.view(f"u{a.dtype.itemsize}"), return_inverse=True)
-        if len(known) > 1 << 16:
-            raise Skip(f"{len(known):,} distinct values, more than 65,536")
-        kind = np.uint8 if len(known) <= 1 << 8 else np.uint16
-        return known.view(a.dtype), code.reshape(-1).astype(kind)
-
-    @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
-        table, code = cls._codes(a)
+        table, code = coded(a.values)
         return cls.streams(a, **params).nbytes + code.nbytes + table.nbytes
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        table, code = cls._codes(a)
+        table, code = coded(a.values)
         return cls.positions(a, cls.streams(a, **params), code) | {"table": table}
 
     def decoded(self, stored: Array) -> Array:

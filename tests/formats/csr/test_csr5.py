@@ -9,6 +9,7 @@ from scipy import sparse
 from spmvbench import testing
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr, Skip
+from spmvbench.formats.compressed import dictionary
 from spmvbench.formats.csr.csr5 import Csr5, packets, sigma_by_rule, y_offset_bits
 from tests.formats.rows import names, with_lengths
 from tests.formats.test_conversion import assert_kernels_convert_alike
@@ -190,6 +191,29 @@ def test_values_that_are_all_the_same_are_stored_once(dtype, emulated):
         fmt = testing.convert("csr5-nv", a)
         assert len(fmt.values) == min(a.nnz, 1), name
         assert fmt.nbytes == testing.convert("csr5", a).nbytes - max(a.nnz - 1, 0) * a.dtype.itemsize
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("distinct", "size"), [(3, 1), (300, 2)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_values_that_repeat_are_numbers_of_a_dictionary(dtype, distinct, size, emulated):
+    for matrix in testing.hard_matrices().values():
+        a = matrix.astype(dtype)
+        a.data[:] = np.linspace(-2, 1, distinct)[np.arange(a.nnz) % distinct]
+        testing.check_conversion("csr5-dict", a)
+        testing.check_product("csr5-dict", a, emulated)
+        fmt = testing.convert("csr5-dict", a)
+        assert len(fmt.values) == len(np.unique(a.data))
+        assert fmt.number.nbytes == a.nnz * (size if a.nnz > 256 else 1)
+
+
+def test_a_dictionary_holds_values_that_no_sample_has_and_their_bits():
+    values = np.zeros(1 << 17)
+    values[70_001], values[70_003] = -0.0, 5e-324
+    known, number = dictionary.coded(values)
+    assert np.array_equal(known[number].view(np.int64), values.view(np.int64)) and len(known) == 3
+    with pytest.raises(Skip, match="65,537 distinct values, more than 65,536"):
+        dictionary.coded(np.arange(65_537.0))
 
 
 def test_values_that_differ_in_a_bit_are_refused():
