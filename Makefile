@@ -12,7 +12,7 @@ CPP_FILES = find kernels spmvbench tests docs/example -name '*.cu' -o -name '*.c
 # Python compiles what it imports, when it does; compiling all that was installed takes half of the installation's time.
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help demo test check test-all audit gpu measure docs site tables clean
+.PHONY: help demo test check test-all audit gpu measure docs site models tables clean
 
 help:
 	@echo "make demo    install into $(VENV), run a small set of matrices, write tables and figures to results/demo"
@@ -23,6 +23,7 @@ help:
 	@echo "make measure CARD=h200  install into $(VENV), measure all published runs on this machine's H200, for SECONDS=540; again: go on"
 	@echo "make docs    rewrite the pages of formats in docs/formats, and build the documentation into site/"
 	@echo "make site    the same, and the reports of the runs in results/published, into site/runs"
+	@echo "make models  train the advice and what auto chooses by anew, and write their pages; RUNS='results/published/...' adds runs"
 	@echo "make tables  write the tables and pictures of README.md and docs/ anew from the rows in results/published"
 	@echo "make clean   remove $(VENV) and the demo's results"
 	@echo "PYTHON=python3.12 chooses the interpreter, VENV=DIR the environment, PYTEST_ARGS='-k nvrtc' the tests, DEMO_FORMATS=all all formats."
@@ -112,6 +113,10 @@ tables: $(VENV)/.dev
 	$(BIN)/spmvbench report $(PUBLISHED)/h200-headline --beside $(PUBLISHED)/h100-headline --dtype f64 --mode hot --figures bounds \
 	  --out $(VENV)/pictures/cards
 	cp $(VENV)/pictures/cards/figures/cards.svg docs/figures/cards.svg
+
+# The pages have the commands. New rows of a run that they name need nothing else; RUNS: others, to be in the commands from then on.
+models: $(VENV)/.dev
+	sed -nE 's,^python -m spmvbench[.]publishing[.](auto|advice) .*,$(BIN)/& $(RUNS),p' docs/results/auto.md docs/results/advice.md | sh -ex
 
 clean:
 	rm -rf $(VENV) results/demo

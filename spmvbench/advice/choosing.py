@@ -12,7 +12,7 @@ import numpy as np
 from spmvbench import formats
 from spmvbench.advice import features, quick
 from spmvbench.advice.model import ABOVE, LARGE, SPMVS, UP_TO, Model
-from spmvbench.errors import SpmvbenchError
+from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Skip
 from spmvbench.formats.admission import FREE_SHARE, byte_text
 from spmvbench.formats.arrays import Csr
@@ -78,20 +78,30 @@ class Advice:
 
 
 def advise(
-    a: Csr, model: Model, spmvs: float, max_bytes: float | None = None, *, deterministic: bool = False
+    a: Csr,
+    model: Model,
+    spmvs: float,
+    max_bytes: float | None = None,
+    *,
+    deterministic: bool = False,
+    vectors: int = 1,
 ) -> Advice:
     """Advice on a canonical CSR matrix on the host, for its type of values: all formats of the model that can hold it.
+
+    vectors: of each product, X and Y by rows; the model is one for so many or for nearly so many.
 
     max_bytes: the largest footprint; without it, the share of the memory of the model's GPU that a format may take.
     deterministic: only formats that are known to repeat their bits, or to do so with sum=fixed, which is predicted like
     the format without. The fallback is that of the model's fallbacks, cuSPARSE's format among them, that is predicted
     to take the least time.
-    Raises SpmvbenchError if no format fits.
+    Raises SpmvbenchError if no format fits, UsageError for deterministic products of several vectors.
     """
+    if deterministic and vectors > 1:
+        raise UsageError("which products of several vectors repeat their bits is not known: ask without deterministic")
     if max_bytes is None:
         max_bytes = model.about.get("memory_bytes", np.inf) / FREE_SHARE
     formats.keys()  # imports every format, which must not count as time for this matrix
-    known = predicted(a, model, spmvs)
+    known = predicted(a, model, spmvs, vectors)
     vendor = model.labels.index(model.about["vendor"])
     found = {k: e for k, e in known.expected.items() if known.footprints[k] <= max_bytes}
     if deterministic:
@@ -132,21 +142,22 @@ class Predicted:
     seconds: tuple[float, float]
 
 
-def predicted(a: Csr, model: Model, spmvs: float) -> Predicted:
+def predicted(a: Csr, model: Model, spmvs: float, vectors: int = 1) -> Predicted:
     """The prediction for a canonical CSR matrix with entries, on the array module that holds it."""
     start = time.perf_counter()
-    fetched = Fetched.by(a, model.about["multiprocessors"], EVERY if a.nnz > SAMPLE else 1)
+    fetched = Fetched.by(a, model.about["multiprocessors"], EVERY if a.nnz > SAMPLE else 1, vectors)
     sampled = sample(a)
     columns: dict[str, Any] = quick_features(a, sampled) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
     described = time.perf_counter()
     footprints = np.array([_bytes(a, sampled[0], label) for label in model.labels])
     estimated = time.perf_counter()
-    sizes = footprints + (a.rows + a.cols) * a.dtype.itemsize
-    bounds = _bounds(a, model.about["bounds"], fetched, sizes)
+    item = vectors * a.dtype.itemsize
+    sizes = footprints + (a.rows + a.cols) * item
+    bounds = _bounds(a, model.about["bounds"], fetched, sizes, item)
     one = {name: np.array([value], dtype=float) for name, value in columns.items()}
     spmv, conversion = (part[0] for part in model.predicted(one, sizes[None], bounds[None]))
     if scaled := model.about.get("scaled_bounds"):
-        spmv = spmv * _bounds(a, scaled, fetched, sizes) / bounds
+        spmv = spmv * _bounds(a, scaled, fetched, sizes, item) / bounds
     low, high = spmv * np.exp(model.errors[0]).T
     total = conversion + spmvs * spmv
     expected = {
@@ -170,11 +181,11 @@ def _bytes(a: Csr, part: Csr, label: str) -> float:
     return float(size) * (a.nnz / part.nnz if sampled else 1)
 
 
-def _bounds(a: Csr, measured: Mapping[str, Any], fetched: Fetched, sizes: np.ndarray) -> np.ndarray:
+def _bounds(a: Csr, measured: Mapping[str, Any], fetched: Fetched, sizes: np.ndarray, item: int) -> np.ndarray:
     """Lower bounds on the seconds of SpMVs that move so many bytes, NaN where these are. measured: as `columns` of
-    `measure.bounds` takes it.
+    `measure.bounds` takes it. item: bytes of x for each column.
     """
-    gathers = gather_seconds(measured, a.nnz, fetched, a.cols * a.dtype.itemsize)
+    gathers = gather_seconds(measured, a.nnz, fetched, a.cols * item)
     found: np.ndarray = np.maximum(read_seconds(measured, sizes), gathers)
     return found
 

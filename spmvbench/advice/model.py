@@ -35,6 +35,14 @@ SINGLE = "single precision"  # another one, of all sizes
 SPMVS = (1, 10, 100, 1_000, 10_000, 1_000_000)  # numbers of SpMVs for which the regret is computed
 
 
+SEVERAL = "-spmm"  # between the name of a device and the number of vectors, in the name of a model's file
+
+
+def operation(vectors: int) -> str:
+    """The operation that multiplies so many vectors, X and Y by rows."""
+    return "spmv" if vectors == 1 else f"spmm@{vectors}"
+
+
 @dataclass(frozen=True)
 class Scaled:
     """A GPU without rows, like one that has some: only its memory is slower.
@@ -183,7 +191,17 @@ def stored(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def trained() -> list[str]:
     """The names of the devices whose model was trained on rows."""
-    return sorted(path.stem for path in folder().glob("*.npz"))
+    return sorted(path.stem for path in folder().glob("*.npz") if SEVERAL not in path.stem)
+
+
+def _file(name: str, vectors: int) -> Path:
+    """The file of a device's model for so many vectors, or for the number nearest to it that has one."""
+    if vectors == 1:
+        return folder() / f"{name}.npz"
+    several = {int(path.stem.rpartition(SEVERAL)[2]): path for path in folder().glob(f"{name}{SEVERAL}*.npz")}
+    if not several:
+        raise UsageError(f"there is no model of {name} for several vectors: train one on rows of {operation(vectors)}")
+    return several[min(sorted(several), key=lambda k: abs(np.log(k / vectors)))]
 
 
 def names() -> list[str]:
@@ -211,8 +229,8 @@ def _scaled(model: Model, scaled: Scaled) -> Model:
     return replace(model, about=about)
 
 
-def load(name: str) -> Model:
-    """The model of a device, such as `h200`.
+def load(name: str, vectors: int = 1) -> Model:
+    """The model of a device, such as `h200`, for products of so many vectors.
 
     Raises UsageError with the known names for an unknown one, SpmvbenchError for a damaged file.
     """
@@ -220,18 +238,19 @@ def load(name: str) -> Model:
     if name not in known:
         raise UsageError(f"there is no model of {name!r}{did_you_mean(name, known) or f'; there are {known}'}")
     if name in SCALED:
-        return _scaled(load(SCALED[name].like), SCALED[name])
+        return _scaled(load(SCALED[name].like, vectors), SCALED[name])
+    path = _file(name, vectors)
     try:
-        about, arrays = stored(folder() / f"{name}.npz")
+        about, arrays = stored(path)
         if about.pop("version") != VERSION:
             raise SpmvbenchError(f"the model of {name} is of another version of spmvbench: train it again")
         forests = {of: Forest(**{name: arrays[f"{of}_{name}"] for name in ARRAYS}) for of in FORESTS}
         return Model(tuple(about.pop("labels")), about, **forests, formats=arrays["formats"], errors=arrays["errors"])
     except (OSError, *DAMAGED) as error:
-        raise SpmvbenchError(f"{folder() / name}.npz is no model: {error}") from None
+        raise SpmvbenchError(f"{path} is no model: {error}") from None
 
 
 @cache
-def loaded(name: str) -> Model:
+def loaded(name: str, vectors: int = 1) -> Model:
     """As `load`, which takes 30 ms, once a process."""
-    return load(name)
+    return load(name, vectors)

@@ -14,10 +14,23 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.advice import features
-from spmvbench.advice.model import ABOVE, ENTRY, LARGE, LAUNCHES, MEASURED, SINGLE, SPMVS, UP_TO, Forest, Model
+from spmvbench.advice.model import (
+    ABOVE,
+    ENTRY,
+    LARGE,
+    LAUNCHES,
+    MEASURED,
+    SINGLE,
+    SPMVS,
+    UP_TO,
+    Forest,
+    Model,
+    operation,
+)
 from spmvbench.analysis.breakeven import ready
-from spmvbench.analysis.cases import families, fewer_values, latest_cases, natural_products, verified
+from spmvbench.analysis.cases import families, fewer_values, in_natural_order, latest_cases, verified
 from spmvbench.analysis.ranking import VENDORS
+from spmvbench.analysis.several_vectors import LIBRARIES
 from spmvbench.errors import SpmvbenchError
 from spmvbench.rows import store
 
@@ -72,14 +85,14 @@ class Table:
         return Table(**{name: part.loc[list(matrices)] for name, part in vars(self).items()})
 
 
-def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = ()) -> Table:
-    """The hot rows of one type and one GPU, of y = A x in the natural order, as a table.
+def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = (), vectors: int = 1) -> Table:
+    """The hot rows of one type and one GPU, of products of so many vectors in the natural order, as a table.
 
     Raises SpmvbenchError if a model cannot be made of them.
 
     exclude_slow: matrices on which every format without a row was excluded as too slow.
     """
-    rows = natural_products(rows)
+    rows = in_natural_order(rows, operation(vectors))
     rows = rows[(rows["dtype"] == dtype) & (rows["mode"] == "hot")]
     every = latest_cases(rows[~rows["device"].str.startswith("emulated")])
     every = every[every["label"].isin(_advisable(every))]
@@ -88,10 +101,12 @@ def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = 
         raise SpmvbenchError("the rows lack features that the model needs (an older version wrote them): measure again")
     if rows["device_name"].nunique() > 1:
         raise SpmvbenchError(f"rows of several GPUs make no model: {', '.join(sorted(set(rows['device_name'])))}")
-    rows = rows.assign(conversion=ready(rows).clip(lower=SHORTEST), bound=2e-9 * rows["nnz"] / rows["bound_gflops"])
+    rows = rows.assign(
+        conversion=ready(rows).clip(lower=SHORTEST), bound=2e-9 * vectors * rows["nnz"] / rows["bound_gflops"]
+    )
     rows = rows.dropna(subset=["conversion", "bound", "t_median", "x_lines", "full_diagonal_share"])
     if rows["matrix"].nunique() < 3 or not set(VENDORS) & set(rows["label"]):
-        raise SpmvbenchError("a model needs rows of several matrices, cuSPARSE's among them")
+        raise SpmvbenchError(f"a model needs {operation(vectors)} rows of several matrices, cuSPARSE's among them")
     columns = rows.drop_duplicates("matrix").set_index("matrix").sort_index()
     family = families(columns)
     spmv, conversion, bound, size = (
@@ -106,11 +121,11 @@ def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = 
 def _advisable(rows: pd.DataFrame) -> set[str]:
     """The labels that are no authors' kernel and always store all values: no feature tells whether values repeat.
 
-    Without those of `auto`, which is one of the others on each matrix.
+    Without those of `auto`, which is one of the others on each matrix, and the products of libraries.
     """
     fewer = rows.loc[fewer_values(rows), "label"]
     papers = rows.loc[rows["label"].str.contains("kernel=paper", regex=False), "label"]
-    chosen = rows.loc[rows["format"] == "auto", "label"]
+    chosen = rows.loc[(rows["format"] == "auto") | (rows["family"] == LIBRARIES), "label"]
     return {*rows["label"]} - {*fewer} - {*papers} - {*chosen}
 
 
@@ -378,16 +393,17 @@ def trained(
     progress: Callable[[str], None] = lambda _: None,
     more: bool = False,
     exclude_slow: Sequence[str] = (),
+    vectors: int = 1,
 ) -> tuple[Model, Evaluation]:
-    """The model of all rows, and its cross-validation.
+    """The model of all rows of products of so many vectors, and its cross-validation.
 
     about: of the rows, from `rows_of`. more: evaluate also with half of the other families, and on a random split.
     exclude_slow: as for `table`.
     """
-    known = table(rows, "f64", exclude_slow)
+    known = table(rows, "f64", exclude_slow, vectors)
     single = None
-    if (rows["dtype"] == "f32").any():
-        single = table(rows, "f32", exclude_slow)
+    if (in_natural_order(rows, operation(vectors))["dtype"] == "f32").any():
+        single = table(rows, "f32", exclude_slow, vectors)
         parts = {name: part for name, part in vars(single).items() if name not in ("columns", "family")}
         single = replace(single, **{name: part.reindex(columns=known.spmv.columns) for name, part in parts.items()})
     evaluation = evaluated(known, progress=progress, single=single)
@@ -412,6 +428,7 @@ def trained(
         | {
             "device": str(rows.loc[rows["status"] == "ok", "device_name"].iloc[0]),
             "exclude_slow": list(exclude_slow),
+            "vectors": vectors,
             "matrices": len(known.columns),
             "single": 0 if single is None else len(single.columns),
             "families": int(known.family.nunique()),
@@ -444,12 +461,13 @@ def fallbacks(known: Table, labels: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([known.vendor, *(safest(known.total(n)) for n in SPMVS)]))
 
 
-def of_one_run(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of y = A x of each matrix and type from the run that measured it in most formats, the last of several.
+def of_one_run(rows: pd.DataFrame, vectors: int = 1) -> pd.DataFrame:
+    """The rows of products of so many vectors, of each matrix and type from the run that measured it in most formats,
+    the last of several.
 
     Times of one matrix are compared with each other, and formats and procedures differ between runs.
     """
-    rows = natural_products(rows)
+    rows = in_natural_order(rows, operation(vectors))
     case = ["matrix_sha256", "dtype"]
     runs = rows.groupby(["run_id", *case]).agg(formats=("label", "nunique"), last=("started_at", "max")).reset_index()
     kept = runs.sort_values(["formats", "last"]).drop_duplicates(case, keep="last")

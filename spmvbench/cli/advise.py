@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     help="Number of SpMVs with the matrix; the conversion is done once.",
 )
 @click.option(
+    "--vectors",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Vectors that each product multiplies at once, X and Y by rows.",
+)
+@click.option(
     "--dtype",
     "dtypes",
     type=option_types.words("f64", "f32"),
@@ -64,6 +71,7 @@ if TYPE_CHECKING:
 def command(
     matrix: str,
     spmvs: float,
+    vectors: int,
     dtypes: list[str],
     device_like: str,
     runs: tuple[str, ...],
@@ -96,7 +104,7 @@ def command(
         measuring.require_gpu()
     if programs and not runs:
         raise UsageError("--program is for --from: no model that ships knows the program")
-    known = _trained(runs, programs) if runs else model.load(like(device_like))
+    known = _trained(runs, programs, vectors) if runs else model.load(like(device_like), vectors)
     found = obtain(matrix)
     a = Csr.of(found.read(seed, "real" if real_part else "refuse"))
     if not a.nnz:
@@ -104,20 +112,34 @@ def command(
     with np.errstate(over="ignore"):  # named below
         a = a.astype(np.float32 if dtypes[0] == "f32" else np.float64)
     require_finite(a)
-    advice = choosing.advise(a, known, spmvs, deterministic=deterministic)
+    advice = choosing.advise(a, known, spmvs, deterministic=deterministic, vectors=vectors)
     if not as_json:
-        _echo(advice, f"{found.id}: {a.rows:,} x {a.cols:,}, {a.nnz:,} entries", dtypes[0], spmvs, top, known.about)
-    rows = measuring.measured(advice, matrix, dtypes[0], spmvs, seed, real_part) if measure else None
+        _echo(
+            advice,
+            f"{found.id}: {a.rows:,} x {a.cols:,}, {a.nnz:,} entries",
+            dtypes[0],
+            spmvs,
+            vectors,
+            top,
+            known.about,
+        )
+    rows = measuring.measured(advice, matrix, dtypes[0], spmvs, seed, real_part, vectors=vectors) if measure else None
     best = advice.choice.label
     if rows is not None:  # the fastest that was verified; cuSPARSE's is measured in any case
         best = next(label for label in rows["label"] if not deterministic or repeats(label))
     if as_json:
-        facts = {"matrix": found.id, "dtype": dtypes[0], "spmvs": spmvs, "device": known.about["device"]}
+        facts = {
+            "matrix": found.id,
+            "dtype": dtypes[0],
+            "spmvs": spmvs,
+            "vectors": vectors,
+            "device": known.about["device"],
+        }
         _echo_json(facts | {"choice": _parsed(best)}, advice, rows)
     else:
         if rows is not None:
             _echo_measured(rows)
-        _echo_use(best, matrix, dtypes[0], seed, real_part)
+        _echo_use(best, matrix, dtypes[0], seed, real_part, "y = op @ x" if vectors == 1 else "Y = op @ X")
     failed = rows is not None and not rows["status"].isin(["ok", "skipped"]).all()
     return int(failed)  # the exit code of a run with a failed case
 
@@ -135,7 +157,7 @@ def _echo_json(answer: dict[str, Any], advice: Advice, rows: pd.DataFrame | None
     click.echo(json.dumps(answer, indent=2))
 
 
-def _trained(runs: tuple[str, ...], programs: tuple[str, ...]) -> Any:
+def _trained(runs: tuple[str, ...], programs: tuple[str, ...], vectors: int = 1) -> Any:
     """A model trained on these runs. Their rows of programs count if the programs are named. Raises SpmvbenchError
     without scikit-learn.
     """
@@ -155,7 +177,7 @@ def _trained(runs: tuple[str, ...], programs: tuple[str, ...]) -> Any:
     if not known.all():
         click.echo(f"left out: {', '.join(rows['format'][~known].unique())}, not known here (--program)", err=True)
         rows = rows[known]
-    return training.trained(rows, about)[0]
+    return training.trained(rows, about, vectors=vectors)[0]
 
 
 def _parsed(label: str) -> dict[str, Any]:
@@ -166,15 +188,18 @@ def _parsed(label: str) -> dict[str, Any]:
     return {"label": label, "format": cls.key, "params": params}
 
 
-def _echo(advice: Advice, what: str, dtype: str, spmvs: float, top: int, about: dict[str, Any]) -> None:
+def _echo(advice: Advice, what: str, dtype: str, spmvs: float, vectors: int, top: int, about: dict[str, Any]) -> None:
     click.secho(what, bold=True)
+    products = "SpMVs" if vectors == 1 else f"products of {vectors} vectors"
     click.echo(
-        f"Prediction for a GPU like {about['device']}, {dtype}, {spmvs:,.10g} SpMVs and the conversion on the device "
-        f"(trained on {about['matrices']} matrices of {about['families']} families)\n"
+        f"Prediction for a GPU like {about['device']}, {dtype}, {spmvs:,.10g} {products} and the conversion on "
+        f"the device (trained on {about['matrices']} matrices of {about['families']} families)\n"
     )
     if advice.out_of_range:
         click.secho(f"Unlike all matrices of the training: {'; '.join(advice.out_of_range)}.", fg="yellow")
         click.secho(f"Use the fallback, {advice.fallback.label}: the predictions are unreliable.\n", fg="yellow")
+    if (trained := about.get("vectors", 1)) != vectors:
+        click.echo(f"The model was trained on products of {trained} vectors, the nearest number that has one.\n")
     if dtype != "f64":
         click.echo(f"The model was trained on f64. For {dtype}, times follow from the bytes that each format reads.\n")
     shown = advice.ranked[:top]
@@ -215,7 +240,7 @@ def _worst_case(best: Expected, second: Expected, spmvs: float) -> str:
     return f"At the upper end of its interval {best.label} is {slower:.0f} % slower than {second.label}."
 
 
-def _echo_use(format: str, matrix: str, dtype: str, seed: int, real_part: bool) -> None:
+def _echo_use(format: str, matrix: str, dtype: str, seed: int, real_part: bool, product: str) -> None:
     import json
 
     given = json.dumps(matrix)
@@ -225,7 +250,7 @@ def _echo_use(format: str, matrix: str, dtype: str, seed: int, real_part: bool) 
     more = ', dtype="float32"' if dtype == "f32" else ""
     click.echo("\nIn Python:\nimport spmvbench")
     click.echo(f'op = spmvbench.operator({given}, format="{format}"{more})')
-    click.echo("y = op @ x")
+    click.echo(product)
 
 
 def _echo_measured(rows: pd.DataFrame) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spmvbench.advice.choosing import Advice
-from spmvbench.advice.model import MEASURED
+from spmvbench.advice.model import MEASURED, operation
 from spmvbench.devices import cuda
 from spmvbench.errors import SpmvbenchError, UsageError
 
@@ -27,10 +27,12 @@ def measured(
     seed: int = 0,
     real_part: bool = False,
     device: str = "auto",
+    vectors: int = 1,
 ) -> pd.DataFrame:
     """Measures the best few formats, cuSPARSE's and the fallback on this machine's GPU, in a temporary run.
 
     matrix: as `spmvbench.run` takes it. dtype: f64 or f32. seed: of generated values. real_part: of a complex matrix.
+    vectors: of each product.
 
     Returns their rows, the fastest first, with four more columns: seconds of the conversion (`made`) and of conversion
     and SpMVs (`total`), the prediction (`expected`), and the format whose program is the same (`same_as`). Raises
@@ -48,6 +50,7 @@ def measured(
         rows = api.run(
             [matrix],
             list(expected),
+            op=operation(vectors),
             dtype=dtype,
             mode="hot",
             device=device,

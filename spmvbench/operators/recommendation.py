@@ -11,8 +11,9 @@ import numpy as np
 from spmvbench import formats
 from spmvbench.advice import choosing, model
 from spmvbench.devices import Device
-from spmvbench.errors import SpmvbenchError
+from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats.arrays import Csr
+from spmvbench.formats.multivector import MOST
 from spmvbench.operators import format_choice
 from spmvbench.operators.format_choice import MODEL, Candidate
 from spmvbench.operators.linear_operator import Operator, build, opened_for, real_csr
@@ -30,15 +31,17 @@ def advise(
     device_like: str = MODEL,
     dtype: Any = None,
     deterministic: bool = False,
+    vectors: int = 1,
 ) -> Recommendation:
     """Predicts the fastest formats for a matrix, conversion included, as the command `advise` does.
 
     A, dtype: as `operator` takes them. spmvs: how many products the matrix will be used for. measure: also measure the
     best few, cuSPARSE's format and the fallback on this machine's GPU. device_like: the GPU
     whose model predicts, ``auto`` for the one at hand. deterministic: only formats that are known to give the same bits
-    in every product.
+    in every product. vectors: of each product, 1 to 64, X and Y by rows.
 
-    Raises UsageError for an unknown model and if there is no GPU to measure on, TypeError for anything that is not a
+    Raises UsageError for an unknown model and if there is no GPU to measure on, for deterministic products of several
+    vectors, TypeError for anything that is not a
     real sparse matrix, SpmvbenchError for a matrix without entries, for entries that are not finite and if no format
     fits into memory.
     """
@@ -47,19 +50,23 @@ def advise(
     if measure:
         measuring.require_gpu()
     spmvs = arguments.number("spmvs", spmvs, 1)
+    if vectors not in range(1, MOST + 1):
+        raise UsageError(f"vectors is a number from 1 to {MOST}, not {vectors!r}")
     device_like = format_choice.like(device_like)
     a = real_csr(A, dtype)
     if not a.nnz:
         raise SpmvbenchError("a matrix without entries needs no advice")
     host = a.on(np)
-    advice = choosing.advise(host, model.loaded(device_like), spmvs, deterministic=deterministic)
+    advice = choosing.advise(
+        host, model.loaded(device_like, vectors), spmvs, deterministic=deterministic, vectors=vectors
+    )
     found = Recommendation(a, advice, spmvs, device_like, deterministic=deterministic)
     if not measure:
         return found
     from scipy.sparse import csr_array
 
     matrix = csr_array((host.values, host.col_idx, host.row_ptr), shape=a.shape)
-    rows = measuring.measured(advice, matrix, "f32" if a.dtype == np.float32 else "f64", spmvs)
+    rows = measuring.measured(advice, matrix, "f32" if a.dtype == np.float32 else "f64", spmvs, vectors=vectors)
     return replace(found, measured=rows)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.advice import training
-from spmvbench.advice.model import LARGE, Model, folder, load
+from spmvbench.advice.model import LARGE, SEVERAL, Model, folder, load
 from spmvbench.advice.model import MEASURED as FEW
 from spmvbench.analysis.products import ADVISED, products
 from spmvbench.publishing import time_to_n
@@ -29,9 +29,20 @@ ROOT = Path(__file__).resolve().parents[2]
     metavar="MATRIX",
     help="Formats without a row of MATRIX were excluded as too slow; repeat for more.",
 )
-def command(runs: tuple[str, ...], name: str, exclude_slow: tuple[str, ...]) -> None:
-    """Write configs/advice/NAME.npz and NAME.csv, docs/figures/NAME-advice.svg and docs/results/advice.md from runs."""
+@click.option("--vectors", default=1, show_default=True, help="Vectors of each product; else NAME-spmmVECTORS.npz.")
+def command(runs: tuple[str, ...], name: str, exclude_slow: tuple[str, ...], vectors: int) -> None:
+    """Write configs/advice/NAME.npz and NAME.csv, docs/figures/NAME-advice.svg and docs/results/advice.md from runs.
+
+    Of several vectors, the model and the page alone.
+    """
     rows, about = training.rows_of(runs)
+    if vectors > 1:
+        rows = training.of_one_run(rows, vectors)
+        model, _ = training.trained(rows, about, exclude_slow=exclude_slow, vectors=vectors)
+        model.save(folder() / f"{name}{SEVERAL}{vectors}.npz")
+        (ROOT / "docs" / "results" / "advice.md").write_text(page(name), encoding="utf-8")
+        click.echo(_table(model))
+        return
     model, evaluation = training.trained(
         training.of_one_run(rows),
         about,
@@ -131,12 +142,32 @@ Measured divided by predicted times on families that were left out, 10th to 90th
 
 {_smaller(known)}
 
-## Other cards
+{_several(name)}## Other cards
 
 {_elsewhere(double)}
 
 {_products(double)}
 """
+
+
+def _several(name: str) -> str:
+    """The regret of each model for several vectors, with its command; nothing without one."""
+    parts = []
+    for k in sorted(int(path.stem.rpartition(SEVERAL)[2]) for path in folder().glob(f"{name}{SEVERAL}*.npz")):
+        known = load(name, k)
+        runs = " ".join(f"results/published/{run}" for run in known.about["runs"])
+        exclude = "".join(f" --exclude-slow {matrix}" for matrix in known.about["exclude_slow"])
+        command = f"python -m spmvbench.publishing.advice {runs} --name {name}{exclude} --vectors {k}"
+        parts.append(f"""```sh
+{command}
+```
+
+{k} vectors, {known.about["matrices"]} matrices of {known.about["families"]} families, families left out:
+
+{_table(known)}
+
+""")
+    return "".join(["## Several vectors\n\n", *parts]) if parts else ""
 
 
 def _hits(choices: pd.DataFrame) -> str:

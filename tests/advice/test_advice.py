@@ -47,15 +47,14 @@ FORMATS = {
 }
 
 
-@pytest.fixture(scope="module")
-def rows():
+def measured(vectors=1, times=FORMATS):
     """Rows as a run would have them, if times were as above."""
     found = []
     for spec in EVEN + SKEW:
         a = Csr.of(generate(spec))
-        fetched = Fetched.by(a, 132)
+        fetched = Fetched.by(a, 132, vectors=vectors)
         known = features_of(a) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
-        for label, (even, skew, made) in FORMATS.items():
+        for label, (even, skew, made) in times.items():
             cls = formats.get(label)
             row = blank_row() | known | {"group": "synthetic", "name": spec, "kind": spec.split(":")[0]}
             row |= {
@@ -64,16 +63,22 @@ def rows():
                 "format": label,
                 "label": label,
                 "dtype": "f64",
-                "op": "spmv",
+                "op": model.operation(vectors),
             }
             row |= {"device": "cuda:0", "device_name": "A GPU", "mode": "hot", "status": "ok", "matrix_sha256": spec}
-            size = cls.estimate(a, **cls.resolve({})) + 8 * (a.rows + a.cols)
-            bound = upper(BOUNDS, nnz=a.nnz, fetched=fetched, model_bytes=size, x_bytes=8 * a.cols)
+            size = cls.estimate(a, **cls.resolve({})) + 8 * vectors * (a.rows + a.cols)
+            moved, work = {"model_bytes": size, "x_bytes": 8 * vectors * a.cols}, 2 * vectors * a.nnz
+            bound = upper(BOUNDS, nnz=a.nnz, fetched=fetched, flops=work, **moved)
             row |= {"bound_gflops": bound.gflops, "bound_by": bound.by}
-            took = 2e-9 * a.nnz / row["bound_gflops"] * (even if spec in EVEN else skew)
+            took = 1e-9 * work / row["bound_gflops"] * (even if spec in EVEN else skew)
             row |= {"model_bytes": size, "t_median": took, "t_convert_device": made, "t_setup": 0.0}
-            found.append(row | {"gflops": 2e-9 * a.nnz / took})
+            found.append(row | {"gflops": 1e-9 * work / took})
     return pd.DataFrame(found)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return measured()
 
 
 ABOUT = {"runs": ["r"], "bounds": BOUNDS, "multiprocessors": 132}
@@ -298,6 +303,28 @@ def test_advice_on_a_matrix(shipped):
     assert often.regret["spmvs"] == 1_000_000
     single = choosing.advise(a.astype(np.float32), shipped, 1e7)
     assert single.ranked[0].spmv < best.spmv
+
+
+def test_advice_for_several_vectors(shipped, rows, tmp_path, command):
+    """By a model of its own, for the nearest number of vectors that has one."""
+    words = ("advise", "pde:15", "--device-like", "mine", "--vectors", "6")
+    assert "no model of mine for several vectors" in command(*words).err
+    times = FORMATS | {"csr-lanes": (1.1, 1.1, 1e-6), "ell": (3.0, 3.0, 1e-3)}
+    both = pd.concat([rows, measured(8, times)])
+    for k in (8, 2):
+        training.trained(both.replace("spmm@8", f"spmm@{k}"), ABOUT, vectors=k)[0].save(tmp_path / f"mine-spmm{k}.npz")
+    assert model.trained() == ["mine"] and model.load("mine", 6).about["vectors"] == 8
+    a = Csr.of(generate("pde:15"))
+    found = choosing.advise(a, model.load("mine", 6), 1e7, vectors=6)
+    size = formats.get("csr-lanes").estimate(a, **formats.get("csr-lanes").resolve({})) + 8 * 6 * (a.rows + a.cols)
+    moved = {"model_bytes": size, "x_bytes": 8 * 6 * a.cols, "fetched": Fetched.by(a, 132, vectors=6)}
+    least = 2e-9 * 6 * a.nnz / upper(BOUNDS, nnz=a.nnz, flops=12 * a.nnz, **moved).gflops
+    assert found.ranked[0].label == "csr-lanes" and found.ranked[0].spmv == pytest.approx(1.1 * least, rel=0.3)
+    said = command(*words, "--spmvs", "1e7").out
+    assert "10,000,000 products of 6 vectors" in said and "trained on products of 8 vectors" in said
+    assert "Y = op @ X" in said
+    with pytest.raises(UsageError, match="repeat their bits is not known"):
+        choosing.advise(a, shipped, 10, vectors=6, deterministic=True)
 
 
 def test_a_smaller_matrix_is_not_unlike_all_others(shipped):
