@@ -1,5 +1,4 @@
-// Diagonals in pieces: of blocks of unknowns, of exact lengths, between cuts, by patterns that segments share; see
-// spmvbench/formats/dia.
+// Diagonals in pieces: of blocks of unknowns, of exact lengths, between cuts; see spmvbench/formats/dia.
 #include "dia.cuh"
 
 constexpr int BLOCK = 128;
@@ -90,22 +89,4 @@ __global__ void __launch_bounds__(BLOCK, blocks<V>(10))
   for (int r = 0; r < ROWS; ++r) {
     if (inside + r < tile.y) put<ADD>(y + row + r, sum[r]);
   }
-}
-
-// CRSD: a block a segment of BLOCK rows, whose diagonals are in a pattern that segments share.
-template <typename V, typename I, bool ADD, typename S = V>
-__global__ void __launch_bounds__(BLOCK, blocks<V>(10))
-    crsd_spmv(int rows, int cols, const I* __restrict__ segment_ptr, const int* __restrict__ pattern,
-              const int* __restrict__ pattern_ptr, const int* __restrict__ offset, const S* __restrict__ values,
-              const V* __restrict__ x, V* __restrict__ y) {
-  const unsigned row = global_thread<V>();
-  if (row >= rows) return;
-  const unsigned segment = row / BLOCK;
-  const I begin = __ldg(segment_ptr + segment);
-  const int diagonals = static_cast<int>(__ldg(segment_ptr + segment + 1) - begin);
-  const int* offsets = offset + __ldg(pattern_ptr + __ldg(pattern + segment));
-  V sum[1] = {V(0)};
-  sum_diagonals<1, 4, sizeof(V) == 8>(row, cols, diagonals, BLOCK, offsets,
-                                      values + (static_cast<long long>(begin) * BLOCK + row % BLOCK), x, sum);
-  put<ADD>(y + row, sum[0]);
 }

@@ -3,6 +3,29 @@
 #pragma once
 #include "spmv.cuh"
 
+// The offsets of a list of diagonals, of which operator() gives those of the next batch in order.
+struct Listed {
+  const int* __restrict__ offset;
+  __device__ __forceinline__ int operator()(int u) { return __ldg(offset + u); }
+  __device__ __forceinline__ void pass(int batch) { offset += batch; }
+};
+
+// The same of groups of adjacent diagonals: the first one's offset, and how many there are.
+struct Grouped {
+  const int* __restrict__ first;
+  const int* __restrict__ width;
+  int offset, left;
+  __device__ __forceinline__ int operator()(int) {
+    if (left == 0) {
+      offset = __ldg(first++);
+      left = __ldg(width++);
+    }
+    --left;
+    return offset++;
+  }
+  __device__ __forceinline__ void pass(int) {}
+};
+
 // Some diagonals' values of ROWS neighbouring rows, in flight.
 template <typename V, int ROWS, int BATCH, typename S = V>
 struct Batch {
@@ -26,12 +49,13 @@ struct Batch {
   }
 
   // Columns are unsigned: those before the first one are after the last one, too.
-  __device__ __forceinline__ void multiply(unsigned row, unsigned cols, const int* __restrict__ offset, int left,
+  template <typename Offsets>
+  __device__ __forceinline__ void multiply(unsigned row, unsigned cols, Offsets& offset, int left,
                                            const V* __restrict__ x, V (&sum)[ROWS]) const {
     unsigned column[BATCH];
     V factor[BATCH][ROWS];
 #pragma unroll
-    for (int u = 0; u < BATCH; ++u) column[u] = row + (u < left ? __ldg(offset + u) : 0);
+    for (int u = 0; u < BATCH; ++u) column[u] = row + (u < left ? offset(u) : 0);
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
 #pragma unroll
@@ -49,10 +73,10 @@ struct Batch {
 
 // The sums of ROWS neighbouring rows over the diagonals of their hack, BATCH at a time. AHEAD: the values of the next
 // batch are loaded before the x of this one.
-template <int ROWS, int BATCH, bool AHEAD, typename V, typename S>
+template <int ROWS, int BATCH, bool AHEAD, typename Offsets, typename V, typename S>
 __device__ __forceinline__ void sum_diagonals(unsigned row, unsigned cols, int diagonals, long long stride,
-                                              const int* __restrict__ offset, const S* __restrict__ values,
-                                              const V* __restrict__ x, V (&sum)[ROWS]) {
+                                              Offsets offset, const S* __restrict__ values, const V* __restrict__ x,
+                                              V (&sum)[ROWS]) {
   Batch<V, ROWS, BATCH, S> now;
   if (AHEAD) now.load(values, stride, diagonals);
 #pragma unroll 1
@@ -61,12 +85,19 @@ __device__ __forceinline__ void sum_diagonals(unsigned row, unsigned cols, int d
       values += BATCH * stride;
       Batch<V, ROWS, BATCH, S> next;
       next.load(values, stride, diagonals - d - BATCH);
-      now.multiply(row, cols, offset + d, diagonals - d, x, sum);
+      now.multiply(row, cols, offset, diagonals - d, x, sum);
       now = next;
     } else {
       now.load(values, stride, diagonals - d);
       values += BATCH * stride;
-      now.multiply(row, cols, offset + d, diagonals - d, x, sum);
+      now.multiply(row, cols, offset, diagonals - d, x, sum);
     }
+    offset.pass(BATCH);
   }
+}
+template <int ROWS, int BATCH, bool AHEAD, typename V, typename S>
+__device__ __forceinline__ void sum_diagonals(unsigned row, unsigned cols, int diagonals, long long stride,
+                                              const int* __restrict__ offset, const S* __restrict__ values,
+                                              const V* __restrict__ x, V (&sum)[ROWS]) {
+  sum_diagonals<ROWS, BATCH, AHEAD>(row, cols, diagonals, stride, Listed{offset}, values, x, sum);
 }

@@ -62,7 +62,7 @@ class RowBlocks(PatternDiagonals):
 
     @classmethod
     def convert(cls, a: Csr, *, lists: str, least: int, **params: Any) -> dict[str, Any]:
-        xp, found = a.xp, super().convert(a, kernel="fast", codes=0)
+        xp, found = a.xp, super().convert(a)
         _, tables = cls.fields(a, lists)
         pattern, count = tables["pattern"], len(tables["pattern_ptr"]) - 1
         order = xp.argsort(pattern, kind="stable").astype(np.int32)

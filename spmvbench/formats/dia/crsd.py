@@ -17,6 +17,7 @@ from spmvbench.formats.arrays import (
     expand,
     inverse,
     nonzero_mask,
+    offsets,
     on_host,
     run_ptr,
     run_starts,
@@ -51,20 +52,17 @@ def patterns(offset: Array, ptr: Array) -> tuple[Array, Array]:
 
 
 class PatternDiagonals(Adding):
-    """Segments of 128 rows with the diagonals of their own, lists of which are stored once: a part of a hybrid."""
+    """Segments of 128 rows with the diagonals of their own, lists of which are stored once."""
 
     family = "DIA"
     reference = "Sun, Zhang, Wang, Zhang, Yuan & Rao, ICPP 2011"
     keeps_zeros = False
-
-    kernel, codes = KERNEL, CODES
 
     segment_ptr: Array  # (segments + 1,), of the row pointers' type: the first diagonal of each segment
     pattern: Array  # (segments,), int32
     pattern_ptr: Array  # (patterns + 1,), int32
     offset: Array  # (diagonals of all patterns,), int32: col - row, ascending in a pattern
     values: Array  # (diagonals of all segments, 128), 0 if there is no entry
-    coded: tuple[tuple[int, ...], ...]  # the offsets of the patterns that have code of their own
 
     @classmethod
     def _lists(cls, a: Csr) -> tuple[Array, dict[str, Array]]:
@@ -90,48 +88,93 @@ class PatternDiagonals(Adding):
 
     @classmethod
     def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
-        (keys, tables), kernel, codes = cls._lists(a), params["kernel"], params["codes"]
-        ptr = on_host(tables["pattern_ptr"][: codes + 1]).tolist()
-        offset = on_host(tables["offset"][: ptr[-1]]).tolist()
-        lists = (tuple(offset[begin:end]) for begin, end in pairwise(ptr))
-        # Those that have code come first without a gap: a long list ends them.
-        coded = tuple(takewhile(lambda of: len(of) <= LONGEST, lists)) if kernel == "paper" else ()
-        return tables | {"values": filled(a, SEGMENT, keys), "coded": coded}
+        keys, tables = cls._lists(a)
+        return tables | {"values": filled(a, SEGMENT, keys)}
+
+    def _offsets(self) -> tuple[Array, Array]:
+        """The diagonals of all patterns, and where each pattern's begin."""
+        return self.offset, self.pattern_ptr
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         diagonal, place = self.xp.nonzero(nonzero_mask(self.values))
         segment = expand(self.segment_ptr, len(self.values))[diagonal]
         row = segment * SEGMENT + place
         rank = diagonal - self.segment_ptr[segment]
-        offset = self.offset[self.pattern_ptr[self.pattern[segment]] + rank]
-        return row, row + offset, self.values[diagonal, place]
+        offset, ptr = self._offsets()
+        return row, row + offset[ptr[self.pattern[segment]] + rank], self.values[diagonal, place]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return {"patterns": len(self.pattern_ptr) - 1}
+
+
+class DiagonalGroups(PatternDiagonals):
+    """Segments of 128 rows with patterns that are groups of adjacent diagonals: a part of a hybrid.
+
+    The values of a group in a segment are stored one after the other, diagonal by diagonal. A pattern has its groups by
+    their first diagonals and how many there are: pattern_ptr counts groups, and offset has the first of each.
+    """
+
+    kernel, codes = KERNEL, CODES
+
+    width: Array  # (groups of all patterns,), int32: adjacent diagonals
+    coded: tuple[tuple[tuple[int, int], ...], ...]  # offset and width of the groups of patterns with code of their own
+
+    @classmethod
+    def _lists(cls, a: Csr) -> tuple[Array, dict[str, Array]]:
+        xp, (keys, tables) = a.xp, super()._lists(a)
+        offset, ptr = tables["offset"], tables["pattern_ptr"]
+        begins = xp.ones(len(offset), dtype=bool)
+        begins[1:] = offset[1:] != offset[:-1] + 1
+        begins[ptr[:-1][xp.diff(ptr) > 0]] = True
+        first = xp.flatnonzero(begins)
+        width = xp.diff(xp.append(first, xp.full(1, len(offset), dtype=first.dtype)))
+        groups = {"pattern_ptr": xp.searchsorted(first, ptr), "offset": offset[first], "width": width}
+        return keys, tables | {name: array.astype(np.int32) for name, array in groups.items()}
+
+    @classmethod
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
+        found, codes = super().convert(a), params["codes"]
+        ptr = on_host(found["pattern_ptr"][: codes + 1]).tolist()
+        offset, width = (on_host(found[name][: ptr[-1]]).tolist() for name in ("offset", "width"))
+        lists = (tuple(zip(offset[begin:end], width[begin:end], strict=True)) for begin, end in pairwise(ptr))
+        # Those that have code come first without a gap: a long list ends them.
+        short = takewhile(lambda groups: sum(wide for _, wide in groups) <= LONGEST, lists)
+        return found | {"coded": tuple(short) if params["kernel"] == "paper" else ()}
+
+    def _offsets(self) -> tuple[Array, Array]:
+        ptr = offsets(self.width)
+        group = expand(ptr, int(ptr[-1]))
+        return self.offset[group] + self.xp.arange(len(group)) - ptr[group], ptr[self.pattern_ptr]
 
     def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
         rows, cols = self.shape
         types = f"{ctype(self.values)}, {ctype(self.segment_ptr)}, {cbool(add)}"
-        codes = "".join(f", Pattern<{', '.join(map(str, offsets))}>" for offsets in self.coded)
-        source, kernel = ("dia/crsd.cu", "crsd_generated") if codes else ("dia/pieces.cu", "crsd_spmv")
-        lists = (self.segment_ptr, self.pattern, self.pattern_ptr, self.offset)
+        codes = ""
+        for groups in self.coded:
+            codes += f", Pattern<{', '.join(f'Group<{offset}, {width}>' for offset, width in groups)}>"
+        lists = (self.segment_ptr, self.pattern, self.pattern_ptr, self.offset, self.width)
         args = (np.int32(rows), np.int32(cols), *lists, self.values, x, y)
-        kernel = f"{kernel}<{types}{codes}>"
-        return [Launch(source, kernel, *per_thread(rows, SEGMENT), args, row_lanes=int(not codes))]
+        kernel = f"{'crsd_generated' if codes else 'crsd_spmv'}<{types}{codes}>"
+        return [Launch("dia/crsd.cu", kernel, *per_thread(rows, SEGMENT), args, row_lanes=int(not codes))]
 
     @property
     def detail(self) -> dict[str, Any]:
-        return {"patterns": len(self.pattern_ptr) - 1, "codes": len(self.coded)}
+        return super().detail | {"groups": len(self.width), "codes": len(self.coded)}
 
 
 @register
 class Crsd(Split):
-    """Segments of 128 rows with dense diagonals, in patterns that segments share; other rows stored separately.
+    """Segments of 128 rows with groups of dense diagonals, in patterns that segments share; other rows stored apart.
 
-    A diagonal is live in a segment that has at least `live` entries on it. A row with an entry on none is stored
-    whole in addition, in ELLPACK, or in CSR where the longest such row would make that larger than the matrix.
-    kernel=paper: the kernel is generated for the matrix, with the offsets of the `codes` most common patterns in its
-    code, as the authors do at run time; other patterns, and those of more than 64 diagonals, are read from a table.
-    fast: all of them are. Segments, the threshold, the number of patterns with code and what becomes of scattered rows
-    are our reading of the survey's few sentences. A stored zero on a diagonal cannot be distinguished from padding, so
-    decoding leaves it out.
+    A pattern is the list of a segment's diagonals in groups, here of adjacent ones. The values of a group are
+    stored and multiplied together. A diagonal is live in a segment that has at least `live` entries on it. A row
+    with an entry on none is stored whole in addition, in ELLPACK, or in CSR where the longest such row would make
+    that larger than the matrix. kernel=paper: the kernel is generated for the matrix, with the groups of the
+    `codes` most common patterns in its code, as the authors do at run time; other patterns, and those of more than
+    64 diagonals, are read from a table. fast: all of them are. That a group is of adjacent diagonals, segments, the
+    threshold, the number of patterns with code and what becomes of scattered rows are our reading of the survey's
+    few sentences. A stored zero on a diagonal cannot be distinguished from padding, so decoding leaves it out.
     """
 
     key = "crsd"
@@ -139,7 +182,7 @@ class Crsd(Split):
     survey_name = "CRSD"
     reference = "Sun, Zhang, Wang, Zhang, Yuan & Rao, ICPP 2011"
     multiplies_padding = True
-    formats = (PatternDiagonals, EllRows, CsrRows)
+    formats = (DiagonalGroups, EllRows, CsrRows)
 
     kernel, codes = KERNEL, CODES
     live = Parameter(3, "least entries of a diagonal in a segment to be stored as one", low=1, high=SEGMENT)
@@ -156,5 +199,5 @@ class Crsd(Split):
         apart = scattered[a.row_idx]
         rest = a.where(apart)
         rows = int(xp.count_nonzero(scattered))
-        yield Piece("diagonals", PatternDiagonals, a if not rows else a.where(~apart), params)
+        yield Piece("diagonals", DiagonalGroups, a if not rows else a.where(~apart), params)
         yield Piece("rows", EllRows if rest.row_len_max * rows <= a.nnz else CsrRows, rest)
