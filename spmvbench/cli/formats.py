@@ -84,9 +84,13 @@ def _show_survey() -> None:
         return f"{key} (= {alias})" if alias else key
 
     entries = [(name, name.title if name.in_table2 else f"({name.title})") for name in survey.names()]
-    column = max(len(title) for _, title in entries) + 2
+    column = max(len(title) for _, title in entries) + 4
     click.secho(f"{'Section':9}{'Name':{column}}Runs as [confidence]", bold=True)
+    issues = ""
     for name, title in entries:
+        if name.issues and name.issues != issues:
+            click.secho(issues := name.issues, bold=True)
+        title += " *" if name.available else ""
         runs = f"{', '.join(map(said, name.keys))} [{name.confidence}]" if name.keys else ""
         text = "; ".join(filter(None, (runs, name.lacks and f"lacks {name.lacks}", name.why_not)))
         click.echo(_wrapped(text, f"{name.section:9}{title:{column}}"))
@@ -94,7 +98,8 @@ def _show_survey() -> None:
     click.echo(f"\n{_wrapped(count, '')}")
     click.echo(
         _wrapped(
-            "Confidence: the best source that was read. (Names) are not in Table 2. = marks another name of a format.",
+            "Confidence: the best source that was read. (Names) are not in Table 2. = marks another name of a format, "
+            "* a source code that the survey lists as available. Headings are its base formats and their issues.",
             "",
         )
     )

@@ -1,11 +1,13 @@
 """The names of the survey (Filippone et al. 2017): those of its Table 2, those of its text, and the keys that run them.
 
-They are data, configs/published/survey/names.csv; a test holds that file and the registered formats together.
+They are data, configs/published/survey/names.csv and table2.toml; a test holds these and the registered formats
+together.
 """
 
 from __future__ import annotations
 
 import csv
+import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
@@ -25,7 +27,8 @@ class Name:
     survey has it. references: numbers in its bibliography. in_table2: False if only its text has the name. keys:
     the formats that run it. to_come: keys planned for it. reason: why it will have none. confidence: what was read of
     it, one of CONFIDENCE; of several formats the least. contribution: what its paper adds to what was known. lacks:
-    what of that its formats do not have, and what stands in for it; empty if they have all.
+    what of that its formats do not have, and what stands in for it; empty if they have all. issues: of its base format
+    in Table 2, with that; available: whether its source code was, to the survey's authors.
     """
 
     title: str
@@ -39,6 +42,8 @@ class Name:
     confidence: str
     contribution: str
     lacks: str
+    issues: str
+    available: bool
 
     @property
     def why_not(self) -> str:
@@ -54,13 +59,15 @@ class Name:
 @cache
 def names() -> tuple[Name, ...]:
     """Every name, in the survey's order."""
-    path = paths.configs() / "published" / "survey" / "names.csv"
-    with open(path, encoding="utf-8", newline="") as file:
+    folder = paths.configs() / "published" / "survey"
+    with open(folder / "names.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
+    table2 = tomllib.loads((folder / "table2.toml").read_text(encoding="utf-8"))
     shared = Counter(row["name"] for row in rows)
+    titles = [f"{row['name']} [{row['references']}]" if shared[row["name"]] > 1 else row["name"] for row in rows]
     return tuple(
         Name(
-            title=f"{row['name']} [{row['references']}]" if shared[row["name"]] > 1 else row["name"],
+            title=title,
             name=row["name"],
             section=row["section"],
             references=tuple(row["references"].split()),
@@ -71,8 +78,10 @@ def names() -> tuple[Name, ...]:
             confidence=row["confidence"],
             contribution=row["contribution"],
             lacks=row["lacks"],
+            issues=table2["issues"].get(row["section"][:3], "") if row["in_table2"] == "yes" else "",
+            available=title in table2["available"],
         )
-        for row in rows
+        for row, title in zip(rows, titles, strict=True)
     )
 
 

@@ -85,7 +85,8 @@ name. "Parameters" gives the defaults. [A new format](../new-format.md) shows ho
 GRADES = """# The names of the survey and their papers
 
 What each paper adds, what runs it, and what of it is our reading, for the {names} names of the survey that have a
-format; (names) are not in its Table 2.
+format; (names) are not in its Table 2. That table also has the base format with its issues, and
+whether source code was available to the survey's authors.
 
 - A: all of it, from the paper or the authors' code.
 - B: all of it as far as the sources say. What they leave open is our reading, which the last column quotes.
@@ -95,8 +96,8 @@ format; (names) are not in its Table 2.
 
 `kernel=paper` is listed where a key has both kernels; `--formats 'all[kernel=paper]'` runs those of the authors.
 
-| Name | Grade | Contribution | Runs as | Module | Missing | Our reading |
-| --- | --- | --- | --- | --- | --- | --- |
+| Name | Base format: issues | Code | Grade | Contribution | Runs as | Module | Missing | Our reading |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |
 {table}
 """
 
@@ -134,7 +135,9 @@ def grades() -> str:
         modules = dict.fromkeys(cls.__module__.removeprefix("spmvbench.").replace(".", "/") + ".py" for cls in classes)
         read = dict.fromkeys(sentence for cls in classes for sentence in readings(cls))
         title = name.title if name.in_table2 else f"({name.title})"
-        cells = title, given[name.title], name.contribution, ", ".join(keys), ", ".join(f"`{m}`" for m in modules)
+        code = "yes" if name.available else "no" if name.in_table2 else ""
+        runs = ", ".join(keys), ", ".join(f"`{m}`" for m in modules)
+        cells = title, name.issues, code, given[name.title], name.contribution, *runs
         lines.append(f"| {' | '.join(map(cell, (*cells, name.lacks, ' '.join(read))))} |")
     counted = Counter(given.values())
     count = ", ".join(f"{counted[letter]} names have {letter}" for letter in sorted(counted))

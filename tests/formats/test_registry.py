@@ -138,8 +138,10 @@ def test_every_name_can_be_typed_and_says_what_runs_or_why_nothing_does():
         assert bool(name.keys) or bool(name.why_not), name.title
         assert not (name.reason and (name.keys or name.to_come)), name.title
         assert name.called(name.title.lower())
+        assert bool(name.issues) == name.in_table2 and (name.in_table2 or not name.available)
     titles = [name.title for name in survey.names()]
     assert len(set(titles)) == len(titles)
+    assert sum(name.available for name in survey.names()) == 24
 
 
 def test_every_name_says_what_was_read_of_it():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from spmvbench import paths
 from spmvbench.matrices.sets import get, is_stand_in, stands_for
 from spmvbench.reports.figures import Family, LeftOut, Options, ReportFigure, verified_labels
 from spmvbench.reports.tables import Column, Table, count, number, table
@@ -17,6 +18,7 @@ CAPTION = (
     "entries and row lengths that papers and the collection's index give of a matrix; it is not the matrix."
 )
 _SIZES = ["rows", "nnz", "row_len_mean", "row_len_max"]
+_MEASURED = ["measured", *_SIZES, "tiles"]
 _COLUMNS = [
     Column("matrix", "Matrix"),
     Column("measured", "Measured", None, "the matrix, a stand-in for it, or neither"),
@@ -24,11 +26,15 @@ _COLUMNS = [
     Column("nnz", "Nonzeros", count),
     Column("row_len_mean", "Mean row", number, "mean row length"),
     Column("row_len_max", "Longest row", count),
+    Column("tiles", "Tiles of 16 x 16", count, "non-empty, measured"),
+    *(Column(f"tiles_{n}", f"{n} x {n}, printed", count, "non-empty tiles, rounded") for n in (16, 32, 64)),
+    Column("category", "Category", None, "as the paper prints it"),
+    Column("description", "Description", None, "as the paper prints it"),
 ]
 
 
 def of_set(rows: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Columns matrix, measured (the matrix, a stand-in, or no), rows, nnz, row_len_mean and row_len_max.
+    """Columns matrix, measured (the matrix, a stand-in, or no), rows, nnz, row_len_mean, row_len_max and tiles.
 
     One row per matrix of the set, NaN for those that the run does not hold. Raises LeftOut if it holds none.
     """
@@ -40,15 +46,28 @@ def of_set(rows: pd.DataFrame, name: str) -> pd.DataFrame:
         measured=lambda r: np.where(r["matrix"].map(is_stand_in), "stand-in", "the matrix")
     )
     found = found.assign(matrix=found["matrix"].map(stands_for)).set_index("matrix")
-    listed = found[["measured", *_SIZES]].reindex(wanted).rename_axis("matrix").reset_index()
+    listed = found.reindex(columns=_MEASURED).reindex(wanted).rename_axis("matrix").reset_index()
     return listed.assign(measured=listed["measured"].fillna("no"))
 
 
+def printed(found: pd.DataFrame, paper: str) -> pd.DataFrame:
+    """The result of `of_set` with what only the paper's own table has: columns of configs/published/PAPER/matrices.csv.
+
+    Without tiles, unless the paper prints tiles.
+    """
+    file = paths.configs() / "published" / paper / "matrices.csv"
+    more = pd.read_csv(file) if file.exists() else found[["matrix"]]
+    more = more.drop(columns=more.columns.intersection(_SIZES))
+    found = found if "tiles_16" in more else found.drop(columns="tiles")
+    return found.merge(more, on="matrix", how="left")
+
+
 def shown(found: pd.DataFrame, name: str) -> list[Table]:
-    """The result of `of_set` as one table."""
+    """The result of `of_set` or `printed` as one table."""
     counts = found["measured"].value_counts()
     held, stand_ins = counts.get("the matrix", 0), counts.get("stand-in", 0)
-    return [table(f"{get(name).title}: {held} measured, {stand_ins} by stand-ins", found, _COLUMNS)]
+    columns = [column for column in _COLUMNS if column.field in found]
+    return [table(f"{get(name).title}: {held} measured, {stand_ins} by stand-ins", found, columns)]
 
 
 def matrix_table(
@@ -59,7 +78,7 @@ def matrix_table(
     def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
         if measured:
             verified_labels(rows, measured)  # so that a run without any gives one reason
-        return of_set(rows, family.set)
+        return printed(of_set(rows, family.set), family.name)
 
     return ReportFigure(
         f"{family.name}-matrices",
