@@ -3,7 +3,7 @@
 A supervisor process, which is this file run by its path, runs between parent and command. On Linux it adopts the
 orphans among its descendants, also those in another POSIX session (`setsid`). When the command or the parent ends, or
 the parent closes the pipe, it kills every descendant and exits with the command's status. On other systems it finds
-orphans only in the command's process group.
+orphans only in the command's process group. Their temporary files are in a folder that it removes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import ctypes
 import os
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -62,6 +64,7 @@ def main(lifetime_pipe: int, theirs: Sequence[int], command: Sequence[str]) -> N
     """Run a command and exit with its status. theirs: further files, which only the command keeps open."""
     parent = os.getppid()
     woken = _adopt_and_wake()
+    os.environ["TMPDIR"] = temporary = tempfile.mkdtemp(prefix="spmvbench-")
     command_id = _started(lifetime_pipe, command)
     for descriptor in theirs:
         os.close(descriptor)
@@ -77,6 +80,7 @@ def main(lifetime_pipe: int, theirs: Sequence[int], command: Sequence[str]) -> N
         os.killpg(command_id, signal.SIGKILL)
     while _kill_all(psutil):
         status = _earlier(status, _reaped(command_id, 0))
+    shutil.rmtree(temporary, ignore_errors=True)
     _exit_as(_earlier(status, _reaped(command_id, os.WNOHANG)))
 
 

@@ -1,4 +1,4 @@
-"""A supervised process leaves no process behind if it ends, is ended, or its parent is killed."""
+"""A supervised process leaves no process and no temporary file behind if it ends, is ended, or its parent is killed."""
 
 import os
 import signal
@@ -14,8 +14,9 @@ from tests.runner.processes import alive, until
 
 # Starts hidden processes: a child in a new session, an orphan in another, one that ignores signals. Prints their ids.
 HIDES = """
-import os, signal, subprocess, sys, time
+import os, signal, subprocess, sys, tempfile, time
 folder = sys.argv[1]
+os.symlink(tempfile.mkdtemp(), folder + "/temporary")
 quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
 stubborn = subprocess.Popen(["/bin/sh", "-c", "trap '' TERM HUP; exec sleep 3600"], **quiet)
 two = "import subprocess; print(subprocess.Popen(['sleep', '3600'], stdout=2, start_new_session=True).pid)"
@@ -74,7 +75,7 @@ def test_nothing_outlives_a_command(hidden, tmp_path, ending):
         process.send_signal(signal.SIGSTOP)  # a stopped process must not block the end
         process.end()
     assert process.wait() == code
-    assert [pid for pid in ids if alive(pid)] == []
+    assert [pid for pid in ids if alive(pid)] == [] and not (tmp_path / "temporary").exists()
     process.end()
     assert process.returncode == code
 
@@ -96,7 +97,7 @@ def test_nothing_outlives_the_parent_even_if_another_process_holds_the_pipe(hidd
         ids = hidden()
         until((tmp_path / "supervisor").exists)
         starter.kill()
-        until(lambda: not any(map(alive, ids)))
+        until(lambda: not any(map(alive, ids)) and not (tmp_path / "temporary").exists())
         with suppress(ProcessLookupError):
             os.killpg(starter.pid, signal.SIGKILL)
 
