@@ -114,9 +114,14 @@ def operator(
     if not pair:
         return build(a, opened, advised(a), spmvs, max_bytes, **flags)
 
+    def fastest(a: Csr) -> Iterable[Candidate]:
+        found = advised(a)
+        # A dictionary of values takes no other values, and the sums of its format are not the same every time.
+        return found if updatable or deterministic else transposing.with_dictionary(a, opened, spmvs, max_bytes, found)
+
     @cache
     def two() -> Operator:
-        return build(a, opened, format_choice.both_ways(a, opened, advised), spmvs, max_bytes, **flags)
+        return build(a, opened, format_choice.both_ways(a, opened, fastest), spmvs, max_bytes, **flags)
 
     sharing = (each for each in advised(a) if formats.parse(each.label)[0][0].transposes())
     with suppress(Skip, SpmvbenchError):  # no kernel for A^T, or not one that the checks take

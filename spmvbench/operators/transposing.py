@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -16,9 +17,10 @@ from spmvbench.formats.ordered import Ordered
 from spmvbench.formats.refilling import Places, numbered, numbers
 from spmvbench.formats.two_copies import TwoCopies
 from spmvbench.operators import format_choice
-from spmvbench.operators.format_choice import Choice, Placing
+from spmvbench.operators.format_choice import Candidate, Choice, Placing
 
 WORTH_TIMING = 0.03  # seconds of products: as long as it takes to convert a second copy and to time it
+DICTIONARY = "csr5-dict"  # the format that stores repeated values once, whatever the pattern
 TIMED = ("cuda",)  # kinds of devices whose times say which product is faster
 PRODUCTS, ROUNDS = 5, 3  # products of a round, one after the other; the fastest round counts
 
@@ -103,6 +105,28 @@ def chosen(
     if seconds <= second:
         return one, _shared(choice, told)
     return made, replace(found, reason=f"a second copy, because a product is faster: {told}; {found.reason}")
+
+
+def with_dictionary(
+    a: Csr, device: Device, spmvs: float, limit: int | None, candidates: Iterable[Candidate]
+) -> Iterator[Candidate]:
+    """The candidates, after DICTIONARY if a product in it is timed as faster than in the first of them.
+
+    It is not tried if `spmvs` products in that one take less than WORTH_TIMING, if few values repeat, and on the
+    emulated device.
+    """
+    found = iter(candidates)
+    first = next(found)
+    if device.kind in TIMED:
+        with suppress(Skip, OutOfDeviceMemory):
+            seconds = timed(format_choice.convert(first.label, a, device, limit)[0], device)
+            if spmvs * seconds >= WORTH_TIMING:
+                fewer = timed(format_choice.convert(DICTIONARY, a, device, limit)[0], device)
+                if fewer < seconds:
+                    told = f"{1e6 * fewer:.3g} us a product, {1e6 * seconds:.3g} us in {first.label}"
+                    yield Candidate(DICTIONARY, f"values repeat: {told}")
+    yield first
+    yield from found
 
 
 def is_paired(fmt: Format, device: Device, spmvs: float, two: Callable[[], Format]) -> bool:

@@ -147,6 +147,20 @@ def test_a_pair_is_the_faster_of_one_copy_and_two(a, device, monkeypatch, second
     check(op.T, 3 * a.T)
 
 
+@pytest.mark.parametrize(("spmvs", "first"), [(60_000, "csr5-dict"), (20_000, "csr-scalar")])
+def test_a_dictionary_of_values_is_taken_where_it_is_faster(a, device, monkeypatch, spmvs, first):
+    """It is for A. A^T is faster in the advised format."""
+    monkeypatch.setattr(format_choice, "advised", lambda *_: iter([Candidate("csr-scalar", "told")]))
+    monkeypatch.setattr(transposing, "TIMED", ("emulated",))
+    monkeypatch.setattr(transposing, "is_paired", lambda *_: False)
+    seconds = {("csr-scalar", 70): 1e-6, ("csr-scalar", 50): 0.6e-6, ("csr5-dict", 70): 0.9e-6, ("csr5-dict", 50): 1e-6}
+    monkeypatch.setattr(transposing, "timed", lambda fmt, device: seconds[fmt.key, fmt.shape[0]])
+    op = operator(a, spmvs, device=device, pair=True)
+    assert op.choice.label == f"{first}+csr-scalar"
+    check(op, a)
+    check(op.T, a.T)
+
+
 def test_a_pair_of_formats_that_repeat_their_bits(a, device):
     op = operator(a, device=device, pair=True, deterministic=True)
     assert "+" in op.choice.label

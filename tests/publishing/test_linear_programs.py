@@ -39,10 +39,11 @@ def test_speed_is_over_the_best_of_the_library_in_each_product():
 
 
 def test_a_matrix_has_the_best_of_the_library_the_choice_and_the_fastest():
-    n, m = lines(linear_programs.by_matrix(linear_programs.measured(MADE)))
+    n, m, mean = lines(linear_programs.by_matrix(linear_programs.measured(MADE)))
     assert n[:5] == ["n", "2 M", "6.0", "6.0", "6.0"]
     assert m[2:8] == ["4.0", "4.0", "2.0", "8.0", "2.0", "2.0"]
-    assert m[-2:] == ["2.83", "`ell+csr`"]
+    assert m[-2:] == ["2.00", "`ell+csr`"]
+    assert mean[-2] == "1.41"
 
 
 def test_an_iteration_is_beside_its_products():
