@@ -160,37 +160,62 @@ def _multi(
     if kernel_path(ASYNCHRONOUS) in headers(kernel_path(step.source)):
         raise Skip(f"{name} copies x by blocks of so many bytes: it multiplies one vector")
     dtype = vectors[0].one.dtype
+    if any(getattr(part, "dtype", None) == dtype for arg in step.args if isinstance(arg, Struct) for part in arg):
+        raise Skip(f"{name} takes values in a struct: it multiplies one vector")
+    if step.shared_bytes * k > MOST_SHARED_BYTES:
+        raise Skip(f"{name} would take {step.shared_bytes * k:,} bytes of shared memory")
     shape = Shape.of(step, k, dtype.itemsize)
-    multi = f"Multi<{ctype(dtype)}, {shape.values}, {k}, {shape.lanes}>"
-    deduced, unsure, args = dict[str, str](), dict[str, str](), list[Any]()  # unsure: from arrays of nothing
-    for kind, arg in zip(known.types, step.args, strict=True):
-        if isinstance(arg, Struct) and any(getattr(part, "dtype", None) == dtype for part in arg):
-            raise Skip(f"{name} takes values in a struct: it multiplies one vector")
-        if isinstance(arg, np.generic | Struct) or arg.dtype.kind != "f":
-            args.append(arg)
+    wholes = [_whole(arg, vectors, stored, scratch, k) for arg in step.args]
+    types = _types(name, known.types, step.args, wholes, f"Multi<{ctype(dtype)}, {shape.values}, {k}, {shape.lanes}>")
+    found, said = dict[str, str](), split(given.removesuffix(">"))
+    for i, (parameter, default) in enumerate(known.template):
+        found[parameter] = types.get(parameter, said[i] if i < len(said) else found.get(default, default))
+    if missing := set(types) - set(found):
+        raise Skip(f"{name} takes {', '.join(missing)} for vectors")
+    return replace(
+        step,
+        kernel=f"{name}<{', '.join(found.values())}>",
+        args=tuple(arg if whole is None else whole for arg, whole in zip(step.args, wholes, strict=True)),
+        shared_bytes=step.shared_bytes * k,
+        **shape.launched(step),
+    )
+
+
+def _floats(arg: Any) -> bool:
+    """Whether an argument of a launch is an array of values."""
+    return not isinstance(arg, np.generic | Struct) and arg.dtype.kind == "f"
+
+
+def _whole(
+    arg: Any, vectors: Sequence[Rows], stored: set[int], scratch: dict[tuple[int, int], Array], k: int
+) -> Array | None:
+    """The array of k values for each that takes an argument's place: of X, Y, or made here; None if it stays."""
+    if not _floats(arg) or not arg.size:
+        return None
+    whole = next((part for rows in vectors if (part := rows.of(arg)) is not None), None)
+    if whole is not None or address(arg) in stored:
+        return whole
+    place = address(arg), arg.size  # an array of the launches' own
+    if place not in scratch:
+        scratch[place] = array_module(arg).zeros(arg.size * k, arg.dtype)
+    return scratch[place]
+
+
+def _types(
+    name: str, kinds: Sequence[str], args: Sequence[Any], wholes: Sequence[Array | None], multi: str
+) -> dict[str, str]:
+    """The types for a kernel's template parameters. kinds: the parameter that is each argument's type.
+
+    Raises Skip if one is that of stored values and of vectors.
+    """
+    deduced, unsure = dict[str, str](), dict[str, str]()  # unsure: from arrays of nothing
+    for kind, arg, whole in zip(kinds, args, wholes, strict=True):
+        if not _floats(arg):
             continue
         if not arg.size:
-            args.append(arg)
             unsure.setdefault(kind, ctype(arg))
             continue
-        whole = next((part for rows in vectors if (part := rows.of(arg)) is not None), None)
-        if whole is None and address(arg) not in stored:  # an array of the launches' own
-            place = address(arg), arg.size
-            if place not in scratch:
-                scratch[place] = array_module(arg).zeros(arg.size * k, arg.dtype)
-            whole = scratch[place]
-        args.append(arg if whole is None else whole)
         wanted = ctype(arg) if whole is None else multi
         if deduced.setdefault(kind, wanted) != wanted or not kind:
             raise Skip(f"{name} takes values and vectors of one type")
-    deduced = unsure | deduced
-    found, said = dict[str, str](), split(given.removesuffix(">"))
-    for i, (parameter, default) in enumerate(known.template):
-        found[parameter] = deduced.get(parameter, said[i] if i < len(said) else found.get(default, default))
-    if missing := set(deduced) - set(found):
-        raise Skip(f"{name} takes {', '.join(missing)} for vectors")
-    if step.shared_bytes * k > MOST_SHARED_BYTES:
-        raise Skip(f"{name} would take {step.shared_bytes * k:,} bytes of shared memory")
-    kernel = f"{name}<{', '.join(found.values())}>"
-    shared = step.shared_bytes * k
-    return replace(step, kernel=kernel, args=tuple(args), shared_bytes=shared, **shape.launched(step))
+    return unsure | deduced
