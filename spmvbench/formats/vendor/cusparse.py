@@ -143,8 +143,11 @@ class _OpProduct(_Product):
     """The same by SpMVOp: analysis in a descriptor and a plan, then one call without them."""
 
     def _prepare(self, matrix: c_void_p, algorithm: int) -> None:
-        # y is both the addend, times zero, and the result. Since 12.8 an algorithm can be chosen.
-        which = (self.kind, algorithm) if _version() >= 12800 else (self.kind,)
+        # y is both the addend, times zero, and the result.
+        can_choose = _version() >= 12800
+        if algorithm and not can_choose:
+            raise Skip(f"the installed cuSPARSE, {_version()}, has one algorithm of SpMVOp")
+        which = (self.kind, algorithm) if can_choose else (self.kind,)
         operands = (self.operation, matrix, self.x, self.y, self.y, *which)
         self._allocate("cusparseSpMVOp_bufferSize", _handle(), *operands)
         self._descriptor, self._plan = c_void_p(), c_void_p()
@@ -193,7 +196,7 @@ class Vendor(Format):
     reference = "NVIDIA cuSPARSE, generic SpMV"
     survey_name = ""
     devices = ("cuda",)
-    algorithm: ClassVar[int]
+    algorithm: ClassVar[Any]  # a number of the library's, or a Parameter
     algorithm_for_several: ClassVar[int] = 0  # that multiplies several vectors; 0: none does
     product: ClassVar[type[_Product]] = _Product
 
@@ -334,7 +337,7 @@ class CusparseSpmvop(VendorCsr):
 
     key = "cusparse-spmvop"
     reference = "NVIDIA cuSPARSE, SpMVOp"
-    algorithm = DEFAULT_ALG
+    algorithm = Parameter(DEFAULT_ALG, "0: the library's default; 1, 2: since 12.8", choices=(DEFAULT_ALG, 1, 2))
     product = _OpProduct
 
 
