@@ -64,11 +64,12 @@ __global__ void sample_columns(int slabs, int all, const I* __restrict__ row_ptr
 }
 
 // Tiles of each block row of every shape of Sides<DOWN> x Sides<ACROSS>, those of the columns running faster. A block
-// takes `group` rows, a multiple of all sides. Counts of a shape follow those of the one before, one a block row.
+// takes `group` rows, a multiple of all sides. Counts of a shape follow those of the one before, one a block row. longest,
+// zero before: the longest row.
 template <typename I, unsigned DOWN, unsigned ACROSS>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     count_shapes(int rows, int group, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                 int* __restrict__ counts) {
+                 int* __restrict__ counts, unsigned long long* __restrict__ longest) {
   using Down = Sides<DOWN>;
   using Across = Sides<ACROSS>;
   constexpr unsigned ALL = (1u << Across::COUNT) - 1;
@@ -84,6 +85,13 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   const int top = static_cast<int>(first_row);
   const int bottom = first_row + group < rows ? top + group : rows;
   const I last = row_ptr[bottom];
+  int most = 0;
+  for (int r = top + static_cast<int>(threadIdx.x); r < bottom; r += CONVERT_BLOCK) {
+    const int length = static_cast<int>(row_ptr[r + 1] - row_ptr[r]);
+    most = most < length ? length : most;
+  }
+  most = warp_max(most);
+  if (lane_id() == 0) note_most(longest, most);
   int row = -1;
   for (I k = row_ptr[top] + static_cast<I>(threadIdx.x); k < last; k += CONVERT_BLOCK) {
     row = row < 0 ? first_behind(row_ptr, top, bottom, k) - 1 : row_from(row_ptr, row, bottom, k);

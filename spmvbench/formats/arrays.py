@@ -66,6 +66,7 @@ class ArrayModule(ModuleType):
     repeat: Callable[..., Array]
     searchsorted: Callable[..., Array]
     sort: Callable[..., Array]
+    split: Callable[..., list[Array]]
     stack: Callable[..., Array]
     unique: Callable[..., Any]  # an array, or where more is asked for a tuple of them
     isfinite: Callable[..., Array]

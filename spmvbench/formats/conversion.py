@@ -218,17 +218,24 @@ def noted(state: Array) -> list[int]:
 
 
 def summed(
-    xp: ArrayModule, n: int, source: str, kernel: str, args: tuple[Any, ...], run: Run, each: int = _EACH
+    xp: ArrayModule,
+    n: int,
+    source: str,
+    kernel: str,
+    args: tuple[Any, ...],
+    run: Run,
+    each: int = _EACH,
+    total: int | None = None,
 ) -> tuple[Array, list[int]]:
     """As `arrays.offsets` of n numbers that a kernel counts, by it alone and one wait; and what was `noted`.
 
     kernel: its name without the last type, that of the offsets, and without the bracket. args: without the last two,
-    the offsets and `state`.
+    the offsets and `state`. total: where it is known, which alone is returned then, without a wait.
     """
-    for dtype in (np.dtype(np.int32), np.dtype(np.int64)):
+    for dtype in (np.dtype(np.int32), np.dtype(np.int64)) if total is None else (index_dtype(total),):
         ptr, state = xp.empty(n + 1, dtype=dtype), notes(xp, n, each)
         run(summing(source, f"{kernel}, {ctype(dtype)}>", (*args, ptr), state))
-        found = noted(state)
+        found = noted(state) if total is None else [total]
         if index_dtype(found[-1]) == dtype:
             break
     return ptr, found

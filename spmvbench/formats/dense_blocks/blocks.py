@@ -129,10 +129,10 @@ def sampled(a: Csr, run: Run | None) -> Csr:
     return Csr((rows, a.cols), row_ptr, col_idx, a.values[:total], a.vectors)
 
 
-def first_steps(counts: Array, height: int, run: Run | None) -> tuple[Array, int]:
+def first_steps(counts: Array, height: int, run: Run | None, known: int | None = None) -> tuple[Array, int]:
     """The first step of each slice and the end, (slices + 1,), and how many there are.
 
-    counts: (block rows,), the tiles of each in the order of storage.
+    counts: (block rows,), the tiles of each in the order of storage. known: how many, if it is known.
     """
     xp = array_module(counts)
     if run is None:
@@ -140,7 +140,7 @@ def first_steps(counts: Array, height: int, run: Run | None) -> tuple[Array, int
         return ptr, int(ptr[-1])
     counts, slices = xp.ascontiguousarray(counts), cdiv(len(counts), height)  # sorted ones may be read backwards
     args = (np.int32(len(counts)), np.int32(slices), np.int32(height), counts)
-    ptr, (*_, steps) = summed(xp, slices, CONVERT, f"slice_steps<{ctype(counts)}", args, run)
+    ptr, (*_, steps) = summed(xp, slices, CONVERT, f"slice_steps<{ctype(counts)}", args, run, total=known)
     return ptr, steps
 
 
@@ -166,6 +166,7 @@ class SortedTiles:
     def __init__(self, a: Csr):
         self.a = a
         self.totals: dict[Shape, int] = {}  # tiles of shapes, known before they are counted
+        self.known: dict[tuple[int, int, int], int] = {}  # steps of shapes in slices of so many block rows, likewise
 
     def sample(self) -> SortedTiles:
         """Those of a sample of the matrix."""
@@ -251,7 +252,7 @@ class MergedTiles:
     def __init__(self, a: Csr, run: Run):
         self.a, self.run = a, run
         self.totals: dict[Shape, int] = {}
-        self._steps: dict[tuple[int, int, int], int] = {}
+        self.known: dict[tuple[int, int, int], int] = {}
         self._counts: dict[Shape, Array] = {}
 
     def sample(self) -> MergedTiles:
@@ -260,14 +261,17 @@ class MergedTiles:
         return self if a is self.a else MergedTiles(a, self.run)
 
     def measure(self, choices: Sequence[Shape], height: int) -> None:
-        """Count the tiles and steps of all shapes with any r and any c of those in `choices`; one wait."""
+        """Count the tiles and steps of all shapes with any r and any c of those in `choices`; one wait.
+
+        It also finds the longest row.
+        """
         a, xp = self.a, self.a.xp
         down, across = (sorted(set(sides)) for sides in zip(*choices, strict=True))
         found, group = shapes(0, 0, down, across), round_up(GROUP, math.lcm(*down))
         counts = xp.empty(sum(cdiv(a.rows, r) for r, _ in found), dtype=np.int32)
-        totals = xp.zeros((2, len(found)), dtype=np.uint64)
+        totals = xp.zeros(2 * len(found) + 1, dtype=np.uint64)
         masks = ", ".join(str(sum(1 << side - 1 for side in sides)) for sides in (down, across))
-        args = (np.int32(a.rows), np.int32(group), a.row_ptr, a.col_idx, counts)
+        args = (np.int32(a.rows), np.int32(group), a.row_ptr, a.col_idx, counts, totals[-1:])
         shared = 4 * sum(group // r for r, _ in found)
         kernel = f"count_shapes<{ctype(a.row_ptr)}, {masks}>"
         self.run(Launch(CONVERT, kernel, cdiv(a.rows, group), BLOCK, args, shared))
@@ -275,13 +279,16 @@ class MergedTiles:
         self.run(
             Launch(CONVERT, f"add_shapes<{masks}>", grid, BLOCK, (*map(np.int32, (a.rows, height)), counts, totals))
         )
-        tiles, steps = on_host(totals).tolist()
-        self.totals = dict(zip(found, tiles, strict=True))
-        self._steps = {(*shape, height): n for shape, n in zip(found, steps, strict=True)}
+        *sums, a.__dict__["row_len_max"] = on_host(totals).tolist()
+        self.totals = dict(zip(found, sums[: len(found)], strict=True))
+        self.known = {(*shape, height): n for shape, n in zip(found, sums[len(found) :], strict=True)}
+        if counts.dtype == a.row_ptr.dtype:
+            ends = np.cumsum([cdiv(a.rows, r) for r, _ in found])[:-1]
+            self._counts = dict(zip(found, xp.split(counts, ends), strict=True))
 
     def steps(self, r: int, c: int, height: int, *, sort: bool = False) -> int:
         """As that of `SortedTiles`."""
-        known = None if sort and height > 1 else self._steps.get((r, c, height))
+        known = None if sort and height > 1 else self.known.get((r, c, height))
         if known is None:
             counts = self.counts(r, c)
             known = first_steps(self.a.xp.sort(counts)[::-1] if sort else counts, height, self.run)[1]
@@ -291,8 +298,10 @@ class MergedTiles:
         """Rows that a thread merges, entries, and the list of block rows that have more."""
         a = self.a
         limit = MERGED_ENTRIES if r <= MERGED_ROWS else 0
-        longer = min(cdiv(a.rows, r), a.nnz // (limit + 1))
-        return 1 << (r - 1).bit_length() if limit else 1, limit, a.xp.zeros(1 + longer, dtype=np.int32)
+        longest = a.__dict__.get("row_len_max", a.nnz)
+        longer = min(cdiv(a.rows, r), a.nnz // (limit + 1)) if r * longest > limit else 0
+        long = a.xp.zeros(1 + longer, dtype=np.int32) if longer else a.xp.empty(1, dtype=np.int32)
+        return 1 << (r - 1).bit_length() if limit else 1, limit, long
 
     def _launch(self, kernel: str, threads: int, *args: Any) -> None:
         self.run(Launch(CONVERT, kernel, cdiv(threads, BLOCK), BLOCK, args))

@@ -104,7 +104,8 @@ class Tiled(Format):
         if cut.sort:
             perm = xp.argsort(-counts, kind="stable").astype(np.int32)
             counts = counts[perm]
-        slice_ptr, steps = first_steps(counts, cut.height, runner(a))
+        known = None if cut.sort else tiles.known.get((r, c, cut.height))
+        slice_ptr, steps = first_steps(counts, cut.height, runner(a), known)
         load = values_together(cls.load, a.dtype, r, c)
         block_col, values = tiles.store(r, c, cut.height, load, slice_ptr, steps, perm)
         none = xp.empty(0, dtype=np.int32)
