@@ -167,7 +167,12 @@ OWN = {
     "offsets.cu": {f"offsets<{count}, {ptr}>" for count in ("int", "long long") for ptr in ("int", "long long")},
     "take_convert.cu": {
         *(f"take_counts<{index}, {index}>" for index in ("int", "long long")),
-        *("take_entries<double, int, int>", "take_entries<float, long long, int>", "take_owners<long long>"),
+        *(
+            "longest_row<int>",
+            "take_entries<double, int, int>",
+            "take_entries<float, long long, int>",
+            "take_owners<long long>",
+        ),
         *("filled_counts<int, int>", "filled_rows<int, int>", "filled_rows<long long, int>"),
         *("align_counts<int, int>", "align_entries<double, int, int>", "align_entries<float, long long, int>"),
     },

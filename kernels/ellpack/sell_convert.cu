@@ -92,12 +92,13 @@ struct SlicePart {
   long long slice, slot, slots;  // slot: the first of the slice; slots: of the slice
   long long begin, end;          // of the part, from the slice's first slot on
 
-  __device__ __forceinline__ SlicePart(int slices, const P* __restrict__ slice_ptr) : slice(blockIdx.x) {
+  // unit: slots that `slice_ptr` counts by.
+  __device__ __forceinline__ SlicePart(int slices, const P* __restrict__ slice_ptr, int unit = 1) : slice(blockIdx.x) {
     const long long from = (slice - slices) * PART;
     const bool more = from >= 0;
-    if (more) slice = first_behind(slice_ptr, 0, slices + 1, static_cast<P>(from)) - 1;
-    slot = slice < slices ? slice_ptr[slice] : from;  // beyond the last slot is none
-    slots = slice < slices ? slice_ptr[slice + 1] - slot : 0;
+    if (more) slice = first_behind(slice_ptr, 0, slices + 1, static_cast<P>(from / unit)) - 1;
+    slot = slice < slices ? static_cast<long long>(slice_ptr[slice]) * unit : from;  // beyond the last slot is none
+    slots = slice < slices ? static_cast<long long>(slice_ptr[slice + 1]) * unit - slot : 0;
     begin = !more ? 0 : from - slot < PART ? PART : from - slot;
     end = more ? from + PART - slot : PART;
     end = end < slots ? end : slots;
@@ -108,13 +109,13 @@ struct SlicePart {
   __device__ __forceinline__ int to(int across) const { return static_cast<int>((end + across - 1) / across); }
 };
 
-// Slices of `height` rows: a block for each part.
+// Slices of `height` rows: a block for each part. unit: slots that `slice_ptr` counts by.
 template <typename V, typename I, typename P, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
-    sell_fill(int rows, int slices, int height, int lanes, const P* __restrict__ slice_ptr,
+    sell_fill(int rows, int slices, int height, int lanes, int unit, const P* __restrict__ slice_ptr,
               const int* __restrict__ perm, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
               const V* __restrict__ values, int* __restrict__ columns, V* __restrict__ slot_values) {
-  const SlicePart<P> part(slices, slice_ptr);
+  const SlicePart<P> part(slices, slice_ptr, unit);
   const int across = height * lanes;
   const int width = static_cast<int>(part.slots / height);
   fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<SORTED>{rows, perm}, width, part.slice * height, height, lanes,

@@ -90,8 +90,10 @@ class ArrayModule(ModuleType):
 def array_module(*arrays: Any) -> ArrayModule:
     """NumPy, or CuPy where any of the arrays lives on a CUDA device; CuPy is never imported for NumPy input."""
     cupy = sys.modules.get("cupy")
-    if cupy is not None and any(isinstance(array, cupy.ndarray) for array in arrays):
-        return cast(ArrayModule, cupy)
+    if cupy is not None:
+        for array in arrays:  # no generator: conversions ask a dozen times
+            if isinstance(array, cupy.ndarray):
+                return cast(ArrayModule, cupy)
     return cast(ArrayModule, np)
 
 

@@ -223,7 +223,7 @@ class Format(Parametrised):
         """As `from_csr`, whatever it takes: for parts of other formats, and for who has called `refuse_beyond`."""
         cls._refuse_shape(a)
         values = cls.resolve(params)
-        return cls.holding(a.shape, cls.convert(a, **values), **values)
+        return cls(shape=a.shape, params=MappingProxyType(values), **cls.convert(a, **values))
 
     @classmethod
     def holding(cls, shape: tuple[int, int], found: Mapping[str, Any], **params: Any) -> Self:

@@ -8,7 +8,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, column_places, tabled
 from spmvbench.formats.carries import SUM
-from spmvbench.formats.conversion import runner
+from spmvbench.formats.conversion import numbers, runner
 from spmvbench.formats.csr.csr5 import Csr5
 from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Launch, ctype, per_thread
@@ -41,7 +41,7 @@ def renumbered(a: Csr, above: float) -> tuple[Array, Array]:
     grid, block = per_thread(a.cols)
     run(Launch(CONVERT, "hub_count", *per_thread(a.nnz), (np.int64(a.nnz), a.col_idx, counts)))
     run(Launch(CONVERT, "hub_used", min(grid, 1024), block, (cols, counts, used)))
-    size = int(used[0])
+    (size,) = numbers(used)
     keys = xp.empty(a.cols, dtype=np.int64)
     run(Launch(CONVERT, "hub_keys", grid, block, (cols, np.float64(above * (a.nnz / size)), counts, keys)))
     order, places = xp.empty(size, dtype=np.int32), counts

@@ -12,7 +12,7 @@ from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets
 from spmvbench.formats.carries import SUM, add_carries
 from spmvbench.formats.compressed.dictionary import coded
-from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.conversion import Run, numbers, runner
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, after_zeros, ctype, per_thread, zero_fill
@@ -155,7 +155,7 @@ def by_kernels(a: Csr, sigma: int, run: Run) -> dict[str, Any]:
     tile_ptr = xp.empty(tiles + 2, dtype=np.uint32)
     tile_desc = xp.empty((tiles, packets(sigma), OMEGA), dtype=np.uint32)
     slots, counts = xp.empty(tiles + 1, dtype=np.int32), xp.zeros(3, dtype=np.int32)
-    col_idx, values = xp.empty_like(a.col_idx), xp.empty_like(a.values)
+    col_idx, values = xp.empty(a.nnz, dtype=np.int32), xp.empty(a.nnz, dtype=a.dtype)
     matrix = a.row_ptr, a.col_idx, a.values
     found = tile_ptr, tile_desc, slots, counts, col_idx, values
 
@@ -163,7 +163,7 @@ def by_kernels(a: Csr, sigma: int, run: Run) -> dict[str, Any]:
         run(Launch("csr/csr5_convert.cu", kernel, cdiv(warps * 32, block), block, args))
 
     launch(f"csr5_convert<{ctype(values)}, {ctype(a.row_ptr)}, {sigma}>", tiles + 1, *size, *matrix, *found)
-    tail_row, empty_rows, filled = counts.tolist()
+    tail_row, empty_rows, filled = numbers(counts)
     empty_offset, empty_ptr = xp.zeros(filled, dtype=np.int32), slots
     if filled:
         empty_ptr = xp.cumsum(slots, dtype=np.int32)

@@ -27,10 +27,10 @@ from spmvbench.formats.arrays import (
     expand,
     inverse,
     offsets,
-    on_host,
     round_up,
 )
-from spmvbench.formats.conversion import Run, runner, summed
+from spmvbench.formats.conversion import Run, longest_row, numbers, runner, summed
+from spmvbench.formats.ellpack.sell_convert import Slices, fill
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
 
@@ -279,7 +279,7 @@ class MergedTiles:
         self.run(
             Launch(CONVERT, f"add_shapes<{masks}>", grid, BLOCK, (*map(np.int32, (a.rows, height)), counts, totals))
         )
-        *sums, a.__dict__["row_len_max"] = on_host(totals).tolist()
+        *sums, a.__dict__["row_len_max"] = numbers(totals)
         self.totals = dict(zip(found, sums[: len(found)], strict=True))
         self.known = {(*shape, height): n for shape, n in zip(found, sums[len(found) :], strict=True)}
         if counts.dtype == a.row_ptr.dtype:
@@ -298,7 +298,7 @@ class MergedTiles:
         """Rows that a thread merges, entries, and the list of block rows that have more."""
         a = self.a
         limit = MERGED_ENTRIES if r <= MERGED_ROWS else 0
-        longest = a.__dict__.get("row_len_max", a.nnz)
+        longest = longest_row(a)
         longer = min(cdiv(a.rows, r), a.nnz // (limit + 1)) if r * longest > limit else 0
         long = a.xp.zeros(1 + longer, dtype=np.int32) if longer else a.xp.empty(1, dtype=np.int32)
         return 1 << (r - 1).bit_length() if limit else 1, limit, long
@@ -324,6 +324,11 @@ class MergedTiles:
     ) -> tuple[Array, Array]:
         """As that of `SortedTiles`."""
         a, xp, block_rows = self.a, self.a.xp, cdiv(self.a.rows, r)
+        if r * c == 1 and height > 1:
+            none = xp.empty(0, dtype=np.int32)
+            s = Slices(a.rows, steps * height, height, 1, slice_ptr, none if perm is None else perm, none)
+            filled = fill(a, s, self.run, height)
+            return filled["columns"].reshape(steps, height), filled["values"].reshape(steps, height)
         block_col = xp.empty((steps, height), dtype=np.int32)
         values = xp.empty((steps, r * c * height), dtype=a.dtype)
         merged, limit, long = self._merge(r)

@@ -10,6 +10,7 @@ import numpy as np
 from spmvbench.formats.arrays import (
     Array,
     Csr,
+    aligned,
     cdiv,
     expand,
     index_dtype,
@@ -100,6 +101,11 @@ class Tiled(Format):
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
         xp, cut, tiles = a.xp, cls.cut(**params), tiles_of(a)
         r, c = cls.chosen(tiles, cut)
+        if (r, c, cut.height, cut.sort) == (1, 1, 1, False):  # CSR as it is
+            row_ptr = a.row_ptr.astype(index_dtype(a.nnz), copy=False)
+            block_col, values = (aligned(array).reshape(-1, 1) for array in (a.col_idx, a.values))
+            found = {"block_col": block_col, "values": values, "perm": xp.empty(0, dtype=np.int32)}
+            return {**cls.finder(row_ptr), **found, "tile": (r, c), "nnz": a.nnz}
         counts, perm = tiles.counts(r, c), None
         if cut.sort:
             perm = xp.argsort(-counts, kind="stable").astype(np.int32)

@@ -8,7 +8,7 @@ import numpy as np
 
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, cdiv, diagonal_places, expand, inverse, offsets
-from spmvbench.formats.conversion import Run, device_limits, runner
+from spmvbench.formats.conversion import Run, device_limits, numbers, runner
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
 from spmvbench.formats.ellpack.sell_convert import WARP, Slices
@@ -291,7 +291,7 @@ class SellPack(Format):
         block = constant(CONVERT, "CONVERT_BLOCK")
         grid = min(cdiv(a.nnz, block), 16 * device_limits(a).multiprocessors)
         run(Launch(CONVERT, f"pack_bits<{ctype(a.values)}>", grid, block, (np.int64(a.nnz), a.values, some)))
-        bits = refuse_bits(free_of(int(some[0]), a.dtype.itemsize))
+        bits = refuse_bits(free_of(numbers(some)[0], a.dtype.itemsize))
         s = slices_of(a, sigma)
         slices, ordered, jump = len(s.ptr) - 1, cbool(len(s.perm) > 0), np.int32((1 << bits) - 1)
         bases, counts = xp.empty(slices, dtype=np.int32), xp.empty(slices, dtype=np.int64)

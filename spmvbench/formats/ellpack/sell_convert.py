@@ -171,8 +171,11 @@ def parts(a: Csr, s: Slices) -> int:
     return len(s.ptr) - 1 + (cdiv(s.slots, PART) if a.row_len_max * (s.height or BLOCK) > PART else 0)
 
 
-def fill(a: Csr, s: Slices, run: Run | None) -> dict[str, Any]:
-    """`columns`, (slots,), int32, -1 in padding, and `values`, (slots,), 0 there."""
+def fill(a: Csr, s: Slices, run: Run | None, unit: int = 1) -> dict[str, Any]:
+    """`columns`, (slots,), int32, -1 in padding, and `values`, (slots,), 0 there.
+
+    unit: slots that the pointers of `s` count by, where a kernel runs.
+    """
     xp = a.xp
     if run is None:
         columns = np.full(s.slots, -1, dtype=np.int32)
@@ -197,6 +200,6 @@ def fill(a: Csr, s: Slices, run: Run | None) -> dict[str, Any]:
         each = s.slots // max(len(s.ptr) - 1, 1)  # no more threads than a slice has slots
         block = min(max(1 << max(each - 1, 0).bit_length(), s.height * s.lanes, 2 * WARP), BLOCK)
         kernel = f"sell_fill<{value}, {index}, {pointer}, {ordered}>"
-        args = (rows, np.int32(len(s.ptr) - 1), np.int32(s.height), lanes, s.ptr, s.perm, *arrays)
+        args = (rows, np.int32(len(s.ptr) - 1), np.int32(s.height), lanes, np.int32(unit), s.ptr, s.perm, *arrays)
     run(Launch(SOURCE, kernel, grid, block, args))
     return {"columns": columns, "values": values}

@@ -16,9 +16,8 @@ from spmvbench.formats.arrays import (
     expand,
     inverse,
     offsets,
-    on_host,
 )
-from spmvbench.formats.conversion import Run, narrow_offsets, runner, taken
+from spmvbench.formats.conversion import Run, narrow_offsets, numbers, runner, taken
 from spmvbench.formats.csr.rows import Pieces
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
 from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices, parts, slots_of, sorted_rows
@@ -138,7 +137,7 @@ class Bases(NamedTuple):
             kernel = f"sell_local_bases<{ctype(a.row_ptr)}, {pieces}, {cbool(ordered)}>"
             args = (np.int32(a.rows), np.int32(slices), s.perm, a.row_ptr, a.col_idx, *made[1], *made[2], totals)
             run(Launch(CONVERT, kernel, cdiv(slices * WARP, BLOCK), BLOCK, args))
-            found = on_host(totals).tolist()
+            found = numbers(totals)
             return {n: cls(*made[n], found[n - 1]) for n in wanted}
         begin, length = (np.zeros((cdiv(a.rows, WARP), WARP), dtype=np.int64) for _ in range(2))
         order = s.perm if ordered else slice(None)
