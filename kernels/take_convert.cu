@@ -2,11 +2,9 @@
 // and at most `upto` entries those from the `first`-th on and before the `last`-th; see spmvbench/formats/conversion.py.
 #include "largest.cuh"
 #include "offsets.cuh"
-#include "search.cuh"
-#include "spmv.cuh"
+#include "take.cuh"
 
 constexpr int TAKE_BLOCK = 256;
-constexpr int TAKE_EACH = 8;  // entries of a thread
 
 // Offsets of what each row gives. Notes: the most of a row, the longest row, and slots where slices of 32 rows are filled
 // up to the most of each.
@@ -30,19 +28,6 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
   note_most(state, most);
   note_most(state + 1, longest);
   atomicAdd(state + 2, static_cast<unsigned long long>(slots));
-}
-
-// each(list, at) for each of `total` entries and the list that owns it. A warp takes neighbouring ones. ptr: first of each
-// list, and the end.
-template <typename P, typename Each>
-__device__ __forceinline__ void take_each(int lists, long long total, const P* __restrict__ ptr, Each each) {
-  long long at = global_thread() / WARP * (TAKE_EACH * WARP) + lane_id();
-  int list = -1;
-  for (int i = 0; i < TAKE_EACH && at < total; ++i, at += WARP) {
-    list = list < 0 ? first_behind(ptr, 0, lists + 1, static_cast<P>(at)) - 1
-                    : row_from(ptr, list, lists + 1, static_cast<P>(at));
-    each(list, at);
-  }
 }
 
 // ptr: of the rows of the result.

@@ -162,6 +162,7 @@ OWN = {
     },
     "csr/rows_convert.cu": {
         *("rows_by_length<int, 4096>", *(f"sort_windows<{i}>" for i in ("int", "long long"))),
+        *("rows_of_classes<int>", "listed_counts<int, int>", "listed_entries<double, int, int>"),
         *("pieces_count<int, int>", "pieces_cut<int, int>", "pieces_cut<long long, int>", "pieces_place<int, int>"),
     },
     "offsets.cu": {f"offsets<{count}, {ptr}>" for count in ("int", "long long") for ptr in ("int", "long long")},

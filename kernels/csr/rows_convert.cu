@@ -1,6 +1,7 @@
 // What rows are assigned by: how long they are.
 #include "offsets.cuh"
 #include "search.cuh"
+#include "take.cuh"
 #include "spmv.cuh"
 
 // Adds to `counts`, zero before, how many rows have each length; the last of BINS counts those as long and longer.
@@ -109,4 +110,44 @@ __global__ void pieces_place(int pieces, int kinds, int block, const P* __restri
     end[place] = ends[piece];
     lanes[place] = static_cast<unsigned char>(block ? block : 1 << k);
   }
+}
+
+// The rows with entries, class by class of their lengths, those of a class in order. n: classes times rows. ends: bit b is
+// set where a class ends with rows of b + 1 entries; longer rows are in one class.
+template <typename I>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    rows_of_classes(long long n, int rows, unsigned long long ends, const I* __restrict__ row_ptr,
+                    int* __restrict__ places, unsigned long long* __restrict__ state) {
+  const auto count = [=](long long at) {
+    if (at >= n) return 0ll;
+    const int row = static_cast<int>(at % rows);
+    const I length = row_ptr[row + 1] - row_ptr[row];
+    const unsigned long long shorter = length > 64 ? ~0ull : (1ull << (length - 1)) - 1;
+    return length && __popcll(ends & shorter) == at / rows ? 1ll : 0ll;
+  };
+  sum_before<OFFSETS_EACH>(n, state, count, [=](long long at, long long before, long long number) {
+    if (number) places[before] = static_cast<int>(at % rows);
+  });
+}
+
+// Offsets of the entries of some rows.
+template <typename I, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    listed_counts(int n, const int* __restrict__ rows, const I* __restrict__ row_ptr, P* __restrict__ ptr,
+                  unsigned long long* __restrict__ state) {
+  write_offsets<OFFSETS_EACH>(n, ptr, state, [=](long long at) {
+    return at < n ? static_cast<long long>(row_ptr[rows[at] + 1] - row_ptr[rows[at]]) : 0ll;
+  });
+}
+
+// Those entries.
+template <typename V, typename I, typename P>
+__global__ void listed_entries(int n, long long total, const int* __restrict__ rows, const I* __restrict__ row_ptr,
+                               const P* __restrict__ ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
+                               int* __restrict__ columns, V* __restrict__ taken) {
+  take_each(n, total, ptr, [&](int place, long long at) {
+    const long long from = static_cast<long long>(row_ptr[rows[place]]) + (at - static_cast<long long>(ptr[place]));
+    columns[at] = col_idx[from];
+    taken[at] = values[from];
+  });
 }

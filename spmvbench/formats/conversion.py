@@ -289,7 +289,7 @@ def narrow_offsets(counts: Array, run: Run, dtype: Any = np.int32) -> Array:
 
 
 TAKE = "take_convert.cu"
-_TAKE_BLOCK, _TAKE_EACH = constant(TAKE, "TAKE_BLOCK"), constant(TAKE, "TAKE_EACH")
+_TAKE_BLOCK, TAKE_EACH = constant(TAKE, "TAKE_BLOCK"), constant("include/take.cuh", "TAKE_EACH")
 
 
 def taken(a: Csr, *, first: int = 0, last: int = INT32_MAX, above: int = -1, upto: int = INT32_MAX) -> Csr:
@@ -312,7 +312,7 @@ def taken(a: Csr, *, first: int = 0, last: int = INT32_MAX, above: int = -1, upt
     col_idx, values = xp.empty(total, dtype=np.int32), xp.empty(total, dtype=a.dtype)
     kernel = f"take_entries<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(row_ptr)}>"
     given = (rows, np.int64(total), np.int32(first), a.row_ptr, row_ptr, a.col_idx, a.values, col_idx, values)
-    run(Launch(TAKE, kernel, cdiv(total, _TAKE_BLOCK * _TAKE_EACH), _TAKE_BLOCK, given))
+    run(Launch(TAKE, kernel, cdiv(total, _TAKE_BLOCK * TAKE_EACH), _TAKE_BLOCK, given))
     some = Csr(a.shape, row_ptr, col_idx, values, a.vectors)
     some.__dict__.update(row_len_max=most, slice_slots=slots)
     return some
@@ -333,7 +333,7 @@ def rows_of(a: Csr) -> Array:
     if (run := runner(a)) is None:
         return a.row_idx
     owners, args = a.xp.empty(a.nnz, dtype=np.int32), (np.int32(a.rows), np.int64(a.nnz), a.row_ptr)
-    grid = cdiv(a.nnz, _TAKE_BLOCK * _TAKE_EACH)
+    grid = cdiv(a.nnz, _TAKE_BLOCK * TAKE_EACH)
     run(Launch(TAKE, f"take_owners<{ctype(a.row_ptr)}>", grid, _TAKE_BLOCK, (*args, owners)))
     return owners
 
@@ -367,7 +367,7 @@ def with_multiples(a: Csr, multiple: int) -> tuple[Array, Array, Array] | None:
     col_idx, values = xp.empty(total, dtype=np.int32), xp.empty(total, dtype=a.dtype)
     kernel = f"align_entries<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(row_ptr)}>"
     given = (rows, np.int64(total), a.row_ptr, row_ptr, a.col_idx, a.values, col_idx, values)
-    run(Launch(TAKE, kernel, cdiv(total, _TAKE_BLOCK * _TAKE_EACH), _TAKE_BLOCK, given))
+    run(Launch(TAKE, kernel, cdiv(total, _TAKE_BLOCK * TAKE_EACH), _TAKE_BLOCK, given))
     return row_ptr, col_idx, values
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, offsets, on_host, stable_order
-from spmvbench.formats.conversion import Run, filled_rows, narrow_offsets, runner, summed
+from spmvbench.formats.conversion import TAKE_EACH, Run, filled_rows, narrow_offsets, runner, summed
 from spmvbench.formats.csr.csr import LANES, CsrArrays, lanes_by_mean
 from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
@@ -33,6 +33,21 @@ def rows_by_length(a: Csr, run: Run | None) -> Array:
     if a.rows and not found[-1]:
         a.__dict__["row_len_max"] = int(np.flatnonzero(found)[-1])
     return found
+
+
+def listed_rows(a: Csr, rows: Array, nnz: int, run: Run) -> dict[str, Any]:
+    """The fields of `CsrRows` for some rows, (n,), int32, ascending, that have `nnz` entries; by kernels."""
+    xp, index, size = a.xp, ctype(a.row_ptr), np.int32(len(rows))
+    args = (size, rows, a.row_ptr)
+    ptr, _ = summed(xp, len(rows), CONVERT, f"listed_counts<{index}", args, run, total=nnz)
+    col_idx, values = xp.empty(nnz, dtype=np.int32), xp.empty(nnz, dtype=a.dtype)
+    given = (size, np.int64(nnz), rows, a.row_ptr, ptr, a.col_idx, a.values, col_idx, values)
+    run(
+        Launch(
+            CONVERT, f"listed_entries<{ctype(values)}, {index}, {ctype(ptr)}>", *per_thread(cdiv(nnz, TAKE_EACH)), given
+        )
+    )
+    return {"rows": rows, "row_ptr": ptr, "col_idx": col_idx, "values": values}
 
 
 ALL, LISTED, OWN = (constant("csr/rows.cu", name) for name in ("ALL", "LISTED", "OWN"))  # the rows of a launch

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.conversion import device_limits, runner, taken
-from spmvbench.formats.csr.rows import CsrPieces, CsrRows, rows_by_length
+from spmvbench.formats.conversion import Run, device_limits, longest_row, notes, runner, summing, taken
+from spmvbench.formats.csr.rows import CONVERT, CsrPieces, CsrRows, listed_rows, rows_by_length
 from spmvbench.formats.ellpack.ellpack import EllRows
-from spmvbench.formats.ellpack.sell_convert import WARP
-from spmvbench.formats.hybrid.split import Piece, Split
+from spmvbench.formats.ellpack.sell_convert import WARP, Slices
+from spmvbench.formats.hybrid.split import Made, Piece, Split
+from spmvbench.formats.launches import ctype
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -81,6 +83,36 @@ class Class(NamedTuple):
     ell: bool
 
 
+def by_classes(
+    a: Csr, found: np.ndarray, bounds: Sequence[tuple[int, int]], ell: Sequence[bool], run: Run
+) -> Iterator[tuple[dict[str, Any], int]]:
+    """The fields of `EllRows` if `ell` says so, of `CsrRows` if not, and their entries, for classes of rows.
+
+    By kernels, without a wait. bounds: a class has rows of more entries than the first number and at most the second,
+    from which the next goes on, at 64 at most. found: as `rows_by_length` gives it, (longest + 1,) or fewer; the last
+    class has all rows that are longer.
+    """
+    xp, index, every = a.xp, ctype(a.row_ptr), np.arange(len(found)) * found
+    rows, entries = ([int(part[low + 1 : high + 1].sum()) for low, high in bounds] for part in (found, every))
+    entries[-1] = a.nnz - sum(entries[:-1])
+    places, n = xp.empty(sum(rows), dtype=np.int32), len(bounds) * a.rows
+    ends = np.uint64(sum(1 << high - 1 for _, high in bounds[:-1]))
+    args = (np.int64(n), np.int32(a.rows), ends, a.row_ptr, places)
+    run(summing(CONVERT, f"rows_of_classes<{index}>", args, notes(xp, n)))
+    begins = np.cumsum([0, *rows]).tolist()
+    for (begin, end), (low, high), is_ell, nnz in zip(pairwise(begins), bounds, ell, entries, strict=True):
+        listed = places[begin:end]
+        if is_ell:
+            longest = low + int(np.flatnonzero(found[low : high + 1])[-1])
+            some = Csr(a.shape, a.row_ptr, a.col_idx[:nnz], a.values[:nnz], a.vectors)  # for its numbers
+            some.__dict__["row_len_max"] = longest
+            s = Slices.whole(some, perm=listed)
+            layout = EllRows.layout(some)._replace(threads=EllRows.threads_by_rule(some, 0))
+            yield EllRows.filled(a, layout, s), nnz
+        else:
+            yield CsrRows.convert(a) if nnz == a.nnz else listed_rows(a, listed, nnz, run), nnz
+
+
 @register
 class Shec(Split):
     """Rows in classes by length, each in ELLPACK if that pads little, else in CSR with threads per row by length.
@@ -131,14 +163,22 @@ class Shec(Split):
 
     @classmethod
     def split(cls, a: Csr, *, least_rows: int) -> Iterator[Piece]:
-        found = rows_by_length(a, runner(a))[: a.row_len_max + 1]
+        run = runner(a)
+        found = rows_by_length(a, run)
+        found = found[: longest_row(a) + 1]
         classes = cls.classes(found, least_rows or 128 * device_limits(a).multiprocessors)
         if not classes:
             yield Piece("ell_0", EllRows, a)
-        for low, high, ell in classes:
-            last = high if high < len(found) - 1 else a.row_len_max  # the kernel's counts do not distinguish them
-            rows = taken(a, above=low, upto=last)
-            if ell:
-                yield Piece(f"ell_{last}", EllRows, rows)
+        # Counts do not tell all rows of the last class apart.
+        bounds = [(low, high if high < len(found) - 1 else a.row_len_max) for low, high, _ in classes]
+        held = iter(() if run is None else by_classes(a, found, bounds, [c.ell for c in classes], run))
+        for (low, high, ell), (_, last) in zip(
+            classes, bounds, strict=True
+        ):  # counts do not tell all of the last apart
+            name, part = (f"ell_{last}", EllRows) if ell else (f"csr_{last}", CsrRows)
+            lanes = {} if ell else {"lanes": min(max(power_of_two(high) // 4, 1), 32)}
+            if run is None:
+                yield Piece(name, part, taken(a, above=low, upto=last), lanes)
             else:
-                yield Piece(f"csr_{last}", CsrRows, rows, {"lanes": min(max(power_of_two(high) // 4, 1), 32)})
+                fields, nnz = next(held)
+                yield Piece(name, part, Made(part.holding(a.shape, fields, **lanes), nnz))
