@@ -116,17 +116,11 @@ OWN = {
         for kernel in (f"blocks<{index}, true", f"blocks<{index}, false", f"formats<{index}")
     },
     "dia/dia_convert.cu": {
-        *(
-            f"{kernel}<{index}>"
-            for kernel in ("dia_mark", "dia_sizes", "dia_others", "hdi_count")
-            for index in ("int", "long long")
-        ),
-        *(
-            f"{kernel}<{types}>"
-            for kernel in ("dia_fill", "dia_take", "hdi_fill")
-            for types in ("double, int", "float, long long")
-        ),
+        *(f"{kernel}<{index}>" for kernel in ("dia_mark", "dia_sizes", "dia_others") for index in ("int", "long long")),
+        *(f"{kernel}<{types}>" for kernel in ("dia_fill", "dia_take") for types in ("double, int", "float, long long")),
         *("dia_list<unsigned char>", "dia_list<int>", "dia_rest<double, int, long long>"),
+        *("hdi_parts<int, int>", "hdi_count<int, int, true>", "hdi_count<long long, int, false>"),
+        *("hdi_fill<double, int, int, int, true>", "hdi_fill<float, long long, int, long long, false>"),
     },
     "ellpack/pack_convert.cu": {
         *(f"pack_bits<{value}>" for value in ("double", "float")),

@@ -1,4 +1,6 @@
 // CSR to diagonals on the device; see spmvbench/formats/dia/dia.py. A warp takes 32 rows, a thread per row.
+#include "largest.cuh"
+#include "offsets.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
 
@@ -33,45 +35,102 @@ struct RowWalk {
 // The first diagonal that any row of the warp has still before it.
 template <typename I>
 __device__ __forceinline__ int first_diagonal(const RowWalk<I>& walk) {
-  int first = walk.diagonal;
-#pragma unroll
-  for (int lanes = WARP / 2; lanes > 0; lanes /= 2) {
-    const int other = __shfl_xor_sync(FULL_MASK, first, lanes);
-    first = other < first ? other : first;
-  }
-  return first;
+  return warp_min(walk.diagonal);
 }
 
-// The number of each hack's diagonals, hack_size[0] being that of none.
-template <typename I>
-__global__ void hdi_count(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                          I* __restrict__ hack_size) {
-  const long long row = global_thread();
-  const long long hack = row / WARP;
-  if (hack * WARP >= rows) return;  // the whole warp
-  RowWalk<I> walk(rows, row, row_ptr, col_idx);
-  I count = 0;
-  for (int diagonal; (diagonal = first_diagonal(walk)) != NONE; ++count) {
+constexpr int PIECE = 256;  // entries of the longest row of a hack for each warp that walks it
+
+// Offsets of the warps that walk each hack: one, and more where a row is long.
+template <typename I, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    hdi_parts(int rows, int hacks, const I* __restrict__ row_ptr, P* __restrict__ ptr,
+              unsigned long long* __restrict__ state) {
+  write_offsets<1>(hacks, ptr, state, [=](long long at) {
+    int parts = 0;
+#pragma unroll 8
+    for (int h = 0; h < WARP; ++h) {
+      const long long row = (at - lane_id() + h) * WARP + lane_id();
+      const int longest = warp_max(row < rows ? static_cast<int>(row_ptr[row + 1] - row_ptr[row]) : 0);
+      if (h == lane_id()) parts = longest > PIECE ? (longest + PIECE - 1) / PIECE : 1;
+    }
+    return at < hacks ? parts : 0ll;
+  });
+}
+
+// The hack and the diagonals, from `first` on and before `end`, that a warp walks. PARTS: hacks may have several warps.
+// Equal shares of the entries of its longest row cut a hack.
+template <typename I, typename P, bool PARTS>
+struct HackPart {
+  long long hack;
+  int first = -NONE, end = NONE;
+
+  __device__ __forceinline__ HackPart(long long part, int rows, int hacks, const P* __restrict__ part_ptr,
+                                      const I* __restrict__ row_ptr, const int* __restrict__ col_idx)
+      : hack(part) {
+    if (!PARTS) return;
+    hack = first_behind(part_ptr, 0, hacks + 1, static_cast<P>(part)) - 1;
+    const long long parts = part_ptr[hack + 1] - part_ptr[hack], own = part - part_ptr[hack];
+    if (parts == 1) return;
+    const long long row = hack * WARP + lane_id();
+    const int length = row < rows ? static_cast<int>(row_ptr[row + 1] - row_ptr[row]) : 0;
+    const int longest = warp_max(length);
+    const int lane = __ffs(static_cast<int>(__ballot_sync(FULL_MASK, length == longest))) - 1;
+    const long long cut = hack * WARP + lane;
+    const int* columns = col_idx + row_ptr[cut];
+    if (own > 0) first = static_cast<int>(columns[own * longest / parts] - cut);
+    if (own + 1 < parts) end = static_cast<int>(columns[(own + 1) * longest / parts] - cut);
+  }
+
+  __device__ __forceinline__ RowWalk<I> walk(int rows, const I* __restrict__ row_ptr,
+                                             const int* __restrict__ col_idx) const {
+    RowWalk<I> found(rows, hack * WARP + lane_id(), row_ptr, col_idx);
+    if (first != -NONE) {
+      const long long column = static_cast<long long>(found.row) + first;
+      if (column > 0) {
+        found.entry =
+            column < NONE ? entry_from(col_idx, found.entry, found.end, static_cast<int>(column), I(0)) : found.end;
+        found.look();
+      }
+    }
+    return found;
+  }
+};
+
+// How many diagonals each part of a hack has.
+template <typename I, typename P, bool PARTS>
+__global__ void hdi_count(int rows, int hacks, long long parts, const P* __restrict__ part_ptr,
+                          const I* __restrict__ row_ptr, const int* __restrict__ col_idx, int* __restrict__ counts) {
+  const long long part = global_thread() / WARP;
+  if (part >= parts) return;  // the whole warp
+  const HackPart<I, P, PARTS> here(part, rows, hacks, part_ptr, row_ptr, col_idx);
+  RowWalk<I> walk = here.walk(rows, row_ptr, col_idx);
+  int count = 0;
+  for (int diagonal; (diagonal = first_diagonal(walk)) < here.end; ++count) {
     if (walk.diagonal == diagonal) walk.advance();
   }
-  if (lane_id() == 0) hack_size[hack + 1] = count;
-  if (row == 0) hack_size[0] = 0;
+  if (lane_id() == 0) counts[part] = count;
 }
 
-template <typename V, typename I>
-__global__ void hdi_fill(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                         const V* __restrict__ csr_values, const I* __restrict__ hack_ptr, int* __restrict__ offset,
+// Those diagonals, and where each hack begins. ptr: of the parts.
+template <typename V, typename I, typename P, typename D, bool PARTS>
+__global__ void hdi_fill(int rows, int hacks, long long parts, const P* __restrict__ part_ptr,
+                         const D* __restrict__ ptr, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+                         const V* __restrict__ csr_values, I* __restrict__ hack_ptr, int* __restrict__ offset,
                          V* __restrict__ values) {
-  const long long row = global_thread();
-  const long long hack = row / WARP;
-  if (hack * WARP >= rows) return;  // the whole warp
-  RowWalk<I> walk(rows, row, row_ptr, col_idx);
-  long long d = hack_ptr[hack];
-  for (int diagonal; (diagonal = first_diagonal(walk)) != NONE; ++d) {
-    const bool here = walk.diagonal == diagonal;
-    values[d * WARP + lane_id()] = here ? csr_values[walk.entry] : V(0);
+  const long long part = global_thread() / WARP;
+  if (part >= parts) return;  // the whole warp
+  const HackPart<I, P, PARTS> here(part, rows, hacks, part_ptr, row_ptr, col_idx);
+  long long d = ptr[part];
+  if (lane_id() == 0) {
+    if (!PARTS || part == part_ptr[here.hack]) hack_ptr[here.hack] = static_cast<I>(d);
+    if (part + 1 == parts) hack_ptr[hacks] = static_cast<I>(ptr[parts]);
+  }
+  RowWalk<I> walk = here.walk(rows, row_ptr, col_idx);
+  for (int diagonal; (diagonal = first_diagonal(walk)) < here.end; ++d) {
+    const bool own = walk.diagonal == diagonal;
+    values[d * WARP + lane_id()] = own ? csr_values[walk.entry] : V(0);
     if (lane_id() == 0) offset[d] = diagonal;
-    if (here) walk.advance();
+    if (own) walk.advance();
   }
 }
 

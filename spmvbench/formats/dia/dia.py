@@ -19,7 +19,7 @@ from spmvbench.formats.arrays import (
     run_starts,
     tabled,
 )
-from spmvbench.formats.conversion import Run, narrow_offsets, runner
+from spmvbench.formats.conversion import Run, narrow_offsets, runner, summed
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
@@ -131,18 +131,20 @@ def hdi_by_kernels(a: Csr, footprint: str, run: Run) -> dict[str, Any]:
     """The fields of `Hdi` by kernels of this project, for nnz > 0. run: runs a launch on the arrays of `a`.
 
     A warp reads the rows of a hack side by side, from diagonal to diagonal, once to count them and once to fill
-    them: no sort, and every slot is written once.
+    them: no sort, and every slot is written once. Where a row is long, several warps share the diagonals of its hack.
     """
-    xp, index, rows = a.xp, ctype(a.row_ptr), np.int32(a.rows)
-    threads = per_thread(a.rows, 128)
-    hack_size = xp.empty(cdiv(a.rows, HACK) + 1, dtype=a.row_ptr.dtype)
-    run(Launch(CONVERT, f"hdi_count<{index}>", *threads, (rows, a.row_ptr, a.col_idx, hack_size)))
-    hack_ptr = xp.cumsum(hack_size, dtype=hack_size.dtype)
-    diagonals = int(hack_ptr[-1])
-    offset = offset_array(xp, diagonals, footprint)
+    xp, index, hacks = a.xp, ctype(a.row_ptr), cdiv(a.rows, HACK)
+    rows = np.int32(a.rows), np.int32(hacks)
+    part_ptr, (*_, parts) = summed(xp, hacks, CONVERT, f"hdi_parts<{index}", (*rows, a.row_ptr), run, each=1)
+    counts, several, threads = xp.empty(parts, dtype=np.int32), cbool(parts > hacks), per_thread(parts * HACK, 128)
+    args: tuple[Any, ...] = (*rows, np.int64(parts), part_ptr, a.row_ptr, a.col_idx, counts)
+    run(Launch(CONVERT, f"hdi_count<{index}, {ctype(part_ptr)}, {several}>", *threads, args))
+    ptr, diagonals = offsets_by(counts, run)
+    hack_ptr, offset = xp.empty(hacks + 1, dtype=a.row_ptr.dtype), offset_array(xp, diagonals, footprint)
     values = xp.empty((diagonals, HACK), dtype=a.dtype)
-    args = rows, a.row_ptr, a.col_idx, a.values, hack_ptr, offset, values
-    run(Launch(CONVERT, f"hdi_fill<{ctype(values)}, {index}>", *threads, args))
+    args = (*rows, np.int64(parts), part_ptr, ptr, a.row_ptr, a.col_idx, a.values, hack_ptr, offset, values)
+    kernel = f"hdi_fill<{ctype(values)}, {index}, {ctype(part_ptr)}, {ctype(ptr)}, {several}>"
+    run(Launch(CONVERT, kernel, *threads, args))
     return {"hack_ptr": hack_ptr, "offset": offset, "values": values}
 
 
