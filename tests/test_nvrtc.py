@@ -94,6 +94,7 @@ OWN = {
     "load_balanced/balanced_convert.cu": {
         *(f"mgpu_codes<{index}, 128, {items}>" for index in ("int", "long long") for items in (3, 13)),
         *(f"merbit_fields<{index}, {sigma}>" for index in ("int", "long long") for sigma in (5, 14, 15, 42)),
+        *(f"cut_rows<{cut}, {index}>" for cut in ("ENTRIES", "OWNERS", "MERGE") for index in ("int", "long long")),
     },
     "dense_blocks/bccoo_convert.cu": {
         "bccoo_pack<double, unsigned short, unsigned char, int, false>",
@@ -156,7 +157,8 @@ OWN = {
     },
     "csr/rows_convert.cu": {
         *("rows_by_length<int, 4096>", *(f"sort_windows<{i}>" for i in ("int", "long long"))),
-        *("rows_of_classes<int>", "listed_counts<int, int>", "listed_entries<double, int, int>"),
+        *("order_keys<int, true>", "order_keys<long long, false>", "order_places", "rows_of_classes<int>"),
+        *("listed_counts<int, int>", "listed_entries<double, int, int>"),
         *("pieces_count<int, int>", "pieces_cut<int, int>", "pieces_cut<long long, int>", "pieces_place<int, int>"),
     },
     "offsets.cu": {f"offsets<{count}, {ptr}>" for count in ("int", "long long") for ptr in ("int", "long long")},

@@ -151,3 +151,28 @@ __global__ void listed_entries(int n, long long total, const int* __restrict__ r
     taken[at] = values[from];
   });
 }
+
+constexpr int LENGTH_BITS = 31;
+
+// What to sort by for an order by windows of places, in a window by falling number, equal ones in place; below are a
+// place's `bits` within its window. DIFFERENCES: numbers are those of neighbours. filled, zero before: numbers above 0.
+template <typename C, bool DIFFERENCES>
+__global__ void order_keys(long long n, int window, int bits, const C* __restrict__ numbers,
+                           unsigned long long* __restrict__ keys, unsigned long long* __restrict__ filled) {
+  const long long at = global_thread();
+  const unsigned long long number = at >= n ? 0 : DIFFERENCES ? numbers[at + 1] - numbers[at] : numbers[at];
+  const int any = __popc(__ballot_sync(FULL_MASK, number > 0));
+  if (lane_id() == 0 && any) atomicAdd(filled, static_cast<unsigned long long>(any));
+  if (at >= n) return;
+  const unsigned long long falling = (1ull << LENGTH_BITS) - 1 - number;
+  keys[at] = (static_cast<unsigned long long>(at / window) << LENGTH_BITS | falling) << bits | at % window;
+}
+
+// The places in the order of their keys.
+__global__ void order_places(long long n, int window, int bits, const unsigned long long* __restrict__ keys,
+                             int* __restrict__ places) {
+  const long long at = global_thread();
+  if (at >= n) return;
+  const long long own = static_cast<long long>(keys[at] >> (LENGTH_BITS + bits));
+  places[at] = static_cast<int>(own * window + static_cast<long long>(keys[at] & ((1ull << bits) - 1)));
+}

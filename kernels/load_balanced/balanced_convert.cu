@@ -70,3 +70,33 @@ __global__ void merbit_fields(int rows, I nnz, int tiles, const I* __restrict__ 
     tile_row[tiles] = rows;
   }
 }
+
+enum Cut { ENTRIES, OWNERS, MERGE };
+
+// The row in which each share of `tile` steps begins. ENTRIES: the row of its first entry, the first row for the first
+// share, and the number of rows in the end. OWNERS: likewise, but the row of the first entry, and the last row. MERGE:
+// steps are row ends and entries; the first row that has not ended.
+template <int CUT, typename I>
+__global__ void cut_rows(int n, int rows, long long nnz, long long tile, const I* __restrict__ row_ptr,
+                         int* __restrict__ found) {
+  const long long at = global_thread();
+  if (at >= n) return;
+  const long long all = CUT == MERGE ? rows + nnz : nnz;
+  const long long step = at * tile < all ? at * tile : all;
+  if (CUT != MERGE) {
+    const int row = first_behind(row_ptr, 0, rows + 1, static_cast<I>(step)) - 1;
+    if (CUT == ENTRIES) found[at] = at ? row : 0;
+    if (CUT == OWNERS) found[at] = at < n - 1 ? row : rows > 1 ? rows - 1 : 0;
+    return;
+  }
+  int low = 0, high = rows;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (static_cast<long long>(row_ptr[middle + 1]) + middle + 1 <= step) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  found[at] = low;
+}

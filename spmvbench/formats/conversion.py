@@ -371,6 +371,18 @@ def with_multiples(a: Csr, multiple: int) -> tuple[Array, Array, Array] | None:
     return row_ptr, col_idx, values
 
 
+def cut_rows(a: Csr, cut: str, shares: int, tile: int, run: Run) -> Array:
+    """The row in which each of some shares of `tile` steps begins, and an end, (shares + 1,), int32, by a kernel.
+
+    cut: what is cut, a name of kernels/load_balanced/balanced_convert.cu.
+    """
+    found = a.xp.empty(shares + 1, dtype=np.int32)
+    args = (np.int32(shares + 1), np.int32(a.rows), np.int64(a.nnz), np.int64(tile), a.row_ptr, found)
+    kernel = f"cut_rows<{cut}, {ctype(a.row_ptr)}>"
+    run(Launch("load_balanced/balanced_convert.cu", kernel, cdiv(shares + 1, _TAKE_BLOCK), _TAKE_BLOCK, args))
+    return found
+
+
 CHAIN = "load_balanced/chain.cu"
 _SEGMENT, _CHAIN_BLOCK = constant(CHAIN, "SEGMENT"), constant(CHAIN, "CHAIN_BLOCK")
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv
 from spmvbench.formats.carries import SUM, add_carries
+from spmvbench.formats.conversion import cut_rows, runner
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.launches import Launch, after_zeros, cbool, ctype, per_thread
 from spmvbench.formats.parameters import Parameter
@@ -135,8 +136,9 @@ class CsrMergeTiles(Merged):
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        items, block, _ = cls.sizes(a.rows, a.nnz, a.dtype, **params)
-        tile_row = tile_rows(a.row_ptr, items * block)
+        items, block, tiles = cls.sizes(a.rows, a.nnz, a.dtype, **params)
+        run, tile = runner(a), items * block
+        tile_row = tile_rows(a.row_ptr, tile) if run is None else cut_rows(a, "MERGE", tiles, tile, run)
         return {
             "row_ptr": a.row_ptr, "col_idx": aligned(a.col_idx), "values": aligned(a.values), "tile_row": tile_row,
         }  # fmt: skip

@@ -26,6 +26,7 @@ from spmvbench.formats.dense_blocks.blocks import (
     tiles_of,
     value_places,
 )
+from spmvbench.formats.ellpack.sell_convert import falling_order
 from spmvbench.formats.format import Format
 
 
@@ -108,7 +109,11 @@ class Tiled(Format):
             return {**cls.finder(row_ptr), **found, "tile": (r, c), "nnz": a.nnz}
         counts, perm = tiles.counts(r, c), None
         if cut.sort:
-            perm = xp.argsort(-counts, kind="stable").astype(np.int32)
+            run = runner(a)
+            if run is None:
+                perm = np.argsort(-counts, kind="stable").astype(np.int32)
+            else:
+                perm, _ = falling_order(counts, len(counts), max(len(counts), 1), run)
             counts = counts[perm]
         known = None if cut.sort else tiles.known.get((r, c, cut.height))
         slice_ptr, steps = first_steps(counts, cut.height, runner(a), known)

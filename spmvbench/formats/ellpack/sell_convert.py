@@ -16,9 +16,9 @@ from spmvbench.formats.arrays import (
     offsets,
     round_up,
 )
-from spmvbench.formats.conversion import Run, filled_rows, runner, summed
+from spmvbench.formats.conversion import Run, filled_rows, longest_row, numbers, runner, summed
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, cbool, ctype
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
 
 # Threads of a conversion kernel's block. No slice of several has more rows.
 SOURCE = "ellpack/sell_convert.cu"
@@ -45,9 +45,28 @@ def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array:
         grid = cdiv(cdiv(a.rows, window), SORT_PLACES // padded)
         run(Launch("csr/rows_convert.cu", f"sort_windows<{ctype(a.row_ptr)}>", grid, SORT_PLACES // 2, args))
         return perm
+    if run is not None:
+        perm, filled = falling_order(a.row_ptr, a.rows, window, run, differences=True)
+        return perm[: numbers(filled)[0]].copy() if drop_empty else perm
     group = xp.arange(a.rows, dtype=np.int64) // window
     perm = longest_first(a.row_lengths, a.row_len_max, group, cdiv(a.rows, window)).astype(np.int32)
     return perm[: int(xp.count_nonzero(a.row_lengths))].copy() if drop_empty else perm
+
+
+def falling_order(numbers: Array, n: int, window: int, run: Run, *, differences: bool = False) -> tuple[Array, Array]:
+    """The order of n places by windows of so many, in each by falling number, equal ones in place: (n,), int32.
+
+    By kernels and a sort. numbers: (n,), below 2^31; or (n + 1,), whose differences they are. Returns also how many
+    are not 0, (1,), uint64.
+    """
+    xp, source, bits = array_module(numbers), "csr/rows_convert.cu", max(window - 1, 0).bit_length()
+    keys, filled, perm = xp.empty(n, dtype=np.uint64), xp.zeros(1, dtype=np.uint64), xp.empty(n, dtype=np.int32)
+    size = np.int64(n), np.int32(window), np.int32(bits)
+    kernel = f"order_keys<{ctype(numbers)}, {cbool(differences)}>"
+    run(Launch(source, kernel, *per_thread(n), (*size, numbers, keys, filled)))
+    keys.sort()
+    run(Launch(source, "order_places", *per_thread(n), (*size, keys, perm)))
+    return perm, filled
 
 
 class Slices(NamedTuple):
@@ -72,7 +91,7 @@ class Slices(NamedTuple):
         none = a.xp.empty(0, dtype=np.int32)
         rows = a.rows if perm is None else len(perm)
         height = round_up(rows, WARP)
-        slots = round_up(a.row_len_max, align) * height
+        slots = round_up(longest_row(a), align) * height
         return cls(rows, slots, height, lanes, none, none if perm is None else perm, none)
 
     @classmethod

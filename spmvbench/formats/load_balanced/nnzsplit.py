@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv
-from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.conversion import cut_rows, device_limits, runner
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, ctype, zero_fill
@@ -50,6 +50,9 @@ class CsrNnzsplit(CsrArrays):
     @classmethod
     def convert(cls, a: Csr, *, per_thread: int) -> dict[str, Any]:
         xp, items = a.xp, cls.items_for(a, per_thread)
+        if (run := runner(a)) is not None:
+            found = cut_rows(a, "OWNERS", cdiv(a.nnz, BLOCK * items), BLOCK * items, run)
+            return super().convert(a) | {"start_row": found, "items": items}
         begins = xp.arange(0, a.nnz, BLOCK * items, dtype=np.int64)
         start_row = xp.searchsorted(a.row_ptr, begins, side="right") - 1
         last = xp.full(1, max(a.rows - 1, 0), dtype=np.int32)

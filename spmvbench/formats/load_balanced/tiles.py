@@ -8,6 +8,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, ArrayModule, Csr, aligned, array_module, cdiv
 from spmvbench.formats.carries import SUM, add_carries
+from spmvbench.formats.conversion import cut_rows, runner
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.launches import Launch, after_zeros, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.parameters import Parameter
@@ -114,7 +115,12 @@ class CsrEntryTiles(Tiled):
 
     @classmethod
     def convert(cls, a: Csr, *, block: int, items: int, **params: Any) -> dict[str, Any]:
-        return super().convert(a) | {"tile_row": tile_rows(a.row_ptr, equal_cuts(a.nnz, block * items, a.xp))}
+        tile, run = block * items, runner(a)
+        if run is None:
+            cuts = tile_rows(a.row_ptr, equal_cuts(a.nnz, tile, a.xp))
+        else:
+            cuts = cut_rows(a, "ENTRIES", cdiv(a.nnz, tile), tile, run)
+        return super().convert(a) | {"tile_row": cuts}
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         tiles = len(self.tile_row) - 1
