@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,14 @@ def value_places(r: int, c: int, height: int, load: int) -> Array:
     return np.where(e < size // load * load, packed, e * height + lane)
 
 
+@cache
+def _grid(choices: tuple[Shape, ...]) -> tuple[list[Shape], list[int], int, str]:
+    """All shapes with any r and any c of those, the rs, the rows of a block that counts them, and their masks."""
+    down, across = (sorted(set(sides)) for sides in zip(*choices, strict=True))
+    masks = ", ".join(str(sum(1 << side - 1 for side in sides)) for sides in (down, across))
+    return shapes(0, 0, down, across), down, round_up(GROUP, math.lcm(*down)), masks
+
+
 class SortedTiles:
     """The tiles of a matrix by array operations. Counts are kept with the matrix."""
 
@@ -254,6 +263,8 @@ class MergedTiles:
         self.totals: dict[Shape, int] = {}
         self.known: dict[tuple[int, int, int], int] = {}
         self._counts: dict[Shape, Array] = {}
+        self._all = a.col_idx[:0]  # counts of all shapes that were measured, and where those of each are
+        self._places: dict[Shape, slice] = {}
 
     def sample(self) -> MergedTiles:
         """As that of `SortedTiles`."""
@@ -266,11 +277,9 @@ class MergedTiles:
         It also finds the longest row.
         """
         a, xp = self.a, self.a.xp
-        down, across = (sorted(set(sides)) for sides in zip(*choices, strict=True))
-        found, group = shapes(0, 0, down, across), round_up(GROUP, math.lcm(*down))
+        found, down, group, masks = _grid(tuple(choices))
         counts = xp.empty(sum(cdiv(a.rows, r) for r, _ in found), dtype=np.int32)
         totals = xp.zeros(2 * len(found) + 1, dtype=np.uint64)
-        masks = ", ".join(str(sum(1 << side - 1 for side in sides)) for sides in (down, across))
         args = (np.int32(a.rows), np.int32(group), a.row_ptr, a.col_idx, counts, totals[-1:])
         shared = 4 * sum(group // r for r, _ in found)
         kernel = f"count_shapes<{ctype(a.row_ptr)}, {masks}>"
@@ -283,8 +292,10 @@ class MergedTiles:
         self.totals = dict(zip(found, sums[: len(found)], strict=True))
         self.known = {(*shape, height): n for shape, n in zip(found, sums[len(found) :], strict=True)}
         if counts.dtype == a.row_ptr.dtype:
-            ends = np.cumsum([cdiv(a.rows, r) for r, _ in found])[:-1]
-            self._counts = dict(zip(found, xp.split(counts, ends), strict=True))
+            self._all, begin = counts, 0
+            for shape in found:
+                end = begin + cdiv(a.rows, shape[0])
+                self._places[shape], begin = slice(begin, end), end
 
     def steps(self, r: int, c: int, height: int, *, sort: bool = False) -> int:
         """As that of `SortedTiles`."""
@@ -308,6 +319,8 @@ class MergedTiles:
 
     def counts(self, r: int, c: int) -> Array:
         """Tiles of each block row, (block rows,)."""
+        if (r, c) in self._places:
+            return self._all[self._places[r, c]]
         if (r, c) not in self._counts:
             a, block_rows = self.a, cdiv(self.a.rows, r)
             counts = self._counts[r, c] = a.xp.empty(block_rows, dtype=a.row_ptr.dtype)
