@@ -9,7 +9,7 @@ import click
 from spmvbench.errors import UsageError, did_you_mean
 
 # What one command does; a file says what is measured.
-ACTIONS = {"config", "dry_run", "estimate", "fresh", "retry"}
+ACTIONS = {"config", "dry_run", "estimate", "fresh", "plan", "retry"}
 
 
 def read_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:

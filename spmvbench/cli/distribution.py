@@ -110,10 +110,13 @@ class Distribution:
         notify = functools.partial(click.echo, err=True)
         if self.sample is not None:
             from spmvbench.matrices.selection import Selection
+            from spmvbench.runner.costs import entries
             from spmvbench.runner.estimate import stratified
 
             every = request.find(notify, dry_run=True, unasked=True)
-            few = [matrix.typed for matrix in stratified(every, self.sample, request.seed)]
+            seed = request.seed
+            drawn = stratified(every, self.sample, seed, lambda matrix: (entries(matrix, seed), matrix.id))
+            few = [matrix.typed for matrix in drawn]
             request = replace(request, selection=Selection(tuple(few)))
         return request.find(notify, dry_run=dry_run, unasked=self.estimate)
 

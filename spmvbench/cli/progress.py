@@ -83,7 +83,12 @@ class Progress:
         order = "" if group.matrix.order == "none" else f" in order {group.matrix.order}"
         self.now = f"{group.matrix.id}{order} {case.label if case else stage}"
         self.work.begin(group, case, stage)
-        self.bar.set_description_str(self.now, refresh=False)
+        self.show(self.now)
+
+    def show(self, text: str) -> None:
+        """Show what happens."""
+        self.now = text
+        self.bar.set_description_str(text, refresh=False)
         self._show()
 
     def on_row(self, row: dict[str, Any]) -> None:

@@ -92,6 +92,20 @@ def _echo_reasons(rows: pd.DataFrame) -> None:
         click.echo(f"not read: {row.group}/{row.name}: {row.reason}")
 
 
+def echo_failed(rows: pd.DataFrame) -> int:
+    """Print how many cases failed, or that none was measured. Returns the exit code: 1 in both cases."""
+    from spmvbench.rows.schema import SETTLED
+
+    failed = int((~rows["status"].isin(SETTLED)).sum())
+    if failed:
+        click.echo(f"\n{counted(failed, 'case')} failed; the same command with --retry measures them again.")
+        return 1
+    if not (rows["status"] == "ok").any():
+        click.echo("\nNothing was measured: every case was skipped.")
+        return 1
+    return 0
+
+
 def echo_unread(unread: Mapping[str, Exception]) -> int:
     """Print a line with the reason for each run that cannot be read. Returns the exit code: 1 if there is any."""
     for name, reason in unread.items():

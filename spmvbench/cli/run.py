@@ -6,6 +6,7 @@ import functools
 import math
 import re
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,14 +19,12 @@ from spmvbench.cli.formats import echo_meanings
 from spmvbench.cli.option_groups import GroupedCommand
 from spmvbench.cli.option_types import SECONDS, SIZE, words
 from spmvbench.cli.progress import Progress, stoppable
-from spmvbench.cli.results import counted, echo_results
+from spmvbench.cli.results import counted, echo_failed, echo_results
 from spmvbench.cli.selection import OPTIONS, selection
 from spmvbench.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pandas as pd
 
     from spmvbench.matrices import Matrix
     from spmvbench.matrices.selection import Selection
@@ -58,6 +57,7 @@ GROUPS = {
         "--results",
         "--config",
     ),
+    "The whole collection": ("--all", "--disk", "--plan"),
     "Many GPUs": ("--scheduler", "--workers", "--shard", "--estimate", "--like"),
     "Comparison of two builds": ("--against", "--pairs"),
     "Help": ("--help",),
@@ -66,6 +66,28 @@ GROUPS = {
 
 @click.command(name="run", cls=GroupedCommand, groups=GROUPS)
 @selection
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="The whole SuiteSparse collection, or a --group or conditions of it, in three stages: 300 matrices in formats "
+    "of the advice, all in 24, all in all; with --formats in those. Archives are fetched ahead and removed again.",
+)
+@click.option(
+    "--disk",
+    type=SIZE,
+    default="100GB",
+    show_default=True,
+    metavar="SIZE",
+    help="With --all: most that archives and converted matrices take on the disk.",
+)
+@click.option(
+    "--plan",
+    type=click.Choice(["table", "json"]),
+    is_flag=False,
+    flag_value="table",
+    help="With --all: print what it will fetch, measure and cost, and stop. --plan json: as JSON.",
+)
 @click.option(
     "--formats",
     "-f",
@@ -220,6 +242,9 @@ def command(
     against: str | None,
     pairs: int | None,
     dry_run: bool,
+    every: bool,
+    disk: int,
+    plan: str | None,
     **asked: Any,
 ) -> int:
     """Measure matrices in formats on a device. An unfinished run continues where it stopped.
@@ -237,12 +262,22 @@ def command(
     from spmvbench.runner.request import RunRequest
 
     _check_comparison(against, pairs, distribution, asked)
+    chosen, dry_run = replace(chosen, every=every), dry_run or plan is not None
+    if plan is not None and not every:
+        raise UsageError("--plan goes with --all: other runs have --dry-run")
     device, notice, workers = distribution.open(device, dry_run=dry_run)
     if device_kind(device) != "cuda" and not _is_typed("convert"):
         convert = "both"  # a configuration for GPUs can be tried without one
     run = default_name(chosen, device) if run_name is None else run_name
     chosen = chosen.or_cached(functools.partial(click.echo, err=True))
     request = RunRequest.of(selection=chosen, run=run, device=device, results=results, convert=convert, **asked)
+    if every:
+        from spmvbench.cli import collection
+
+        if against is not None:
+            raise UsageError("--against compares a run, not the whole collection: leave out --all")
+        plan = "table" if dry_run and plan is None else plan
+        return collection.measure(request, distribution, workers, disk, plan, notice)
     echo_meanings(request.formats or "", {operations.kind(op) for op in request.ops} or None)
     found = distribution.found(request, dry_run=dry_run)
     cases, folder = distribution.shard_of(request.cases(found), request.folder, request.settings())
@@ -314,7 +349,7 @@ def _measure(
         click.echo(f"\n{mixture}")
     if progress.notices:
         click.echo("\n" + "\n".join(progress.notices))
-    code = _echo_failed(rows)
+    code = echo_failed(rows)
     report = ["spmvbench", "report", folder.name if str(request.results) == "results" else str(folder)]
     if device_kind(request.device) == "emulated":
         report.append("--emulated")  # otherwise the report omits emulated times
@@ -322,23 +357,9 @@ def _measure(
     return code
 
 
-def _echo_failed(rows: pd.DataFrame) -> int:
-    """Print how many cases failed, or that none was measured. Returns the exit code: 1 in both cases."""
-    from spmvbench.rows.schema import SETTLED
-
-    failed = int((~rows["status"].isin(SETTLED)).sum())
-    if failed:
-        click.echo(f"\n{counted(failed, 'case')} failed; the same command with --retry measures them again.")
-        return 1
-    if not (rows["status"] == "ok").any():
-        click.echo("\nNothing was measured: every case was skipped.")
-        return 1
-    return 0
-
-
 def default_name(chosen: Selection, device: str) -> str:
     """A run's name from the selection and the kind of device, so that the same command continues its run."""
-    words = [*chosen.sets, *chosen.groups, *chosen.matrices]
+    words = ["collection"] if chosen.every else [*chosen.sets, *chosen.groups, *chosen.matrices]
     first = re.sub(r"[^\w.+-]+", "_", words[0] if words else "selection" if chosen else "cache").strip("_.+-") or "run"
     more = f"+{len(words) - 1}" if len(words) > 1 else ""
     first = first[:80].encode()[:160].decode(errors="ignore")

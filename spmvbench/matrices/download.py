@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from spmvbench import paths
 from spmvbench.errors import SpmvbenchError
@@ -32,13 +32,14 @@ TEMPORARY = (408, 425, 429, *range(500, 600))  # statuses of HTTP after which a 
 class Limits:
     """Limits of a download.
 
-    tries: attempts without progress. backoff: seconds after the first of them, then doubled. connect, read: seconds to
-    wait for a connection, and for the next bytes. slowest: minimum average of bytes per second after `patience`
-    seconds.
+    tries: attempts without progress. backoff: seconds after the first of them, then doubled; pause: most seconds of a
+    longer wait that the server asks for. connect, read: seconds to wait for a connection, and for the
+    next bytes. slowest: minimum average of bytes per second after `patience` seconds.
     """
 
     tries: int = 5
     backoff: float = 0.5
+    pause: float = 600.0
     connect: float = 10.0
     read: float = 30.0
     patience: float = 300.0
@@ -152,17 +153,18 @@ class Downloads:
 
         tries = 0
         while True:
-            offset = file.seek(0, os.SEEK_END)
+            offset, pause = file.seek(0, os.SEEK_END), 0.0
             try:
                 return self._request(url, file, offset, receive)
             except requests.HTTPError as error:
                 failure: SpmvbenchError = Broken(f"{url}: {error}, given up after {self.limits.tries} tries")
+                pause = min(_asked_pause(error.response), self.limits.pause)
             except (requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError) as error:
                 failure = _failure(error, url)
             except (requests.RequestException, ValueError) as error:  # ValueError: of a redirect to what is no address
                 raise Failed(f"{url}: the server's answer makes no sense ({error})") from None
             tries = 1 if file.seek(0, os.SEEK_END) > offset else tries + 1
-            if tries >= self.limits.tries or self.stop.wait(self.limits.backoff * 2 ** (tries - 1)):
+            if tries >= self.limits.tries or self.stop.wait(max(pause, self.limits.backoff * 2 ** (tries - 1))):
                 raise failure
 
     def _request(self, url: str, file: BinaryIO, offset: int, receive: Receive) -> bool:
@@ -183,7 +185,7 @@ class Downloads:
                 if status != 200:
                     raise ProtocolError(text)
             elif status in TEMPORARY:
-                raise HTTPError(text)
+                raise HTTPError(text, response=answer)
             elif not in_pieces:
                 raise Failed(f"{url}: {text}")
             # Without waiting for full chunks, whose bytes a connection that breaks would lose, and below requests'
@@ -240,6 +242,17 @@ def _removed(part: Path) -> Iterator[None]:
         if not isinstance(error, Broken | Unreachable) or not part.exists() or not os.path.getsize(part):
             part.unlink(missing_ok=True)
         raise
+
+
+def _asked_pause(answer: Any) -> float:
+    """Seconds that a server asks to wait (Retry-After: a number or a date); 0 if it does not."""
+    from urllib3.exceptions import InvalidHeader
+    from urllib3.util import Retry
+
+    try:
+        return float(Retry().parse_retry_after(answer.headers["Retry-After"]))
+    except (AttributeError, KeyError, InvalidHeader):
+        return 0.0
 
 
 def _failure(error: Exception, url: str) -> SpmvbenchError:

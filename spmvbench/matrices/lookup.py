@@ -30,6 +30,7 @@ class Matrix:
     file_sha256: of the bytes of a file, which may be edited; empty for others. generator_hash: of the generator's code,
     which may be edited, too; empty for others. order: the order of rows and columns that it is measured in; `read`
     gives the natural one ("none") all the same. order_hash: of the code that computes the order; empty for "none".
+    unavailable: why it cannot be had, which `read` raises; empty if it can.
     """
 
     group: str
@@ -42,6 +43,7 @@ class Matrix:
     generator_hash: str = ""
     order: str = "none"
     order_hash: str = ""
+    unavailable: str = ""
 
     @property
     def id(self) -> str:
@@ -73,6 +75,8 @@ class Matrix:
         Raises UsageError for a named file that cannot be read, SpmvbenchError for a damaged fetched file, for complex
         values, and for a file that was changed after its hash was computed.
         """
+        if self.unavailable:
+            raise SpmvbenchError(self.unavailable)
         if self.path is None:
             return synthetic.generate(self.name, seed)
         try:

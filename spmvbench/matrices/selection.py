@@ -23,21 +23,29 @@ Notify = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Selection:
-    """Matrices by name, groups, sets and conditions, as `resolve` takes them. Raises UsageError for a wrong limit."""
+    """Matrices by name, groups, sets and conditions, as `resolve` takes them. Raises UsageError for a wrong limit.
+
+    every: the whole collection, or the groups and conditions of it.
+    """
 
     matrices: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     sets: tuple[str, ...] = ()
     conditions: Conditions = ANY
     limit: int | None = None
+    every: bool = False
 
     def __post_init__(self) -> None:
         if self.limit is not None and (not hasattr(self.limit, "__index__") or self.limit < 1):
             raise UsageError(f"limit takes an integer from 1 on, not {self.limit!r}")
+        if self.every and (self.matrices or self.sets):
+            raise UsageError(
+                "--all is the whole collection, or a --group or conditions of it: name no matrix and no set"
+            )
 
     def __bool__(self) -> bool:
         """Whether anything was chosen; a limit alone chooses nothing."""
-        return bool(self.matrices or self.groups or self.sets or self.conditions)
+        return bool(self.every or self.matrices or self.groups or self.sets or self.conditions)
 
     def or_cached(self, notify: Notify) -> Selection:
         """The selection, or without one all matrices in the cache, with a notice; empty if there are none."""

@@ -373,7 +373,7 @@ def fetch(
     entries = list(dict.fromkeys(entries))
     source = _Source.of(mirror)
     hidden = None if progress else True  # None: hidden unless stderr is a terminal
-    archives = _Archives(source, source.downloads(limits, jobs), verify, hidden, format, folder)
+    archives = Archives(source, source.downloads(limits, jobs), verify, hidden, format, folder)
     results: dict[Entry, bool | Exception] = {}
     pool = ThreadPoolExecutor(jobs)
     try:
@@ -402,8 +402,8 @@ def fetch(
 
 
 @dataclass
-class _Archives:
-    """Archives on their way into the cache. differing: those whose hash is not the site's."""
+class Archives:
+    """Archives on their way into the cache, or to another folder. differing: those whose hash is not the site's."""
 
     source: _Source
     downloads: Downloads
@@ -413,7 +413,14 @@ class _Archives:
     folder: Path | None
     differing: set[Entry] = field(default_factory=set)
 
+    @classmethod
+    def to(cls, folder: Path, connections: int) -> Archives:
+        """Archives in Matrix Market form of the mirror or the site, to a folder, by so many threads."""
+        source = _Source.of(None)
+        return cls(source, source.downloads(LIMITS, connections), True, True, "MM", folder)
+
     def place(self, entry: Entry) -> Path:
+        """The path of an archive that is here."""
         return location(entry.group, entry.name, self.format, self.folder)
 
     def bring(self, entry: Entry) -> bool:

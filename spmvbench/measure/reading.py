@@ -35,7 +35,7 @@ def read(matrix: Matrix, seed: int, real_part: bool, per_host: str | None = None
 
 def _fetched_here(matrix: Matrix) -> Matrix:
     """A matrix that another host has named: downloaded if this host has a cache of its own."""
-    is_here = matrix.source != "suitesparse" or (matrix.path is not None and matrix.path.exists())
+    is_here = matrix.source != "suitesparse" or matrix.unavailable or (matrix.path is not None and matrix.path.exists())
     return matrix if is_here else obtain(matrix.id)
 
 

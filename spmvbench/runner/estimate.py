@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from spmvbench.matrices import Matrix
+from spmvbench.matrices.suitesparse import Entry
 from spmvbench.measure.cases import Case, Group
 from spmvbench.rows import store
 from spmvbench.runner.costs import Costs, entries, shards
+
+M = TypeVar("M", Matrix, Entry)
 
 MIN_MATRICES = 3  # minimum for a line and its error
 DRAWS = 400
@@ -117,30 +120,35 @@ class Estimate:
 
 def estimate(sample: Sample, groups: Sequence[Group], gpus: int, seed: int = 0) -> Estimate:
     """Estimate how long the groups take on `gpus` GPUs, each with its shard."""
-    from scipy.stats import t
-
     runs = np.array([sum(not case.refusal for case in group.cases) for group in groups], float)
     sizes = np.array([entries(group.matrix, group.seed) for group in groups], float)
+    one = interval(sample, runs, sizes, seed)
+    costs, whole = sample.costs(), one[0]
+    loads = [sum(map(costs.of_group, part)) for part in shards(groups, gpus, costs)]
+    longest = max(loads) / (whole / gpus) if whole else 1.0
+    return Estimate(one, tuple(seconds * longest / gpus for seconds in one), longest)  # type: ignore[arg-type]
+
+
+def interval(sample: Sample, runs: np.ndarray, sizes: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
+    """Seconds of `runs` cases on each matrix of `sizes` entries, with a 95 % interval."""
+    from scipy.stats import t
+
     rng = np.random.default_rng(seed)
 
     def total(of: Sample, residuals: np.ndarray) -> float:
         costs = of.costs()
         return float(runs @ ((costs.case + costs.case_entry * sizes) * rng.choice(residuals, len(sizes))))
 
-    costs = sample.costs()
     whole = total(sample, np.ones(1))
     drawn = [total(sample.resampled(rng), sample.residuals) for _ in range(DRAWS)]
     free = len(sample.seconds) - 2
     width = math.exp(t.ppf(0.975, free) * np.std(np.log(drawn)) * math.sqrt(1 + 2 / free))
-    one = (whole, whole / width, whole * width)
-    loads = [sum(map(costs.of_group, part)) for part in shards(groups, gpus, costs)]
-    longest = max(loads) / (whole / gpus) if whole else 1.0
-    return Estimate(one, tuple(seconds * longest / gpus for seconds in one), longest)  # type: ignore[arg-type]
+    return whole, whole / width, whole * width
 
 
-def stratified(matrices: Sequence[Matrix], count: int, seed: int) -> list[Matrix]:
-    """`count` of the matrices, one at random from each of as many classes of size, in the order given."""
-    ranked = sorted(matrices, key=lambda matrix: (entries(matrix, seed), matrix.id))
+def stratified(matrices: Sequence[M], count: int, seed: int, rank: Callable[[M], Any]) -> list[M]:
+    """`count` of the matrices, one at random from each of as many classes of neighbours in a ranking."""
+    ranked = sorted(matrices, key=rank)
     rng, count = np.random.default_rng(seed), min(count, len(ranked))
     ends = [math.floor(part * len(ranked) / count) for part in range(count + 1)]
     chosen = {ranked[int(rng.integers(low, high))].id for low, high in itertools.pairwise(ends)}

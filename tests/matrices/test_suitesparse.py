@@ -391,6 +391,26 @@ def test_answers_of_a_server(server, home, steps, statuses, reason):
         assert outcome.missing == [ANT]
 
 
+@pytest.mark.parametrize("asked", ["3", "1000000", "Thu, 01 Jan 1970 00:00:00 GMT", "soon"])
+def test_a_server_may_ask_for_a_pause(server, monkeypatch, asked):
+    waits = []
+    monkeypatch.setattr(threading.Event, "wait", lambda self, seconds=None: waits.append(seconds))
+
+    def busy(handler):
+        handler.send_response(429)
+        handler.send_header("Retry-After", asked)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    server.files[url_path(ANT)] = pack("ant")
+    server.plan[url_path(ANT)] = [busy]
+    downloads = suitesparse.Archives(
+        suitesparse._Source.of(server.url), suitesparse._Source.of(server.url).downloads(QUICK), False, True, "MM", None
+    )
+    assert downloads.bring(ANT)
+    assert max(wait for wait in waits if wait) == {"3": 3.0, "1000000": QUICK.pause}.get(asked, QUICK.backoff)
+
+
 def test_a_server_without_ranges_starts_again(server):
     server.ranges = False
     server.files[url_path(ANT)] = data = pack("ant", os.urandom(5000).hex().encode())

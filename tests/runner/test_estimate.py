@@ -13,6 +13,10 @@ from spmvbench.runner import costs, estimate, plan
 LABELS = ("csr-scalar", "csr-vector", "ell")
 
 
+def by_size(matrix):
+    return matrix.nnz
+
+
 def population(rng, count=150):
     sizes = np.exp(rng.normal(11, 2, count)).astype(int)
     return [Matrix("G", f"m{number}", "", "suitesparse", None, int(size)) for number, size in enumerate(sizes)]
@@ -50,7 +54,7 @@ def test_the_interval_has_its_nominal_coverage():
         rng = np.random.default_rng(trial)
         whole = population(rng)
         real = {m.name: sum(seconds(rng, m, label) for label in LABELS) for m in whole}
-        few = estimate.stratified(whole, 25, trial)
+        few = estimate.stratified(whole, 25, trial, by_size)
         sizes, means = np.array([(m.nnz, real[m.name] / 3) for m in few], float).T
         found = estimate.estimate(estimate.Sample(sizes, means, 75, 0.5, frozenset(LABELS)), groups(whole), 4)
         truth, (middle, low, high) = 1.5 * sum(real.values()), found.one
@@ -84,11 +88,11 @@ def test_too_few_matrices_are_no_sample(tmp_path):
 
 def test_a_stratified_sample_has_every_size_and_is_reproducible():
     whole = population(np.random.default_rng(1))
-    few = estimate.stratified(whole, 10, 0)
-    assert few == estimate.stratified(whole, 10, 0) != estimate.stratified(whole, 10, 1)
+    few = estimate.stratified(whole, 10, 0, by_size)
+    assert few == estimate.stratified(whole, 10, 0, by_size) != estimate.stratified(whole, 10, 1, by_size)
     ranks = sorted(sorted(whole, key=lambda m: costs.entries(m, 0)).index(matrix) // 15 for matrix in few)
     assert ranks == list(range(10))
-    assert estimate.stratified(whole, 1000, 0) == whole
+    assert estimate.stratified(whole, 1000, 0, by_size) == whole
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,166 @@
+"""The whole collection as one run: its plan, the simulation of it, and stages that fetch, measure and remove."""
+
+import json
+
+import numpy as np
+import pytest
+
+from spmvbench.matrices import suitesparse
+from spmvbench.matrices.suitesparse import Entry
+from spmvbench.rows import store
+from spmvbench.runner import collection
+from tests.archives import packed
+
+FORMATS = "csr-scalar,ell"
+
+
+def index(count=2893, seed=0):
+    """Entries with sizes as spread as those of the collection: half below 60,000, some of a billion."""
+    rng = np.random.default_rng(seed)
+    sizes = np.minimum(np.exp(rng.normal(11, 3.2, count)), 1.9e9).astype(int) + 1
+    kinds = ("undirected graph", "structural problem", "circuit simulation problem")
+    return [
+        Entry(
+            "G",
+            f"m{n}",
+            int(s // 5) + 1,
+            int(s // 5) + 1,
+            int(s),
+            "real",
+            n % 2 == 0,
+            False,
+            1.0,
+            1.0,
+            kinds[n % 3],
+            int(s),
+        )
+        for n, s in enumerate(sizes)
+    ]
+
+
+@pytest.fixture
+def of_the_site(request):
+    """The collection's own index."""
+    return suitesparse.index(str(request.getfixturevalue("mirror")))
+
+
+@pytest.mark.parametrize("disk", [30e9, 100e9])
+@pytest.mark.parametrize("which", ["generated", "the site's"])
+def test_the_disk_is_kept_and_the_device_busy(request, which, disk):
+    every = index() if which == "generated" else request.getfixturevalue("of_the_site")
+    kept, out = collection.left_out(every, real_part=False, disk=disk, memory=512e9, device=140e9)
+    assert len(kept) + sum(map(len, out.values())) == len(every) and len(kept) > 2700
+    items = [collection.Item.of(entry) for entry in kept]
+    few = {entry.id for entry in collection.sample(kept, collection.SAMPLE, 0)}
+    assert len(few) == collection.SAMPLE
+
+    def costing(items, cases):  # as published rows of an H200 have it
+        return collection.with_costs(items, cases, lambda entries: 0.1 + 2e-9 * entries)
+
+    stages = [costing([i for i in items if i.entry.id in few], 32), costing(items, 24), costing(items, 150)]
+    for rate, most in ((100e6, 0.1), (1e6, 1.0)):
+        found = collection.simulate(stages, disk, rate)
+        assert max(seen.peak for seen in found) <= disk
+        assert sum(seen.waiting for seen in found) <= most * sum(seen.seconds for seen in found)
+        assert all(seen.fetched <= sum(item.fetched for item in items) for seen in found)
+    assert sum(seen.waiting for seen in found) > 0  # by a slow network
+
+
+def test_a_sample_has_all_sizes_and_kinds():
+    every = index()
+    few = collection.sample(every, 300, 0)
+    assert few == collection.sample(every, 300, 0) != collection.sample(every, 300, 1)
+    for fact in (lambda e: len(str(e.nnz)), lambda e: e.is2d3d, lambda e: e.kind):
+        whole, part = (
+            [list(map(fact, of)).count(value) / len(of) for value in {*map(fact, every)}] for of in (every, few)
+        )
+        assert np.allclose(whole, part, atol=0.03)
+
+
+def test_a_full_disk_lets_the_largest_go_that_were_measured():
+    disk = collection.Disk(10, again=frozenset("abc"))
+    assert disk.admit("a", 2) == disk.admit("b", 3) == disk.admit("c", 4) == []
+    assert disk.admit("d", 5) is None  # none is measured yet
+    assert not disk.done("a") and not disk.done("b") and disk.admit("d", 4) == ["b"]
+    assert disk.done("d") and set(disk.held) == {"a", "c"} and disk.used == 10
+
+
+def archive(name, size=6):
+    text = f"%%MatrixMarket matrix coordinate real general\n{size} {size} {size}\n"
+    text += "".join(f"{n} {n} 1.5\n" for n in range(1, size + 1))
+    return packed((f"{name}/{name}.mtx", text.encode()))
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A mirror whose index has four matrices, of which it lacks c, and a complex one; the home of this test."""
+    folder = tmp_path / "site"
+    (folder / "files").mkdir(parents=True)
+    lines = [f"G,{name},6,6,6,1,0,0,0,0,0,graph,6" for name in "abcd"] + ["G,z,6,6,6,0,0,0,0,0,0,graph,6"]
+    (folder / "files" / "ssstats.csv").write_text("\n".join(["5", "date", *lines]) + "\n")
+    (folder / "MM" / "G").mkdir(parents=True)
+    for name in "abd":
+        (folder / "MM" / "G" / f"{name}.tar.gz").write_bytes(archive(name))
+    monkeypatch.setenv("SPMVBENCH_MIRROR", str(folder))
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
+    return folder
+
+
+@pytest.mark.slow
+def test_stages_fetch_measure_and_remove(site, tmp_path, command):
+    def run(*more):
+        asked = ["--device", "emulated", "--formats", FORMATS, "--results", tmp_path, "--run", "all"]
+        return command("run", "--all", "--disk", "1MB", *asked, *more)
+
+    def reasons():
+        rows = store.load(tmp_path / "all").drop_duplicates("name").set_index("name")["reason"]
+        return {name: reason.split(":")[0] for name, reason in rows.items()}
+
+    plan = json.loads(run("--plan", "json").out)
+    assert plan["stages"][0]["matrices"] == 4 and plan["stages"][0]["cases"] == 8
+    assert plan["left_out"] == {"complex values": ["G/z"]} and not (tmp_path / "all").exists()
+
+    mine = suitesparse.location("G", "a")
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(archive("a"))
+    first = run()
+    assert first.code == 1 and "1 matrix could not be had, such as G/c: not fetched" in first.err
+    assert reasons() == {"a": "", "b": "", "c": "not fetched", "d": ""}
+    assert mine.exists() and not list(collection.folder().glob("*/*"))
+
+    # What a killed run has left is used: the site lacks c now, too. Other files in that folder leave.
+    left, strange = (collection.folder() / "G" / f"{name}.tar.gz" for name in ("c", "strange"))
+    for path in (left, strange):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(archive("c"))
+    second = run()
+    assert second.code == 0 and "2 cases on 1 matrix" in second.out and reasons()["c"] == ""
+    assert not list(collection.folder().glob("*/*"))
+
+
+@pytest.mark.slow
+def test_three_stages_measure_each_case_once(site, tmp_path, command, monkeypatch):
+    formats = "ell", "csr-scalar,csr-vector", "csr-scalar,csr-vector,ell,coo-flat"
+    monkeypatch.setattr("spmvbench.cli.collection.formats_of_stages", lambda: formats)
+    monkeypatch.setattr("spmvbench.runner.collection.SAMPLE", 2)
+    (site / "MM" / "G" / "c.tar.gz").write_bytes(archive("c"))
+    done = command("run", "--all", "--device", "emulated", "--results", tmp_path, "--run", "three")
+    assert done.code == 0
+    rows = store.load(tmp_path / "three")
+    assert len(rows) == rows["case_id"].nunique() == 16 and (rows["status"] == "ok").all()
+    order = rows.sort_values("sequence")["label"].tolist()
+    assert order[:2] == ["ell"] * 2 and sorted(order[2:10]) == ["csr-scalar"] * 4 + ["csr-vector"] * 4
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--all", "pde:8"], "name no matrix and no set"),
+        (["--all", "--sample", "3"], "leave out --shard, --sample"),
+        (["pde:8", "--plan", "table"], "--plan goes with --all"),
+        (["--all", "--disk", "1kB", "--device", "emulated", "--formats", "ell"], "nothing of the collection"),
+    ],
+)
+def test_what_does_not_go_with_it(site, tmp_path, command, words, said):
+    result = command("run", *words, "--results", tmp_path)
+    assert result.code in (1, 2) and said in result.err
