@@ -18,7 +18,7 @@ from matplotlib.ticker import LogFormatter
 from spmvbench.analysis.cases import keyed
 from spmvbench.matrices.sets import stands_for
 from spmvbench.reports import figures, page, published, style
-from tests.reports.conftest import ENVIRONMENT, figure_of
+from tests.reports.conftest import ENVIRONMENT, figure_of, with_both_kernels
 
 EVERY = figures.every()
 FAMILIES = {name: [f.name for f in figures.known()[name]] for name in ("tilespmv", "fastload", "survey", "ehyb")}
@@ -28,8 +28,13 @@ FAMILIES = {name: [f.name for f in figures.known()[name]] for name in ("tilespmv
 def families(ready, tiled, loaded, surveyed, partitioned, sparse):
     """Rows for the figures of each family; "" holds those for all others."""
     return {
-        "tilespmv": tiled, "fastload": loaded, "survey": surveyed, "ehyb": partitioned, "tilespmspv": sparse, "": ready,
-    }  # fmt: skip
+        "tilespmv": with_both_kernels(tiled, "tile-csr", "tile", "tile-deferred-coo", "csr5"),
+        "fastload": with_both_kernels(loaded, "fastload", "tile-deferred-coo", "csr5"),
+        "survey": surveyed,
+        "ehyb": with_both_kernels(partitioned, "ehyb", "csr5"),
+        "tilespmspv": with_both_kernels(sparse, "tile-spmspv", "tile", "tile-bfs"),
+        "": ready,
+    }
 
 
 def family_of(figure, families):

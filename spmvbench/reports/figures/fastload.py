@@ -178,7 +178,7 @@ def group_times(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def _draw_groups(table: pd.DataFrame, options: Options) -> Figure:
     most = table.groupby("setting", observed=True)["group"].nunique().max()
-    figure, found = panels(table, height=1.0 + 0.42 * most)
+    figure, found = panels(table, columns=2 if table["label"].nunique() <= 5 else 1, height=1.0 + 0.42 * most)
     norm = LogNorm(table["microseconds"].min(), max(table["microseconds"].max(), table["microseconds"].min() * 1.01))
     for ax, setting, part in found:
         groups = part.drop_duplicates("group")
