@@ -58,6 +58,8 @@ def rows_of(figure, families):
         rows = keyed(
             pd.concat([rows, rows.assign(group="synthetic", name="like:" + rows["group"] + "/" + rows["name"])])
         )
+    if figure.name == "card-ranks":
+        rows = keyed(pd.concat([rows, rows.assign(device_name="another GPU", t_median=2 * rows["t_median"])]))
     if figure.name == "transposed":
         rows = keyed(pd.concat([rows, rows.assign(op="spmv-t@1"), rows.assign(op="spmv-t@2")]))
     if figure.name == "several-vectors":

@@ -71,7 +71,9 @@ def _draw(table: pd.DataFrame, options: Options) -> Figure:
             )  # fmt: skip
             for place, (value, rank) in enumerate(zip(of["mean_slowdown"], of["rank"], strict=True)):
                 ax.annotate(f"{value:.2f}", (place, rank), xytext=(9, 4), textcoords="offset points", fontsize=8)
-        ax.set(title=sizes, ylabel="rank", xlim=(-0.3, len(cards) - 0.5), ylim=(len(STORAGES) + 0.4, 0.6))
+        ax.set(
+            title=sizes, xlabel="card", ylabel="rank", xlim=(-0.3, len(cards) - 0.5), ylim=(len(STORAGES) + 0.4, 0.6)
+        )
         ax.set_xticks(range(len(cards)), cards)
         ax.set_yticks(range(1, len(STORAGES) + 1))
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(STORAGES))
