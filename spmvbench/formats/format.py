@@ -332,6 +332,10 @@ class Format(Parametrised):
         """Seconds of products that a program has measured itself, which rows then have; empty for others."""
         return ()
 
+    def own_places(self, size: int) -> Any:
+        """`refilling.Places` by which a program takes new values for `size` entries itself; None for all others."""
+        return None
+
     @property
     def in_use(self) -> dict[str, Any]:
         """The parameters in use in place of those that are 0, for a format that finds them by timing: {} for others.

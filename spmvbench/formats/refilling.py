@@ -12,7 +12,7 @@ from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, ArrayModule, Csr, index_dtype
 from spmvbench.formats.conversion import TUNING
 from spmvbench.formats.format import Format
-from spmvbench.formats.launches import Launch, ctype, per_thread
+from spmvbench.formats.launches import Launch, Step, ctype, per_thread
 
 # The first of the numbers that stand for entries, as bits of a value: the least that is no subnormal.
 FIRST = {4: 0x00800000, 8: 0x0010000000000000}
@@ -35,9 +35,9 @@ class Places:
         """Bytes of the numbers."""
         return sum(array.nbytes for array in self.entries.values())
 
-    def launches(self, fmt: Format, values: Array) -> list[Launch]:
+    def launches(self, fmt: Format, values: Array) -> list[Step]:
         """The launches that put values, (size,), in the order of canonical CSR, in the format's arrays."""
-        arrays, found = fmt.arrays(), []
+        arrays, found = fmt.arrays(), list[Step]()
         for name, entry in self.entries.items():
             stored = arrays[name].reshape(-1)
             kernel = f"refill<{ctype(stored)}, {ctype(entry)}>"
@@ -96,8 +96,11 @@ def places(fmt: Format, a: Csr) -> Places | None:
     """Where a format stores the entries of `a`, the matrix that it was converted from; None if values decide on that.
 
     The matrix is converted once more, with numbers of entries as values. If all else that is stored is the same, and
-    each value is that of its number, conversion only moves values.
+    each value is that of its number, conversion only moves values. A program says itself what it can.
     """
+    own: Places | None = fmt.own_places(a.nnz)
+    if own is not None:
+        return own
     if fmt.values_decide or a.dtype.itemsize not in FIRST or a.nnz > MOST:
         return None
     if (tuning := TUNING.get()) is not None:

@@ -12,9 +12,10 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from spmvbench.formats.conversion import untimed
 from spmvbench.formats.launches import Step, zero_fill
 from spmvbench.formats.multivector import of_two_dimensions
 from spmvbench.formats.parameters import cached
+from spmvbench.formats.refilling import Places
 
 DRIVER_PIECE = 2 << 20  # bytes: CUDA's driver takes free memory in pieces of this size
 GUARD = 16384  # bytes on either side of what `Blocks` allocates, as of `devices.guards`
@@ -45,8 +47,26 @@ class Matrix(Protocol):
     def decode(self) -> tuple[Array, Array, Array]:
         """(rows, cols, values) of every entry. Raises NotImplementedError if the program does not have it."""
 
+    @property
+    def update(self) -> Callable[[Array, int], Any] | None:
+        """Enqueues new values of the same pattern on a stream; None if the program does not have it."""
+
     def nbytes(self) -> int:
         """The bytes that the program says it takes; 0 if it does not say."""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnPlaces(Places):
+    """The places of a program, which takes new values itself: `entries` is empty."""
+
+    def launches(self, fmt: Format, values: Array) -> list[Step]:
+        """The call that takes the values."""
+        update = cast(Program, fmt).matrix.update
+        return [Call(f"{fmt.key} takes values", lambda stream: update(values, stream), (values,))]
+
+    def refilled(self, fmt: Format, values: Array) -> Format:
+        """Nothing but the program knows where its values are. Raises NotImplementedError."""
+        raise NotImplementedError(f"{fmt.key} has no A^T whose values follow those of A")
 
 
 class Program(Format):
@@ -127,6 +147,9 @@ class Program(Format):
         if multiply is None:
             raise Skip("the program multiplies one vector")
         return self._calls(multiply, *of_two_dimensions(x, y, k, layout))
+
+    def own_places(self, size: int) -> Places | None:
+        return None if self.matrix.update is None else OwnPlaces(size, {})
 
     def _calls(self, multiply: Callable[[Array, Array, int], Any], x: Array, y: Array) -> Sequence[Step]:
         if not len(y):

@@ -38,8 +38,9 @@ def program(
     ``host``, and returns ``multiply(x, y)``, which enqueues y = A x on the current stream. Its keyword arguments with
     defaults are the parameters of the format. The conversion and all compiling belong into `build`. The matrix is
     unreadable after it has returned. It may raise Skip. The function that it returns may have the attributes
-    ``nbytes`` (bytes that it takes), ``decode()`` (rows, cols, values), ``several(x, y)`` (Y = A X of k vectors, of
-    (cols, k) and (rows, k), by rows or by columns) and, with `transposes`, ``transposed(x, y)``.
+    ``nbytes`` (bytes that it takes), ``decode()`` (rows, cols, values), ``update(values)`` (enqueues new values of the
+    same pattern, in the order of `a`), ``several(x, y)`` (Y = A X of k vectors, of (cols, k) and (rows, k), by rows or
+    by columns) and, with `transposes`, ``transposed(x, y)``.
 
     runs_on: ``cuda``, ``host`` or ``both``. packages: distributions that it needs; the format is skipped where one is
     missing, and their versions are part of a row's identity. returns_y: multiply returns y instead of writing to it;
@@ -151,6 +152,19 @@ class PythonMatrix:
         """Enqueues Y = A X for X of (cols, k), or returns Y; None if the function has no `several`."""
         several: Multiply | None = getattr(self._multiply, "several", None)
         return None if several is None else PythonMatrix(several, self._home).multiply
+
+    @property
+    def update(self) -> Callable[[Array, int], Any] | None:
+        """Enqueues new values; None if the function has no `update`."""
+        update: Callable[[Array], Any] | None = getattr(self._multiply, "update", None)
+        if update is None:
+            return None
+
+        def enqueued(values: Array, stream: int) -> None:
+            with self._current(stream):
+                update(values)
+
+        return enqueued
 
     def decode(self) -> tuple[Array, Array, Array]:
         """(rows, cols, values) of every entry. Raises NotImplementedError if the function has no `decode`."""

@@ -133,6 +133,8 @@ class StartedMatrix:
         """No program that is started does that. Raises Skip."""
         raise Skip("a program that times itself is started for y = A x alone")
 
+    update = None  # it is started with a matrix, and keeps nothing
+
     def decode(self) -> tuple[Array, Array, Array]:
         """The program keeps what it stores. Raises NotImplementedError."""
         raise NotImplementedError("a program that times itself does not give its entries back")

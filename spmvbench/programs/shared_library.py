@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import weakref
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ import numpy as np
 
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr, Format, Parameter, Skip, register
-from spmvbench.formats.arrays import Array, ArrayModule, address, array_module
+from spmvbench.formats.arrays import Array, ArrayModule, address, array_module, on_host
 from spmvbench.formats.registry import REGISTRY
 from spmvbench.programs import abi
 from spmvbench.programs.base import Blocks, MemoryTaken, Program, resolved_text, unreadable_later
@@ -197,7 +198,7 @@ class LibraryMatrix:
 
     def __init__(self, library: Any, a: Csr, home: ArrayModule, parameters: str):
         self._library, self._shape, self._entries, self._home = library, a.shape, a.nnz, home
-        self._dtype = a.values.dtype
+        self._dtype, self._values_on = a.values.dtype, array_module(a.values)
         self._blocks = blocks = Blocks(home)
         self._failed = failed = list[str]()
 
@@ -252,6 +253,15 @@ class LibraryMatrix:
             raise Skip("the library has no spmv_transpose_multiply")
         status = self._library.spmv_transpose_multiply(self._handle, address(x), address(y), stream)
         self._check("spmv_transpose_multiply", status)
+
+    @property
+    def update(self) -> Callable[[Array, int], None] | None:
+        """Takes new values, where the library wanted the CSR; raises ProgramError. None without spmv_update."""
+        return None if self._library.spmv_update is None else self._updated
+
+    def _updated(self, values: Array, stream: int) -> None:
+        given = values if self._values_on is self._home else on_host(values)
+        self._check("spmv_update", self._library.spmv_update(self._handle, address(given), stream))
 
     def decode(self) -> tuple[Array, Array, Array]:
         """(rows, cols, values) of every entry. Raises NotImplementedError, ProgramError."""

@@ -50,6 +50,7 @@ enum {
   OTHER_STREAM,
   FIRST_CAPTURE,
   DEVICE,
+  IGNORES_VALUES,
 };
 
 namespace {
@@ -257,6 +258,12 @@ int spmv_multiply(void* matrix, const void* x, void* y, void* stream) {
   };
   if (FAULT == SECOND_THREAD) std::thread([=] { usleep(2000), work(); }).detach();
   else work();
+  return SPMV_OK;
+}
+
+int spmv_update(void* matrix, const void* values, void*) {
+  Stored& s = *static_cast<Stored*>(matrix);
+  if (FAULT != IGNORES_VALUES) copy(s.values, values, s.a.entries * (s.a.value_type == SPMV_F64 ? 8 : 4));
   return SPMV_OK;
 }
 

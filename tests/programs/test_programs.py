@@ -126,11 +126,13 @@ def test_a_row_says_what_was_measured_of_a_program(built, tmp_path):
 
 def test_an_operator_of_a_program(built):
     a = spmvbench.load("pde:8")
-    op = spmvbench.operator(a, program=f"{built('NONE')}[tile=16]", device="emulated")
+    op = spmvbench.operator(a, program=f"{built('NONE')}[tile=16]", device="emulated", updatable=True)
     x = np.arange(1.0, a.shape[1] + 1)
     assert np.array_equal(op @ x, a @ x) and op.choice.label == "planted[tile=16]"
-    with pytest.raises(NotImplementedError, match="does not give its entries back"):
+    with pytest.raises(NotImplementedError, match=r"no A\^T whose values follow those of A"):
         op.T  # noqa: B018
+    op.update(-a.data)
+    assert np.array_equal(op @ x, -(a @ x))
     with pytest.raises(UsageError, match="a format or a program, not both"):
         spmvbench.operator(a, program=built("NONE"), format="ell")
 
