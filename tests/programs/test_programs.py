@@ -163,7 +163,7 @@ def test_advice_from_rows_with_programs_needs_the_programs(command, built, monke
     rows = pd.DataFrame({"format": ["ell", "planted"]})
     seen = []
     monkeypatch.setattr(training, "rows_of", lambda runs: (rows, {}))
-    monkeypatch.setattr(training, "trained", lambda rows, about: seen.append(list(rows["format"])) or [None])
+    monkeypatch.setattr(training, "trained", lambda rows, about, vectors: seen.append(list(rows["format"])) or [None])
     advise._trained(("run",), ())
     advise._trained(("run",), (str(built("NONE")),))
     assert seen == [["ell"], ["ell", "planted"]]
