@@ -1,35 +1,12 @@
 // y = A x for a sparse x with both cut into tiles (TileSpMSpV, Ji et al., ICPP 2022); see
 // spmvbench/formats/spmspv/tiles.py.
 #include "sparse_vector.cuh"
+#include "tile_mask.cuh"
 #include "zero.cuh"
 
-// A word with a bit for each column of a tile as it is stored, and as it is computed with.
-template <int NT>
-struct MaskOf;
-template <>
-struct MaskOf<16> {
-  using Stored = unsigned short;
-  using Word = unsigned;
-};
-template <>
-struct MaskOf<32> {
-  using Stored = unsigned;
-  using Word = unsigned;
-};
-template <>
-struct MaskOf<64> {
-  using Stored = unsigned long long;
-  using Word = unsigned long long;
-};
-
-__device__ __forceinline__ int bits_in(unsigned word) { return __popc(word); }
-
-__device__ __forceinline__ int bits_in(unsigned long long word) { return __popcll(word); }
-
 // x in tiles: a word for each tile with a bit for each entry, and the entries at their places. LANES threads per entry:
-// the first of a tile makes its word, and that of empty tiles before it. WHOLE: zeros between the entries of tiles that
-// have any. y becomes zero.
-template <typename V, int NT, int LANES, bool WHOLE>
+// the first of a tile makes its word, and that of empty tiles before it. y becomes zero.
+template <typename V, int NT, int LANES>
 __global__ void tile_x(int k, int rows, int cols, const int* __restrict__ index, const V* __restrict__ value,
                        typename MaskOf<NT>::Stored* __restrict__ x_mask, V* __restrict__ x_tile, V* __restrict__ y) {
   using Word = typename MaskOf<NT>::Word;
@@ -49,12 +26,6 @@ __global__ void tile_x(int k, int rows, int cols, const int* __restrict__ index,
     Word word = 0;
     for (long long j = i; j < k && index[j] / NT == tile; ++j) word |= Word(1) << index[j] % NT;
     x_mask[tile] = static_cast<typename MaskOf<NT>::Stored>(word);
-  }
-  if (WHOLE) {
-    const long long next = i + 1 < k && index[i + 1] / NT == tile ? index[i + 1] : min((tile + 1ll) * NT, cols + 0ll);
-    for (long long c = tile != tile_before ? static_cast<long long>(tile) * NT : column; c < next; ++c) {
-      if (c != column) x_tile[c] = V(0);
-    }
   }
 }
 
@@ -184,56 +155,5 @@ __global__ void __launch_bounds__(BLOCK)
                                     a.local, a.values, x_mask, x_tile, lists[threadIdx.x / WARP], y);
   } else {
     push_block<LANES, BLOCK>(block, k, index, value, extracted_ptr, extracted_row, extracted_values, y);
-  }
-}
-
-// ---- As Algorithm 4 of the paper has it: a warp per row of tiles, or per chunk of one.
-
-// Tile by tile, with two threads per row where NT is 16, two rows per lane where it is 64: every entry of a tile that
-// meets an entry of x is multiplied. Lists are rows, `local` is the column. After the chunks, a thread per extracted
-// entry. y is zero.
-template <typename V, typename I, int NT>
-__global__ void tile_rows(int chunks, long long extracted, const int* __restrict__ chunk_ptr,
-                          const int* __restrict__ tile_row, const int* __restrict__ tile_col,
-                          const typename MaskOf<NT>::Stored* __restrict__ tile_mask, const I* __restrict__ tile_list,
-                          const I* __restrict__ list_begin, const unsigned char* __restrict__ local,
-                          const V* __restrict__ values, const int* __restrict__ extracted_row,
-                          const int* __restrict__ extracted_col, const V* __restrict__ extracted_values,
-                          const typename MaskOf<NT>::Stored* __restrict__ x_mask, const V* __restrict__ x_tile,
-                          V* __restrict__ y) {
-  using Word = typename MaskOf<NT>::Word;
-  constexpr int LANES = NT < WARP ? WARP / NT : 1;
-  constexpr int ROWS = NT > WARP ? NT / WARP : 1;
-  const long long chunk = global_thread() / WARP;
-  const int lane = lane_id();
-  if (chunk >= chunks) {
-    const long long e = global_thread() - static_cast<long long>(chunks) * WARP;
-    if (e >= extracted) return;
-    const int column = extracted_col[e];
-    const Word word = x_mask[column / NT];
-    if (word >> column % NT & 1) atomicAdd(y + extracted_row[e], extracted_values[e] * x_tile[column]);
-    return;
-  }
-  V sum[ROWS] = {};
-  const int first = chunk_ptr[chunk];
-  for (int t = first; t < chunk_ptr[chunk + 1]; ++t) {
-    const int col = tile_col[t];
-    if (x_mask[col] == 0) continue;
-    const Word mask = tile_mask[t];
-    const V* x = x_tile + static_cast<long long>(col) * NT;
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-      const int row = lane / LANES + r * WARP;
-      if ((mask >> row & 1) == 0) continue;
-      const I* list = list_begin + (tile_list[t] + bits_in(mask & ((Word(1) << row) - 1)));
-      for (I e = list[0] + lane % LANES; e < list[1]; e += LANES) sum[r] += x[local[e]] * values[e];
-    }
-  }
-#pragma unroll
-  for (int r = 0; r < ROWS; ++r) {
-    const V whole = group_sum<LANES>(sum[r]);
-    if (lane % LANES == 0 && whole != V(0)) {
-      atomicAdd(y + static_cast<long long>(tile_row[first]) * NT + r * WARP + lane / LANES, whole);
-    }
   }
 }

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, run_starts, stable_order
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, run_starts, stable_order
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import ZEROS_EACH, Launch, Struct, cbool, ctype, in_part, per_thread, zero_fill
+from spmvbench.formats.launches import ZEROS_EACH, Launch, Struct, ctype, in_part, per_thread, zero_fill
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 from spmvbench.formats.spmspv.columns import FEW, push_lanes
@@ -58,12 +58,14 @@ class TileSpmspv(Format):
     kept separate, by columns, and pushed. Every run brings x into tiles: a word per tile with a bit for each entry, and
     the entries at their places.
 
-    kernel=paper keeps tiles by rows and multiplies all of a tile that meets any entry of x, a warp a row of tiles, two
-    threads per row (nt = 16; else one, and with 64 rows a thread has two), as Algorithm 4 does; extracted entries as
-    COO, a thread per entry. Our reading, of what the paper leaves open: the threshold of very sparse tiles; that the
-    beginnings of empty rows are left out; the kernel for what is extracted; that a tile of x stays at its place and its
-    word means x_ptr, where the paper packs tiles and marks empty ones with -1; that rows of over 32 tiles are cut. Sums
-    are not reproducible.
+    kernel=paper keeps tiles by rows, an entry of a tile of 16 x 16 with row and column in four bits each. It packs the
+    tiles of x that hold entries, with x_ptr to find them, -1 for none; a warp takes a row of tiles, two threads per row
+    (nt = 16; else one, and with 64 rows a thread has two), brings each tile that meets a tile of x, and that, to shared
+    memory and multiplies all of it, as Algorithm 4 does. The rows of tiles that met any are the tiles of y, packed
+    likewise in any order, from which the last launches make the y of all rows that is compared here; extracted entries
+    are COO and added to that, a thread each. Our reading, of what the paper leaves open: the threshold of very sparse
+    tiles; that the beginnings of empty rows are left out; the kernel for what is extracted. Sums are not reproducible
+    if any is extracted.
     """
 
     key = "tile-spmspv"
@@ -75,13 +77,13 @@ class TileSpmspv(Format):
     nt = Parameter(32, "rows and columns of a tile", choices=(16, 32, 64))
     extract = Parameter(4, "tiles of at most this many entries are extracted", low=0, high=16)
 
-    chunk_ptr: Array  # (chunks + 1,), int32: tiles before each run of up to 32 in a tile row; none where kernel=fast
-    tile_row: Array  # (tiles,), int32
+    tile_ptr: Array  # (tile rows + 1,), int32: tiles before each row of tiles; (0,) where kernel=fast
+    tile_row: Array  # (tiles,), int32; (0,) where kernel=paper
     tile_col: Array  # (tiles,), int32
     tile_mask: Array  # (tiles,), an unsigned word of nt bits: the columns (rows) that hold entries, each a list
     tile_list: Array  # (tiles,), of row_ptr's type: lists before the tile's
     list_begin: Array  # (lists + 1,), of row_ptr's type: entries before each list
-    local: Array  # (entries,), uint8: the row (column) in the tile
+    local: Array  # (entries,), uint8: the row (column; with nt = 16 the row in its upper half) in the tile
     values: Array  # (entries,)
     extracted_row: Array  # (extracted,), int32, columns rising
     extracted_col: Array  # (cols + 1,), of row_ptr's type, extracted entries before each; paper: (extracted,), int32
@@ -125,16 +127,22 @@ class TileSpmspv(Format):
         sums = xp.cumsum(xp.append(xp.zeros(1, dtype=np.uint64), bits), dtype=np.uint64)
         last = xp.append(first[1:], xp.full(min(len(first), 1), len(begin), dtype=first.dtype))
 
+        place = local[entries] % nt
+        if by_rows and nt == 16:
+            place += a.row_idx[entries] % nt << 4
+        none = xp.empty(0, dtype=np.int32)
         entry = found.order[apart]
         entry = entry[stable_order(a.col_idx[entry].astype(np.int64), max(a.cols, 1))]
         fields = {
-            "chunk_ptr": _chunks(tile_row) if by_rows else xp.empty(0, dtype=np.int32),
-            "tile_row": tile_row,
+            "tile_ptr": xp.searchsorted(tile_row, xp.arange(cdiv(a.rows, nt) + 1)).astype(np.int32)
+            if by_rows
+            else none,
+            "tile_row": none if by_rows else tile_row,
             "tile_col": (key % tile_cols).astype(np.int32),
             "tile_mask": (sums[last] - sums[first]).astype(f"uint{nt}"),
             "tile_list": first.astype(index),
             "list_begin": xp.append(begin, xp.full(1, len(entries), dtype=begin.dtype)).astype(index),
-            "local": (local[entries] % nt).astype(np.uint8),
+            "local": place.astype(np.uint8),
             "values": a.values[entries],
             "extracted_row": a.row_idx[entry],
             "extracted_values": a.values[entry],
@@ -145,10 +153,9 @@ class TileSpmspv(Format):
         xp, nt, by_rows = self.xp, self.nt, self.kernel == "paper"
         bits = self.tile_mask[:, None] >> xp.arange(nt, dtype=self.tile_mask.dtype) & self.tile_mask.dtype.type(1)
         at = xp.flatnonzero(bits.ravel())[expand(self.list_begin, len(self.values))]
-        tile, inside = at // nt, (at % nt, self.local) if by_rows else (self.local, at % nt)
-        row, col = (
-            first[tile] * nt + place for first, place in zip((self.tile_row, self.tile_col), inside, strict=True)
-        )
+        tile, inside = at // nt, (at % nt, self.local % nt) if by_rows else (self.local, at % nt)
+        tile_row = expand(self.tile_ptr, len(self.tile_col)) if by_rows else self.tile_row
+        row, col = (first[tile] * nt + place for first, place in zip((tile_row, self.tile_col), inside, strict=True))
         extracted_col = self.extracted_col
         if not by_rows and len(extracted_col):
             extracted_col = expand(extracted_col, len(self.extracted_values))
@@ -157,44 +164,58 @@ class TileSpmspv(Format):
         return rows, cols, values
 
     def launches(self, x: SparseVector, y: Array) -> list[Launch]:
+        if self.kernel == "paper":
+            return self._by_rows(x, y)
         xp, (rows, cols), nt, dtype = self.xp, self.shape, self.nt, self.values.dtype
         tile_cols, tiles, extracted = cdiv(cols, nt), len(self.tile_col), len(self.extracted_values)
         x_mask, x_tile = xp.empty(tile_cols, self.tile_mask.dtype), xp.empty(tile_cols * nt, dtype)
-        by_rows = self.kernel == "paper"
         gap = tile_cols // max(len(x), 1)  # of empty tiles between two entries of x, and threads that set their words
         lanes = 1 if gap < 4 else 8 if gap < 32 else 32
         grid, block = per_thread(max((len(x) + 1) * lanes, cdiv(rows, ZEROS_EACH)), BLOCK)
         args: tuple[Any, ...] = (np.int32(len(x)), np.int32(rows), np.int32(cols), x.index, x.value, x_mask, x_tile, y)
-        tile = Launch(SOURCE, f"tile_x<{ctype(dtype)}, {nt}, {lanes}, {cbool(by_rows)}>", grid, block, args)
+        tile = Launch(SOURCE, f"tile_x<{ctype(dtype)}, {nt}, {lanes}>", grid, block, args) if tiles else zero_fill(y)
         tiled = self.tile_row, self.tile_col, self.tile_mask, self.tile_list, self.list_begin, self.local, self.values
+        lanes = 32 if len(x) <= FEW else self.lanes
+        apart = self.extracted_col, self.extracted_row, self.extracted_values
+        blocks = cdiv(tiles, TILES * (BLOCK // WARP))
+        sizes = np.int32(len(x)), np.int32(blocks), np.int32(tiles)
+        grid = blocks + (cdiv(len(x) * lanes, BLOCK) if extracted else 0)
+        args = (*sizes, x.index, x.value, Struct(tiled), *apart, x_mask, x_tile, y)
         types = f"{ctype(dtype)}, {ctype(self.list_begin)}, {nt}"
-        if by_rows:
-            chunks = len(self.chunk_ptr) - 1
-            apart = self.extracted_row, self.extracted_col, self.extracted_values
-            args = (np.int32(chunks), np.int64(extracted), self.chunk_ptr, *tiled, *apart, x_mask, x_tile, y)
-            grid, block = per_thread(chunks * WARP + extracted, BLOCK)
-            multiply = Launch(SOURCE, f"tile_rows<{types}>", grid, block, args)
-        else:
-            if not tiles:
-                tile = zero_fill(y)
-            lanes = 32 if len(x) <= FEW else self.lanes
-            apart = self.extracted_col, self.extracted_row, self.extracted_values
-            blocks = cdiv(tiles, TILES * (BLOCK // WARP))
-            sizes = np.int32(len(x)), np.int32(blocks), np.int32(tiles)
-            grid = blocks + (cdiv(len(x) * lanes, BLOCK) if extracted else 0)
-            args = (*sizes, x.index, x.value, Struct(tiled), *apart, x_mask, x_tile, y)
-            multiply = Launch(SOURCE, f"tile_spmspv<{types}, {TILES}, {lanes}, {BLOCK}>", grid, BLOCK, args)
+        multiply = Launch(SOURCE, f"tile_spmspv<{types}, {TILES}, {lanes}, {BLOCK}>", grid, BLOCK, args)
         return [*in_part("tile x", [tile]), *in_part("multiply", [multiply])]
+
+    def _by_rows(self, x: SparseVector, y: Array) -> list[Launch]:
+        """The launches of kernel=paper."""
+        xp, (rows, cols), nt, dtype = self.xp, self.shape, self.nt, self.values.dtype
+        k, tile_rows, tile_cols, extracted = len(x), cdiv(rows, nt), cdiv(cols, nt), len(self.extracted_values)
+        blocks = cdiv(max(k, tile_cols, 1), BLOCK)
+        begun, y_tiles = xp.empty(blocks, np.int32), xp.empty(1, np.int32)
+        x_ptr, x_tile = xp.empty(tile_cols, np.int32), xp.empty(min(k, tile_cols) * nt, dtype)
+        y_ptr, y_tile = xp.empty(tile_rows, np.int32), xp.empty(tile_rows * nt, dtype)
+
+        def launch(kernel: str, grid: int, *args: Any) -> Launch:
+            return Launch("spmspv/tile_rows.cu", kernel, grid, BLOCK, args)
+
+        empty = launch(f"empty_tiles<{nt}>", blocks, np.int32(k), np.int32(tile_cols), x.index, x_ptr, begun)
+        types = f"{ctype(dtype)}, {nt}"
+        pack_x = f"pack_x<{types}, {BLOCK}>"
+        pack = launch(pack_x, cdiv(k, BLOCK), np.int32(k), x.index, x.value, begun, x_ptr, x_tile)
+        tiled = self.tile_ptr, self.tile_col, self.tile_mask, self.tile_list, self.list_begin, self.local, self.values
+        kernel = f"tile_rows<{ctype(dtype)}, {ctype(self.list_begin)}, {nt}, {BLOCK}>"
+        args = (np.int32(tile_rows), *tiled, x_ptr, x_tile, y_tiles, y_ptr, y_tile)
+        multiply = launch(kernel, cdiv(tile_rows * WARP, BLOCK), *args)
+        spread = launch(f"spread_y<{types}>", cdiv(rows, BLOCK), np.int32(rows), y_ptr, y_tile, y)
+        apart = self.extracted_row, self.extracted_col, self.extracted_values
+        grid = cdiv(extracted, BLOCK)
+        add = launch(f"add_extracted<{types}>", grid, np.int64(extracted), *apart, x_ptr, x_tile, y)
+        return [
+            *in_part("tile x", [empty, pack]),
+            *in_part("multiply", [zero_fill(y_tiles), multiply]),
+            *in_part("y", [spread, add]),
+        ]
 
     @property
     def detail(self) -> dict[str, Any]:
         share = len(self.extracted_values) / max(len(self.values) + len(self.extracted_values), 1)
         return {"tiles": len(self.tile_col), "extracted_share": share}
-
-
-def _chunks(tile_row: Array) -> Array:
-    """Where runs of up to 32 tiles of one row begin, and the number of tiles: (chunks + 1,), int32."""
-    xp, tiles = array_module(tile_row), len(tile_row)
-    ptr = xp.append(run_starts(tile_row), xp.full(1, tiles, dtype=np.int64))
-    place = xp.arange(tiles) - ptr[expand(ptr, tiles)]
-    return xp.append(xp.flatnonzero(place % WARP == 0), ptr[-1:]).astype(np.int32)

@@ -12,7 +12,7 @@ from spmvbench.formats.vectors import SparseVector
 
 REGISTERED = formats.keys()
 KEYS = [key for key in REGISTERED if formats.get(key).op == "spmspv"]
-SPECS = [*KEYS, "tile-spmspv[nt=64,extract=0]", "tile-spmspv[kernel=paper,nt=16]"]
+SPECS = [*KEYS, "tile-spmspv[nt=64,extract=0]", *(f"tile-spmspv[kernel=paper,nt={nt}]" for nt in (16, 32, 64))]
 
 
 def a_hub(rows=3000, cols=700):
@@ -96,13 +96,26 @@ def test_tiles_of_a_few_entries_are_taken_apart():
     assert fmt.detail == {"tiles": 1, "extracted_share": 3 / 7}
 
 
-def test_the_papers_kernel_has_tiles_by_rows_and_at_most_32_a_warp():
+def test_the_papers_kernel_has_tiles_by_rows_and_packs_those_of_x_and_y(emulated):
     a = sparse.vstack([sparse.csr_array(np.ones((1, 16 * 70))), sparse.eye_array(16 * 70, format="csr")[:31]])
+    a = sparse.vstack([a, sparse.csr_array((16, 16 * 70))])
     fmt = testing.convert("tile-spmspv[kernel=paper,nt=16,extract=0]", a)
-    assert fmt.tile_row.tolist() == [0] * 70 + [1, 1]
-    assert fmt.chunk_ptr.tolist() == [0, 32, 64, 70, 72]
+    assert fmt.tile_ptr.tolist() == [0, 70, 72, 72]
     assert fmt.tile_mask.tolist() == [2**16 - 1] + [1] * 70 + [2**16 - 2]
-    assert fmt.local[:17].tolist() == [*range(16), 0]
+    assert fmt.local[:18].tolist() == [*range(16), 1 << 4 | 0, 2 << 4 | 1]
+    bound = Bound(fmt, emulated, 3)
+    bound.give([40, 41, 1111])
+    bound.is_right(Csr.of(a))
+    # Tiles 2 and 69 of x, and the first row of tiles alone.
+    pack, _, multiply = bound.launches[1:4]
+    x_ptr, x_tile = pack.args[-2:]
+    assert [(t, p) for t, p in enumerate(x_ptr.tolist()) if p >= 0] == [(2, 0), (69, 1)]
+    expected = np.zeros(32)
+    expected[[8, 9, 16 + 7]] = bound.x.value
+    assert x_tile[:32].tolist() == expected.tolist()
+    y_tiles, y_ptr, y_tile = multiply.args[-3:]
+    assert (y_tiles.tolist(), y_ptr.tolist()) == ([1], [0, -1, -1])
+    assert y_tile[:16].tolist() == [bound.x.value.sum(), *[0] * 15]
 
 
 def test_buckets_with_many_entries_have_several_blocks():
