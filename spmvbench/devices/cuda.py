@@ -162,7 +162,9 @@ class CudaProgram(Program):
             self.host_driven = "the host, between levels: its graphs have no loops before CUDA 12.4"
         elif waiting := device.waiting.intersection(self.calls):
             self.host_driven = HOST_DRIVEN.format(*waiting)
-        self.enqueued = not device.enqueued.isdisjoint(self.calls)
+        # A graph's product was wrong on an H200 where threads launch grids; a stream's was right.
+        launches_grids = any(nvrtc.launches_grids(source) for source in {kernel_path(step.source) for step in kernels})
+        self.enqueued = launches_grids or not device.enqueued.isdisjoint(self.calls)
         self._keep = steps  # the arrays after the bound pointers
         self._stream = device.stream.ptr
 

@@ -25,6 +25,11 @@ _FUNCTION = re.compile(r"^[^\n;]*\.(?:entry|func)\b", re.MULTILINE)
 DEVICE_LAUNCH = b'#include "device_launch.cuh"'  # in a file that is linked with CUDA's device runtime
 
 
+def launches_grids(source: Path) -> bool:
+    """Whether threads of a file's kernels launch grids."""
+    return DEVICE_LAUNCH in source.read_bytes()
+
+
 class Compiled(NamedTuple):
     """Result of the compiler. names: in the cubin, by expression. ptx: what the machine code was made of."""
 
@@ -77,12 +82,12 @@ def compile(source: Path, expressions: Iterable[str], arch: str, *, newest: int 
     DeviceUnavailable where there is no NVRTC.
     """
     nvrtc = _library(newest)
-    expressions, text = list(expressions), source.read_bytes()
+    expressions = list(expressions)
     # The source's own folder, as for any C++ compiler's quoted includes: NVRTC does not know where its text came from.
     options = [option.encode() for option in (*nvrtc_options(arch), f"--include-path={source.parent}")]
-    if launches := DEVICE_LAUNCH in text:
+    if launches := launches_grids(source):
         options.append(b"--relocatable-device-code=true")
-    program = must(nvrtc.nvrtcCreateProgram(text, os.fsencode(source), 0, [], []))
+    program = must(nvrtc.nvrtcCreateProgram(source.read_bytes(), os.fsencode(source), 0, [], []))
     try:
         for expression in expressions:
             must(nvrtc.nvrtcAddNameExpression(program, expression.encode()))
