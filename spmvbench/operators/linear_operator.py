@@ -116,8 +116,8 @@ def operator(
 
     def fastest(a: Csr) -> Iterable[Candidate]:
         found = advised(a)
-        # A dictionary of values takes no other values, and the sums of its format are not the same every time.
-        return found if updatable or deterministic else transposing.with_dictionary(a, opened, spmvs, max_bytes, found)
+        # In most of those that are timed values decide what is stored, and sums are not the same every time.
+        return found if updatable or deterministic else transposing.with_timed(a, opened, spmvs, max_bytes, found)
 
     @cache
     def two() -> Operator:

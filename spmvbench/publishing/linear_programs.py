@@ -7,7 +7,6 @@ makes them from the rows of ``pair`` and ``pdhg`` in these runs and writes them 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 
 import pandas as pd
@@ -16,13 +15,12 @@ from spmvbench.analysis.breakeven import ready
 from spmvbench.analysis.cases import fewer_values, hot, latest_cases, verified
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.formats.two_copies import PLUS
+from spmvbench.operators.transposing import TRIED
 from spmvbench.publishing import in_page
 from spmvbench.rows import store
 
 VENDOR = "cusparse"  # begins the keys of the library
-CHOICES = re.compile(
-    r"auto\+auto|csr5-dict\+csr5-dict"
-)  # of which `operator(A, pair=True)` takes the faster in each way
+CHOICES = {"auto", *TRIED}  # `operator(A, pair=True)` takes the fastest of these for A and for A^T
 WAYS = {"spmv": "A", "spmv-t": "A^T"}  # parts of a row, by their heads
 
 
@@ -30,20 +28,23 @@ def measured(rows: pd.DataFrame) -> pd.DataFrame:
     """The verified hot rows of pairs, and of solvers that multiply by them, with the seconds of each part as columns.
 
     Further columns: seconds: of a pair or of one iteration; ready: of the conversion; fewer: whether values are
-    compressed; vendor: whether all of it is the library's.
+    compressed; vendor: whether all of it is the library's; advised: whether both copies are of CHOICES.
     """
     rows = verified(hot(rows))
     rows = rows[rows["op"].str.match("pair|pdhg@")]
     iterations = rows["op"].str.partition("@")[2].replace("", "1").astype(int)
     parts = pd.DataFrame([json.loads(text) for text in rows["t_kernels"]], index=rows.index)
     parts = parts.reindex(columns=[*WAYS, "vectors"]).div(iterations, axis=0)
-    ours = rows["label"].map(lambda label: all(key.startswith(VENDOR) for key in label.split(PLUS)))
+    keys = rows["format"].str.split(PLUS, regex=False)
+    ours = keys.map(lambda pair: all(key.startswith(VENDOR) for key in pair))
+    advised = keys.map(lambda pair: len(pair) > 1 and CHOICES.issuperset(pair))
     return rows.assign(
         **parts,
         seconds=rows["t_median"] / iterations,
         ready=ready(rows),
         fewer=fewer_values(rows),
         vendor=ours,
+        advised=advised,
     )
 
 
@@ -84,36 +85,35 @@ def by_format(rows: pd.DataFrame) -> str:
 
 
 def by_matrix(rows: pd.DataFrame) -> str:
-    """One line for each matrix: microseconds of the library's best, of the advised and of the fastest in each part; and
-    how many times faster than the library the advised are, as the geometric mean of both, which the last line has of
-    all matrices.
+    """One line for each matrix: microseconds of the library's best, of the advised pair and of the fastest in each
+    part; and how many times faster than the library the advised pair is, as the geometric mean of both parts, which the
+    last line has of all matrices.
     """
     lines, means = [], []
     for matrix, own in _by_entries(pairs(rows)):
-        library, others = own[own["vendor"]], own[~own["vendor"]]
-        advised = own[own["label"].str.match(CHOICES)]
-        cells = [f"{own['nnz'].iloc[0] / 1e6:.3g} M"]
+        advised = own[own["advised"]].nsmallest(1, "seconds").iloc[0]
+        means.append(advised["over"])
+        cells = [f"{advised['nnz'] / 1e6:.3g} M"]
         for way in WAYS:
-            cells += [_us(each[way].min()) for each in (library, advised, others)]
-        over = (advised["over_spmv"].max() * advised["over_spmv-t"].max()) ** 0.5
-        means.append(over)
-        fastest = others.nsmallest(1, "seconds")
-        cells += [f"{1e3 * advised['ready'].max():.2f}", f"{over:.2f}", f"`{fastest['label'].max()}`"]
+            least = (own[own["vendor"]][way].min(), advised[way], own[~own["vendor"]][way].min())
+            cells += [f"{1e6 * seconds:.1f}" for seconds in least]
+        cells += [f"{1e3 * advised['ready']:.2f}", f"{advised['over']:.2f}", f"`{advised['format']}`"]
         lines.append([matrix, *cells])
     lines.append(["geometric mean", *[""] * 8, f"{geometric_mean(pd.Series(means)):.2f}", ""])
     numbers = [f"{way}, {of}" for way in WAYS.values() for of in ("cuSPARSE", "advised", "fastest")]
-    head = "us", "Entries", *numbers, "Conversion, ms", "Advised over cuSPARSE", "Fastest pair"
+    head = "us", "Entries", *numbers, "Conversion, ms", "Advised over cuSPARSE", "Advised"
     return in_page.markdown(head, lines, head[1:-1])
 
 
 def by_iteration(rows: pd.DataFrame) -> str:
-    """One line for each matrix: an iteration of primal-dual hybrid gradient in the choice, beside the library's."""
+    """One line for each matrix: an iteration of ``pdhg`` in the fastest pair, beside the library's."""
     lines = []
     for matrix, own in _by_entries(rows[rows["op"].str.startswith("pdhg")]):
         library = own[own["vendor"]]["seconds"].min()
         best = own[~own["vendor"]].nsmallest(1, "seconds").iloc[0]
         products = best["spmv"] + best["spmv-t"]
-        cells = [f"{best['nnz'] / 1e6:.3g} M", _us(library), _us(best["seconds"]), f"{library / best['seconds']:.2f}"]
+        times = [f"{1e6 * seconds:.1f}" for seconds in (library, best["seconds"])]
+        cells = [f"{best['nnz'] / 1e6:.3g} M", *times, f"{library / best['seconds']:.2f}"]
         cells += [f"{best['seconds'] / products:.2f}", f"{products / (products + best['vectors']):.0%}"]
         lines.append([matrix, *cells, f"`{best['label']}`"])
     head = (
@@ -127,10 +127,6 @@ def _by_entries(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """The rows of each matrix, by its short name, the largest first."""
     for _, own in sorted(rows.groupby("matrix", observed=True), key=lambda group: -group[1]["nnz"].iloc[0]):
         yield str(own["name"].iloc[0]), own
-
-
-def _us(seconds: float) -> str:
-    return f"{1e6 * seconds:.1f}"
 
 
 def _tables(runs: list[str]) -> dict[str, str]:

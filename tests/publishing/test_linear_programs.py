@@ -42,7 +42,7 @@ def test_a_matrix_has_the_best_of_the_library_the_choice_and_the_fastest():
     n, m, mean = lines(linear_programs.by_matrix(linear_programs.measured(MADE)))
     assert n[:5] == ["n", "2 M", "6.0", "6.0", "6.0"]
     assert m[2:8] == ["4.0", "4.0", "2.0", "8.0", "2.0", "2.0"]
-    assert m[-2:] == ["2.00", "`ell+csr`"]
+    assert m[-2:] == ["2.00", "`auto+auto`"]
     assert mean[-2] == "1.41"
 
 
