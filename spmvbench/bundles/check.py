@@ -33,7 +33,6 @@ from spmvbench.bundles.findings import (
     devices,
     mapping,
     shortened,
-    was_running,
 )
 from spmvbench.bundles.matrices import matrices
 from spmvbench.bundles.programs import processes, programs
@@ -250,7 +249,7 @@ def _devices(bundle: Bundle) -> Iterator[Finding]:
     blank = (rows["gpu"] == "") & rows["device"].str.startswith("cuda")
     wrong, missing = (unknown, blank) if complete else (unknown & False, unknown | blank)
     yield from check_rows("metadata", rows, wrong.to_numpy(bool), "the GPU is one of the run's", missing.to_numpy(bool))
-    within = derived.where(rows, lambda row: any(was_running(session, row) for session in bundle.sessions))
+    within = derived.where(rows, lambda row: bool(bundle.running(row)))
     if not within.all():
         text = f"{int((~within).sum())} of {len(rows)} rows were measured outside of all invocations (hosts' clocks)"
         yield Finding("metadata", OPEN, f"{text}: {cases(rows[~within])}")

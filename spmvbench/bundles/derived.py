@@ -44,7 +44,37 @@ def same(found: float, expected: float, tolerance: float = TOLERANCE) -> bool:
 
 def where(rows: pd.DataFrame, test: Callable[[Any], bool]) -> Flags:
     """Which rows a test holds for, (rows,)."""
-    return np.fromiter((bool(test(row)) for row in rows.itertuples(index=False)), bool, len(rows))
+    return np.fromiter((bool(test(row)) for row in each(rows)), bool, len(rows))
+
+
+class _Row:
+    """A row of a table. Its values are attributes, read from columns that are made when a test first asks for them: a
+    tuple of each row would have a hundred values of which a test reads five.
+    """
+
+    __slots__ = ("_columns", "_place")
+
+    def __init__(self, columns: _Columns, place: int):
+        self._columns, self._place = columns, place
+
+    def __getattr__(self, name: str) -> Any:
+        return self._columns[name][self._place]
+
+
+class _Columns(dict[str, list[Any]]):
+    def __init__(self, rows: pd.DataFrame):
+        super().__init__()
+        self.rows = rows
+
+    def __missing__(self, name: str) -> list[Any]:
+        found = self[name] = self.rows[name].tolist()
+        return found
+
+
+def each(rows: pd.DataFrame) -> Iterator[Any]:
+    """The rows of a table, one after the other, with their values as attributes."""
+    columns = _Columns(rows)
+    return (_Row(columns, place) for place in range(len(rows)))
 
 
 def kind(row: Any) -> str:
@@ -209,8 +239,8 @@ def samples(bundle: Bundle) -> Iterator[Finding]:
     once = ["group", "name", "dtype", "op", "mode", "device", "gpu", "program", "taken"]
     rows = rows.drop(of_program.index[of_program.duplicated(once)])
     # Operations of one format share their time in equal parts.
-    spent = [float(np.sum(row.samples, dtype=float)) * row.repeats for row in rows.itertuples(index=False)]
-    shared = rows.assign(spent=spent, kind=[kind(row) for row in rows.itertuples(index=False)])
+    spent = [float(np.sum(row.samples, dtype=float)) * row.repeats for row in each(rows)]
+    shared = rows.assign(spent=spent, kind=[kind(row) for row in each(rows)])
     sums = shared.groupby(["group", "name", "label", "dtype", "kind", "started_at"])[["spent", "t_case"]].transform(
         "sum"
     )
@@ -278,9 +308,7 @@ def energies(bundle: Bundle) -> Iterator[Finding]:
         limits = (mapping(session.get("properties")).get("power_limit_w") for session in bundle.sessions_of(row))
         return max((float(watts) for watts in limits if isinstance(watts, int | float)), default=math.nan)
 
-    share = rows["watts"].to_numpy(float) / np.fromiter(
-        (limit(row) for row in rows.itertuples(index=False)), float, len(rows)
-    )
+    share = rows["watts"].to_numpy(float) / np.fromiter((limit(row) for row in each(rows)), float, len(rows))
     yield from check_rows(
         "energy", rows, share > MAX_POWER_RATIO, "no power is above the card's limit", np.isnan(share)
     )
@@ -358,7 +386,7 @@ def bounded(bundle: Bundle) -> Iterator[Finding]:
     below = where(rows, lambda row: over(row, needed(row) + row.rows * itemsize(row)) > MAX_RATIO)
     text = "no time is below that of reading the values and writing y"
     yield from check_rows("bounds", rows, below, text, unmeasured)
-    ratios = (over(row, _read(row) + row.rows * itemsize(row)) for row in rows.itertuples(index=False))
+    ratios = (over(row, _read(row) + row.rows * itemsize(row)) for row in each(rows))
     ratio = np.fromiter(ratios, float, len(rows))
     beyond = is_measured & (ratio > MAX_PADDING_RATIO)  # old versions, without bounds, counted all padding as read
     near = (ratio > MAX_RATIO) & ~beyond

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +38,7 @@ class Bundle:
     manifest: dict[str, Any] | None
     rows: pd.DataFrame
     sessions: list[dict[str, Any]]
+    _running: dict[tuple[int, int], list[dict[str, Any]]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         texts = self.rows.select_dtypes("string").columns  # Arrow takes three times as long to give them one by one
@@ -52,14 +55,31 @@ class Bundle:
         seeds = {session.get("seed") or 0 for session in self.sessions}
         return sorted(seed for seed in seeds if isinstance(seed, int)) or [0]
 
+    @cached_property
+    def _times(self) -> list[str]:
+        """When invocations started and ended, in order."""
+        return sorted(time for session in self.sessions for time in _times(session))
+
+    def running(self, row: Any) -> list[dict[str, Any]]:
+        """The invocations that were running when a row began, by the clocks of their hosts."""
+        between = bisect_left(self._times, row.started_at), bisect_right(self._times, row.started_at)
+        if between not in self._running:  # rows between the same two times are of the same invocations
+            self._running[between] = [session for session in self.sessions if was_running(session, row)]
+        return self._running[between]
+
     def sessions_of(self, row: Any) -> list[dict[str, Any]]:
         """The invocations that may have measured a row: those running when it began; all if there are none."""
-        return [session for session in self.sessions if was_running(session, row)] or self.sessions
+        return self.running(row) or self.sessions
 
 
 def was_running(session: dict[str, Any], row: Any) -> bool:
     """Whether an invocation was running when a row began, by the clocks of their hosts."""
-    return bool(str(session.get("started", "")) <= row.started_at <= str(session.get("ended") or "9"))
+    started, ended = _times(session)
+    return bool(started <= row.started_at <= ended)
+
+
+def _times(session: dict[str, Any]) -> tuple[str, str]:
+    return str(session.get("started", "")), str(session.get("ended") or "9")
 
 
 def mapping(value: Any) -> dict[str, Any]:

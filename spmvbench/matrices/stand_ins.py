@@ -1,8 +1,9 @@
 """Stand-ins: generated matrices with the facts that papers and the collection's index give of a matrix not at hand.
 
 A stand-in is not the matrix. It has its rows, columns and stored entries, row lengths of the same least, mean and
-largest value and spread, its dense blocks or diagonals if they follow from the numbers, and the locality that is usual
-for its kind of problem. `configs/stand_ins.csv` holds the facts. docs/matrices.md says how well times agree.
+largest value and spread, and quartiles if those are known, its dense blocks or diagonals if they follow from the
+numbers, and the locality that is usual for its kind of problem. `configs/stand_ins.csv` holds the facts, and the files
+of SPMVBENCH_FACTS, as `spmvbench import` writes them, hold more. docs/matrices.md says how well times agree.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from __future__ import annotations
 import csv
 import itertools
 import math
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +26,7 @@ from spmvbench.formats.arrays import offsets
 from spmvbench.matrices.structures import Structure, grid, register
 
 FACTS = paths.configs() / "stand_ins.csv"
-DATA = (FACTS,)  # part of the generator's hash
+VARIABLE, FILE = "SPMVBENCH_FACTS", "facts.csv"  # names files, or folders of runs that hold such a file
 
 # Kinds of the index whose matrices couple points in space that are near each other in the numbering.
 _SPATIAL = ("structural", "fluid", "2D/3D", "electromagnetics", "thermal", "acoustics", "materials", "model reduction")
@@ -45,7 +49,8 @@ _USUAL = {
 class Facts:
     """What is known of a matrix. entries: stored ones; spatial: 2D or 3D, by the index; None: unknown.
 
-    row_len_min, row_len_max, row_len_std and bandwidth are as in rows.schema.
+    row_len_min, row_len_max, row_len_std and bandwidth are as in rows.schema; q1, median and q3 are quartiles, those
+    that begin with col_len the same of columns.
     """
 
     matrix: str
@@ -60,6 +65,15 @@ class Facts:
     row_len_max: int | None = None
     row_len_std: float | None = None
     bandwidth: int | None = None
+    row_len_q1: float | None = None
+    row_len_median: float | None = None
+    row_len_q3: float | None = None
+    col_len_min: int | None = None
+    col_len_q1: float | None = None
+    col_len_median: float | None = None
+    col_len_q3: float | None = None
+    col_len_max: int | None = None
+    col_len_std: float | None = None
 
     @property
     def mean(self) -> float:
@@ -67,27 +81,79 @@ class Facts:
         return self.entries / self.rows
 
     @property
+    def of_columns(self) -> Facts:
+        """The facts of the transpose: what is known of columns in place of rows."""
+        of_cols = {f"row_{name}": getattr(self, f"col_{name}") for name in _LENGTHS}
+        return replace(self, rows=self.cols, cols=self.rows, **of_cols)
+
+    @property
     def is_mesh(self) -> bool:
         """Whether the kind says that neighbours in space are coupled."""
         return self.rows == self.cols and (self.spatial or any(word in self.kind for word in _SPATIAL))
 
 
-@cache
+_LENGTHS = ("len_min", "len_q1", "len_median", "len_q3", "len_max", "len_std")
+_FIELDS = {field.name: str(field.type).partition(" |")[0] for field in fields(Facts)}
+
+
+def data() -> tuple[Path, ...]:
+    """The files of facts: configs/stand_ins.csv, then those of SPMVBENCH_FACTS. Part of the generator's hash.
+
+    Raises UsageError for a name that is neither a file nor a folder with one.
+    """
+    found = [FACTS]
+    for name in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
+        path = Path(name).expanduser()
+        found.append(path / FILE if path.is_dir() else path)
+        if not found[-1].is_file():
+            raise UsageError(f"{VARIABLE} names {name}, which is no file of facts and no folder of an imported run")
+    return tuple(found)
+
+
+DATA = data
+
+
 def known() -> dict[str, Facts]:
-    """The facts by ``group/name``, from configs/stand_ins.csv."""
-    with open(FACTS, newline="", encoding="utf-8") as file:
-        return {row["matrix"]: _parsed(row) for row in csv.DictReader(file)}
+    """The facts by ``group/name``. Of a matrix in several files the first counts; the others fill what it lacks, if
+    they have the same rows and entries. Raises UsageError for a file that holds other than facts.
+    """
+    return _known(data())
+
+
+@cache
+def _known(files: tuple[Path, ...]) -> dict[str, Facts]:
+    found: dict[str, Facts] = {}
+    for path in files:
+        with open(path, newline="", encoding="utf-8") as file:
+            for number, row in enumerate(csv.DictReader(file), start=2):
+                try:
+                    about = _parsed(row)
+                except (ValueError, KeyError, TypeError, OverflowError) as error:
+                    raise UsageError(f"line {number} of {path} holds no facts of a matrix: {error}") from None
+                first = found.setdefault(about.matrix, about)
+                if (first.rows, first.cols, first.entries) == (about.rows, about.cols, about.entries):
+                    lacking = {name: getattr(about, name) for name in _FIELDS if getattr(first, name) is None}
+                    found[about.matrix] = replace(first, **lacking)
+    return found
 
 
 def _parsed(row: dict[str, str]) -> Facts:
-    def number(name: str) -> int | None:
-        return int(row[name]) if row[name] else None
-
-    return Facts(
-        row["matrix"], int(row["rows"]), int(row["cols"]), int(row["entries"]), float(row["pattern_symmetry"]),
-        row["spatial"] == "yes", row["kind"], row["source"], number("row_len_min"), number("row_len_max"),
-        float(row["row_len_std"]) if row["row_len_std"] else None, number("bandwidth"),
-    )  # fmt: skip
+    """A line of a file. Raises ValueError, KeyError, TypeError and OverflowError."""
+    values: dict[str, Any] = {"spatial": row["spatial"] == "yes"}
+    for name, kind in _FIELDS.items():
+        text = row.get(name) or ""
+        if kind == "str":
+            values[name] = text
+        elif kind != "bool":
+            number = float(text) if text else None
+            if number is not None and not 0 <= number < 2**62:
+                raise ValueError(f"{name} is {text}")
+            values[name] = number if kind == "float" or number is None else int(number)
+    if not values["matrix"] or None in (values["rows"], values["cols"], values["entries"], values["pattern_symmetry"]):
+        raise ValueError("a name or a size is missing")
+    if not values["rows"] * values["cols"] >= values["entries"] > 0:
+        raise ValueError("its entries do not fit its size")
+    return Facts(**values)
 
 
 def facts(name: str) -> Facts:
@@ -175,9 +241,10 @@ def _shapes(points: int, entries: int, dimensions: int, full: bool) -> Iterator[
 
 
 def row_lengths(about: Facts, degrees: int, seed: int) -> np.ndarray:
-    """Row lengths, one for each point of `degrees` rows, in blocks of `degrees` entries: a beta distribution.
+    """Row lengths, one for each point of `degrees` rows, in blocks of `degrees` entries.
 
-    Its least, mean and largest value and its spread are those of the facts; those not known are usual values.
+    Least, mean and largest value are those of the facts, and quartiles where they are known; else it is a beta
+    distribution of the spread of the facts. Those not known are usual values.
     """
     rows, entries, cols = about.rows // degrees, about.entries // degrees**2, about.cols // degrees
     mean = entries / rows
@@ -194,8 +261,12 @@ def row_lengths(about: Facts, degrees: int, seed: int) -> np.ndarray:
         else mean * _SPREAD * max(most / mean - 1, 0) ** 0.5
     )
     rng = np.random.default_rng([seed, 1])
+    quartiles = [about.row_len_q1, about.row_len_median, about.row_len_q3]
     width, place = most - least, mean - least
-    if width and 0 < place < width and spread > 0:
+    if None not in quartiles:
+        marks = [least, *(float(q or 0) / degrees for q in quartiles), most]
+        lengths = _by_quartiles(np.clip(marks, least, most), mean, spread, rows, rng)
+    elif width and 0 < place < width and spread > 0:
         share = place / width
         sum_of_both = max(share * (1 - share) / (spread / width) ** 2 - 1, 0.02)
         lengths = least + np.rint(width * rng.beta(share * sum_of_both, (1 - share) * sum_of_both, rows)).astype(
@@ -205,6 +276,26 @@ def row_lengths(about: Facts, degrees: int, seed: int) -> np.ndarray:
     else:
         lengths = np.full(rows, round(mean), dtype=np.int64)
     return _summing_to(lengths, entries, least, most, rng)
+
+
+def _by_quartiles(marks: np.ndarray, mean: float, spread: float, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Row lengths with these least, quartiles and largest: uniform up to the third quartile, above a beta distribution
+    that gives the mean and the standard deviation `spread`.
+    """
+    quarter = (rng.permutation(rows) + rng.random(rows)) * 4 / rows  # each quarter has its share of the rows
+    number = np.minimum(quarter.astype(np.int64), 3)
+    within, width = quarter - number, marks[4] - marks[3]
+    if width > 0:
+        low, high = marks[:3], marks[1:4]
+        first = 4 * mean - np.sum(low + high) / 2 - marks[3]
+        second = 4 * (spread**2 + mean**2) - np.sum(low**2 + low * high + high**2) / 3
+        share = min(max(first / width, 1e-6), 1 - 1e-6)
+        variance = (second - marks[3] ** 2 - 2 * marks[3] * width * share) / width**2 - share**2
+        both = min(max(share * (1 - share) / variance - 1, 0.02), 1e6) if variance > 0 else 1e6
+        within = np.where(number == 3, rng.beta(share * both, (1 - share) * both, rows), within)
+    lengths = np.rint(marks[number] + within * np.diff(marks)[number]).astype(np.int64)
+    lengths[quarter.argmin()], lengths[quarter.argmax()] = marks[0], marks[4]
+    return lengths
 
 
 def _summing_to(lengths: np.ndarray, total: int, least: int, most: int, rng: np.random.Generator) -> np.ndarray:
@@ -243,13 +334,12 @@ def _mesh(about: Facts, lengths: np.ndarray, degrees: int, seed: int) -> Structu
     if 2 * int(abs(away).max()) >= nodes:  # too few nodes for a box: neighbours in the numbering
         away, strip = np.array([(k + 1) // 2 * (1 if k % 2 else -1) for k in range(most)]), np.zeros(most, dtype=int)
     room = max(side - 4 * reach - 1, 1)
-    inner = min((int(abs(away).max()) + room) * together, max((points - 1) // 2, 0))
     away = (away[:, None] * together + np.arange(together)).ravel()
     strip = np.repeat(strip, together)
 
     def columns(first: int, last: int) -> np.ndarray:
         point = np.arange(first // degrees, last // degrees)
-        base = np.clip(point, inner, max(points - 1 - inner, inner)) // together * together
+        base = point // together * together
         counts = lengths[point]
         starts = offsets(counts)
         found = np.empty(int(starts[-1]), dtype=np.int64)
@@ -258,7 +348,7 @@ def _mesh(about: Facts, lengths: np.ndarray, degrees: int, seed: int) -> Structu
             chosen = np.argsort(away[:count], kind="stable")
             moved = _hashed(base[rows, None] // _GROUP, strip[chosen], seed) % room - room // 2
             moved = moved * together * (strip[chosen] != 0)  # a node's own line stays where it is
-            found[starts[rows, None] + np.arange(count)] = base[rows, None] + away[chosen] + moved
+            found[starts[rows, None] + np.arange(count)] = _reflected(base[rows, None] + away[chosen] + moved, points)
         found = _ascending(found, counts, starts, points)
         wide = (found[:, None] * degrees + np.arange(degrees)).ravel()
         repeated = np.repeat(counts * degrees, degrees)  # each row of a point has its columns
@@ -280,6 +370,7 @@ def _mixed(about: Facts, lengths: np.ndarray, seed: int) -> Structure:
     ):
         near = 1.0
     row_ptr = offsets(lengths)
+    popularity = row_ptr if (of_cols := _column_lengths(about, seed)) is None else offsets(of_cols)
     furthest = max(min(about.bandwidth or about.cols, about.cols) - 1, 1)
 
     def columns(first: int, last: int) -> np.ndarray:
@@ -290,13 +381,26 @@ def _mixed(about: Facts, lengths: np.ndarray, seed: int) -> Structure:
         distance = np.rint(np.exp(rng.random(len(row)) * math.log(furthest + 1)) - 1).astype(np.int64)
         local = row * about.cols // about.rows + distance * rng.choice((-1, 1), len(row))
         local = np.where((local < 0) | (local >= about.cols), abs(2 * about.cols - local) % about.cols, local)
-        popular = np.searchsorted(row_ptr, rng.integers(0, about.entries, len(row)), side="right") - 1
-        popular = popular * about.cols // about.rows
+        popular = np.searchsorted(popularity, rng.integers(0, about.entries, len(row)), side="right") - 1
+        popular = popular * about.cols // (len(popularity) - 1)
         chosen = np.where(rng.random(len(row)) < near, local, popular)
         key = np.sort((row << 32) | chosen)
         return _ascending(key & 0xFFFF_FFFF, counts, starts, about.cols)
 
     return Structure((about.rows, about.cols), lengths, columns, symmetric=about.pattern_symmetry == 1)
+
+
+def _reflected(columns: np.ndarray, points: int) -> np.ndarray:
+    """Columns beyond an end, mirrored at it: were they moved to the end, its columns would be the longest of all."""
+    columns = np.where(columns < 0, -1 - columns, columns)
+    return np.where(columns >= points, 2 * points - 1 - columns, columns)
+
+
+def _column_lengths(about: Facts, seed: int) -> np.ndarray | None:
+    """Lengths of the columns of a pattern that is not symmetric, if they are known."""
+    if about.pattern_symmetry == 1 or about.col_len_max is None:
+        return None
+    return row_lengths(about.of_columns, 1, seed + 1)
 
 
 def _hashed(a: np.ndarray, b: np.ndarray, seed: int) -> np.ndarray:

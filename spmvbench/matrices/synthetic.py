@@ -81,17 +81,22 @@ def canonical(spec: str) -> str:
     return ":".join([kind, *map(str, numbers)])
 
 
-@cache
 def generator_hash(kind: str) -> str:
     """SHA-256 (16 hex digits) of the generator of a kind: modules, their data, and versions of needed packages.
 
     Comments, docstrings and layout do not count.
     """
+    data = getattr(sys.modules[KINDS[kind].__module__], "DATA", ())
+    return _hash(kind, tuple(data() if callable(data) else data))
+
+
+@cache
+def _hash(kind: str, data: tuple[Path, ...]) -> str:
     module = sys.modules[KINDS[kind].__module__]
     assert module.__file__ is not None
     own = Path(module.__file__).resolve()
     parts = [digest(imported([Path(__file__).resolve(), own]))]
-    parts += (hashlib.sha256(path.read_bytes()).hexdigest() for path in getattr(module, "DATA", ()))
+    parts += (hashlib.sha256(path.read_bytes()).hexdigest() for path in data)
     for name, package in sorted(set(_REQUIRED.findall(own.read_text(encoding="utf-8")))):
         try:
             parts.append(f"{package or name} {importlib.metadata.version(package or name)}")

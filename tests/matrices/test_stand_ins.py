@@ -37,6 +37,67 @@ def test_sizes_and_row_lengths_are_those_known(name):
         assert lengths.min() >= about.row_len_min
 
 
+HEAD = "matrix,rows,cols,entries,pattern_symmetry,spatial,kind,source,row_len_min,row_len_q1,row_len_median,row_len_q3,"
+HEAD += "row_len_max,row_len_std,col_len_min,col_len_q1,col_len_median,col_len_q3,col_len_max,col_len_std"
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch):
+    """Facts that a test gives by lines, as an imported run has them."""
+
+    def tell(*lines):
+        (tmp_path / "facts.csv").write_text("\n".join([HEAD, *lines]) + "\n")
+        monkeypatch.setenv("SPMVBENCH_FACTS", str(tmp_path))
+        stand_ins._known.cache_clear()
+
+    return tell
+
+
+def test_facts_of_an_imported_run(told):
+    before = synthetic.generator_hash("like")
+    told(
+        "New/mixed,4000,6000,60000,0.1,no,directed graph,x,0,2,5,12,900,30,0,1,3,10,700,25",
+        "New/mesh,4000,4000,60000,1.0,yes,2D/3D problem,x,2,10,15,20,30,6,2,10,15,20,30,6",
+        "HB/bcsstk16,4884,4884,290378,1.0,yes,structural problem,x,9,48,60,72,81,15,9,48,60,72,81,15",
+        "HB/orani678,1,1,1,0.1,no,economic problem,x,1,1,1,1,1,0,1,1,1,1,1,0",
+    )
+    assert synthetic.generator_hash("like") != before
+    mixed, mesh = (synthetic.generate(f"like:New/{name}") for name in ("mixed", "mesh"))
+    lengths, columns = np.diff(mixed.indptr), np.bincount(mixed.indices, minlength=6000)
+    assert (mixed.shape, mixed.nnz, lengths.min()) == ((4000, 6000), 60000, 0)
+    assert lengths.max() == pytest.approx(900, abs=2)
+    assert np.quantile(lengths, [0.25, 0.5, 0.75]) == pytest.approx([2, 5, 12], abs=1)
+    assert lengths.std() == pytest.approx(30, rel=0.25) and 200 < columns.max() < 1500
+    # Rows at an end of a mesh do not share their columns.
+    assert np.bincount(mesh.indices).max() < 3 * 30
+    # What papers say comes first; facts fill what they lack, of a matrix of the same size.
+    known = stand_ins.facts("HB/bcsstk16")
+    assert known.row_len_max == 81 and known.row_len_median == 60
+    assert stand_ins.facts("HB/orani678").row_len_median is None
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("New/a,4,4,many,1,no,,x", "line 2 of .* holds no facts"),
+        ("New/a,4,4,17,1,no,,x", "its entries do not fit its size"),
+        ("New/a,4,4,-1,1,no,,x", "entries is -1"),
+        (",4,4,1,1,no,,x", "a name or a size is missing"),
+        ("New/a,4,4,1,nan,no,,x", "pattern_symmetry is nan"),
+    ],
+)
+def test_what_holds_no_facts(told, line, said):
+    told(line)
+    with pytest.raises(UsageError, match=said):
+        stand_ins.known()
+
+
+def test_facts_that_are_not_there(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPMVBENCH_FACTS", str(tmp_path / "none"))
+    with pytest.raises(UsageError, match="no folder of an imported run"):
+        stand_ins.known()
+
+
 def test_facts_of_the_index_alone():
     whole, index = stand_ins.facts("HB/bcsstk16"), stand_ins.facts("HB/bcsstk16:index")
     assert whole.row_len_max == 81

@@ -237,10 +237,10 @@ def test_the_hash_of_a_generator_follows_its_program(monkeypatch):
 
     def changed(function, change):
         monkeypatch.setattr(synthetic, function, change(getattr(synthetic, function)))
-        synthetic.generator_hash.cache_clear()
+        synthetic._hash.cache_clear()
         after = {kind: synthetic.generator_hash(kind) for kind in kinds}
         monkeypatch.undo()
-        synthetic.generator_hash.cache_clear()
+        synthetic._hash.cache_clear()
         return {kind for kind in kinds if after[kind] != before[kind]}
 
     def edit(name, addition):
@@ -260,10 +260,10 @@ def test_the_hash_of_a_generator_follows_its_program(monkeypatch):
 def test_the_hash_of_a_generator_follows_its_data(tmp_path, monkeypatch):
     (tmp_path / "mesh.json").write_text("1")
     monkeypatch.setattr(fem, "DATA", [tmp_path / "mesh.json"])
-    synthetic.generator_hash.cache_clear()
+    synthetic._hash.cache_clear()
     before = synthetic.generator_hash("elasticity"), synthetic.generator_hash("pde")
     (tmp_path / "mesh.json").write_text("2")
-    synthetic.generator_hash.cache_clear()
+    synthetic._hash.cache_clear()
     assert synthetic.generator_hash("elasticity") != before[0]
     assert synthetic.generator_hash("pde") == before[1]
-    synthetic.generator_hash.cache_clear()
+    synthetic._hash.cache_clear()
