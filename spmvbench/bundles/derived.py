@@ -67,7 +67,8 @@ class _Columns(dict[str, list[Any]]):
         self.rows = rows
 
     def __missing__(self, name: str) -> list[Any]:
-        found = self[name] = self.rows[name].tolist()
+        found: list[Any] = self.rows[name].tolist()
+        self[name] = found
         return found
 
 
