@@ -235,7 +235,7 @@ def samples(bundle: Bundle) -> Iterator[Finding]:
 
     yield from check_rows("samples", rows, where(rows, wrong), "samples look like times")
     # A program is timed once for all of its names. Of those with the same samples, the longest case has timed it.
-    taken = pd.Series([tuple(row) for row in rows["samples"]], rows.index, dtype=object)
+    taken = pd.Series([np.asarray(row).tobytes() for row in rows["samples"]], rows.index, dtype=object)
     of_program = rows.assign(taken=taken)[rows["program"] != ""].sort_values("t_case", ascending=False, kind="stable")
     once = ["group", "name", "dtype", "op", "mode", "device", "gpu", "program", "taken"]
     rows = rows.drop(of_program.index[of_program.duplicated(once)])

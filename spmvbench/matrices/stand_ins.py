@@ -26,7 +26,7 @@ from spmvbench.formats.arrays import offsets
 from spmvbench.matrices.structures import Structure, grid, register
 
 FACTS = paths.configs() / "stand_ins.csv"
-VARIABLE, FILE = "SPMVBENCH_FACTS", "facts.csv"  # names files, or folders of runs that hold such a file
+FILE = "facts.csv"  # of an imported run
 
 # Kinds of the index whose matrices couple points in space that are near each other in the numbering.
 _SPATIAL = ("structural", "fluid", "2D/3D", "electromagnetics", "thermal", "acoustics", "materials", "model reduction")
@@ -102,11 +102,13 @@ def data() -> tuple[Path, ...]:
     Raises UsageError for a name that is neither a file nor a folder with one.
     """
     found = [FACTS]
-    for name in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
+    for name in filter(None, os.environ.get("SPMVBENCH_FACTS", "").split(os.pathsep)):
         path = Path(name).expanduser()
         found.append(path / FILE if path.is_dir() else path)
         if not found[-1].is_file():
-            raise UsageError(f"{VARIABLE} names {name}, which is no file of facts and no folder of an imported run")
+            raise UsageError(
+                f"SPMVBENCH_FACTS names {name}, which is no file of facts and no folder of an imported run"
+            )
     return tuple(found)
 
 
