@@ -24,6 +24,8 @@ from spmvbench.errors import SpmvbenchError
 from spmvbench.reports import page
 from spmvbench.rows import store
 
+PROGRAMS = "Programs"  # the family of `programs.base.Program`
+
 README = 100_000  # most characters read of a README
 BEST = 5  # formats named for each run
 REVISION = 12  # digits of a revision
@@ -126,7 +128,8 @@ def notices(rows: pd.DataFrame) -> list[str]:
     replaced = sorted(pairs.loc[pairs["today"] == "another program today", "format"])
     if replaced:
         found.append(f"These keys run another program today: {', '.join(replaced)}.")
-    missing = sorted(set(read(rows)["format"]) - set(formats.keys()))
+    own = read(rows[rows["family"] != PROGRAMS])  # programs of other projects are in no version
+    missing = sorted(set(own["format"]) - set(formats.keys()))
     if missing:
         found.append(f"This version has no format {', '.join(missing)}.")
     return found
