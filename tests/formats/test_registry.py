@@ -163,7 +163,7 @@ def test_every_name_that_runs_says_what_its_paper_adds():
         assert bool(name.contribution) == bool(name.keys), name.title
         assert name.keys or not name.lacks, name.title
         assert format_pages.grade(name) in ("A", "B", "C") or not name.keys
-    assert survey.lacks("csr-wang").startswith("rule only: ")
+    assert survey.lacks("bellpack").startswith("the model of the run time")
     assert survey.lacks("csr-vector") == survey.lacks("merge-csr") == ""
 
 

@@ -117,24 +117,6 @@ class CsrYt(CsrByLanes):
 
 
 @register
-class CsrWang(CsrByLanes):
-    """CSR, slightly more threads per row than the mean row has entries, so that most rows need one pass.
-
-    The paper also changes CSR to move less between host and device. The survey does not say how, and y = A x moves
-    nothing: CSR is stored here as it comes. "Slightly more" is the mean and one, up to a power of two: our reading.
-    """
-
-    key = "csr-wang"
-    survey_name = "CSR optimization [100]"
-    reference = "Wang et al., ICETC 2010"
-    shared_implementation = "CSR by threads per row: more than the mean row has entries"
-
-    @property
-    def lanes_per_row(self) -> int:
-        return lanes_that_hold(self.row_len_mean + 1)
-
-
-@register
 class CsrJsr(CsrByLanes):
     """CSR, as many threads per row as the mean row fills; the rule for Kepler and later GPUs.
 

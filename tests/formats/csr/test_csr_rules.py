@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from spmvbench import testing
@@ -30,6 +31,19 @@ LANES = {
 def test_lanes_by_the_mean_row(spec):
     found = {mean: launch(spec, with_lengths([int(mean), int(mean + 0.5)]))[0] for mean in LANES[spec]}
     assert found == LANES[spec]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "each", "stored"),
+    [([0, 1], 64, np.uint8), ([255, 0], 4, np.uint8), ([256, 0], 4, np.uint16), ([65535, 1], 4, np.uint16),
+     ([65536], 4, np.int32)],
+)  # fmt: skip
+def test_csr_wang_of_the_paper_has_short_lengths_and_a_pointer_for_each_block(lengths, each, stored, emulated):
+    a = with_lengths(lengths * 70)
+    fmt = testing.convert("csr-wang[kernel=paper]", a)
+    assert fmt.lengths.dtype == stored and fmt.lengths.tolist() == lengths * 70
+    assert fmt.row_ptr.tolist() == [*a.indptr[:-1:each], a.nnz]
+    testing.check_product("csr-wang[kernel=paper]", a, emulated)
 
 
 def test_the_longest_row_sizes_all_groups():
