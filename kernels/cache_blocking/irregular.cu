@@ -6,8 +6,8 @@
 // columns that a stretch names in found[0], and every column's entries. seen: `words` words of zeros a stretch, a bit
 // per group.
 __global__ void look_at_columns(long long nnz, long long share, int samples, int width, long long words,
-                                const int* __restrict__ col_idx, unsigned* __restrict__ seen, int* __restrict__ counts,
-                                unsigned long long* __restrict__ found) {
+                                const int* __restrict__ col_idx, unsigned* __restrict__ seen,
+                                unsigned* __restrict__ counts, unsigned long long* __restrict__ found) {
   const long long i = global_thread();
   bool first = false;
   if (i < samples * share) {
@@ -15,7 +15,7 @@ __global__ void look_at_columns(long long nnz, long long share, int samples, int
     const int column = load_stream(col_idx + stretch * (nnz - share) / (samples - 1) + i % share);
     const unsigned bit = 1u << column / width % 32;
     first = !(atomicOr(seen + stretch * words + column / width / 32, bit) & bit);
-    atomicAdd(counts + column, 1);
+    atomicAdd(counts + column, 1u);
   }
   const unsigned among = __ballot_sync(FULL_MASK, first);
   if (lane_id() == 0 && among) atomicAdd(found, static_cast<unsigned long long>(__popc(among)));
@@ -47,7 +47,7 @@ __global__ void look_at_rows(int rows, const I* __restrict__ row_ptr, unsigned l
 constexpr int BINS = 1024;
 
 // found[3 + n]: columns of n entries, the last n for those of more, too; then how many entries these have.
-__global__ void look_at_counts(int cols, const int* __restrict__ counts, unsigned long long* __restrict__ found) {
+__global__ void look_at_counts(int cols, const unsigned* __restrict__ counts, unsigned long long* __restrict__ found) {
   __shared__ unsigned columns[BINS];
   __shared__ unsigned long long full;  // entries of the last bin
   for (int bin = threadIdx.x; bin < BINS; bin += blockDim.x) columns[bin] = 0;
@@ -55,7 +55,7 @@ __global__ void look_at_counts(int cols, const int* __restrict__ counts, unsigne
   __syncthreads();
   const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
   for (long long column = global_thread(); column < cols; column += stride) {
-    const int entries = counts[column];
+    const unsigned entries = counts[column];
     if (entries) atomicAdd(columns + (entries < BINS ? entries : BINS - 1), 1u);
     if (entries >= BINS - 1) atomicAdd(&full, static_cast<unsigned long long>(entries));
   }

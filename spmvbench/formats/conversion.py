@@ -298,6 +298,8 @@ def taken(a: Csr, *, first: int = 0, last: int = INT32_MAX, above: int = -1, upt
     As a matrix of the same shape; all are the matrix itself. By kernels and one wait where there are any.
     """
     run = runner(a)
+    if run is not None and not a.nnz:
+        return a
     if run is None:
         every = above < 0 and upto >= a.row_len_max
         some = a if every else a.in_rows((a.row_lengths > above) & (a.row_lengths <= upto))

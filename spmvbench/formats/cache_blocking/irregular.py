@@ -92,8 +92,9 @@ def by_kernels(a: Csr, share: int, hubs: int, run: Run) -> tuple[int, int, int, 
     """As `by_arrays`. run: runs a launch on the arrays of `a`."""
     xp, width = a.xp, SECTOR_BYTES // a.vector_dtype.itemsize
     words = cdiv(cdiv(a.cols, width), 32)
-    seen, counts = xp.zeros(SAMPLES * words, dtype=np.uint32), xp.zeros(a.cols, dtype=np.int32)
-    found = xp.zeros(3 + BINS + 1, dtype=np.uint64)
+    found = xp.zeros(3 + BINS + 1 + cdiv(SAMPLES * words + a.cols, 2), dtype=np.uint64)
+    found, room = found[: 3 + BINS + 1], found[3 + BINS + 1 :].view(np.uint32)
+    seen, counts = room[: SAMPLES * words], room[SAMPLES * words :][: a.cols]
     stretches = np.int64(a.nnz), np.int64(share), np.int32(SAMPLES), np.int32(width), np.int64(words)
     columns = (*stretches, a.col_idx, seen, counts, found)
     run(Launch(SOURCE, "look_at_columns", *per_thread(SAMPLES * share), columns))
@@ -105,6 +106,7 @@ def by_kernels(a: Csr, share: int, hubs: int, run: Run) -> tuple[int, int, int, 
     )
     run(Launch(SOURCE, "look_at_counts", min(cdiv(a.cols, 256), BLOCKS), 256, (np.int32(a.cols), counts, found)))
     sectors, slots, longest, *numbers = on_host(found).tolist()
+    a.__dict__.update(slice_slots=slots, row_len_max=longest)
     of_bin = np.array(numbers[:-1])  # columns by their entries, in the last those of as many and of more
     taken = np.minimum(of_bin, np.maximum(hubs - (of_bin[::-1].cumsum()[::-1] - of_bin), 0))  # the fullest first
     if taken[-1] < of_bin[-1]:
