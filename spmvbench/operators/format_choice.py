@@ -15,11 +15,14 @@ from spmvbench.advice import choosing, model, quick
 from spmvbench.devices import Device, OutOfDeviceMemory, cuda, shared_device
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Csr, Format, Skip, two_copies
-from spmvbench.formats.admission import FREE_SHARE, byte_text
+from spmvbench.formats.admission import FREE_SHARE, byte_text, refuse_size
 from spmvbench.formats.conversion import converting_for
 from spmvbench.formats.determinism import repeating, repeats
 from spmvbench.formats.refilling import Places, places
 
+# Where a format may take so many times the bytes of CSR, none is refused before it is made: to ask for its bytes, and
+# for the memory that is free, takes as long as the conversion.
+LARGER = 64
 MODEL = "h200"  # the GPU whose rows the advice was learned from
 
 
@@ -183,9 +186,17 @@ def convert(label: str, a: Csr, device: Device, max_bytes: int | None = None) ->
     Raises Skip where the format cannot hold it, or would take more than `max_bytes`; OutOfDeviceMemory.
     """
     cls, params = quick.parsed(label)
+    most = device.default_max_bytes if max_bytes is None else max_bytes
     began = time.perf_counter()
     with converting_for(device.limits):
-        fmt = cls.from_csr(a, max_bytes=max_bytes, **params)
+        if LARGER * a.nbytes > most:
+            fmt = cls.from_csr(a, max_bytes=max_bytes, **params)
+        else:
+            try:
+                fmt = cls.converted(a, **params)
+            except MemoryError as error:
+                raise OutOfDeviceMemory(str(error)) from error
+            refuse_size(fmt.nbytes, most, a)
     device.synchronize()
     return fmt, time.perf_counter() - began
 
