@@ -161,6 +161,7 @@ OWN = {
         *("listed_counts<int, int>", "listed_entries<double, int, int>"),
         *("pieces_count<int, int>", "pieces_cut<int, int>", "pieces_cut<long long, int>", "pieces_place<int, int>"),
     },
+    "check_csr.cu": {"check_csr<double, int>", "check_csr<float, long long>"},
     "offsets.cu": {f"offsets<{count}, {ptr}>" for count in ("int", "long long") for ptr in ("int", "long long")},
     "take_convert.cu": {
         *(f"take_counts<{index}, {index}>" for index in ("int", "long long")),

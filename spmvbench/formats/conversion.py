@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from spmvbench.formats.admission import refuse_size
 from spmvbench.formats.arrays import (
     INT32_MAX,
     Array,
@@ -33,6 +34,7 @@ from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant, headers, kernel_options, kernel_path
 from spmvbench.formats.launches import MOST_SHARED_BYTES, Launch, Struct, ctype
 
+LARGE = 2**30  # bytes
 Run = Callable[[Launch], None]
 Found = TypeVar("Found")
 
@@ -176,6 +178,24 @@ def cuda_limits(ordinal: int) -> Limits:
 
     multiprocessors, shared_bytes = (deviceGetAttribute(number, ordinal) for number in (16, 97))  # cudaDeviceAttr
     return Limits(multiprocessors, shared_bytes, getDeviceProperties(ordinal)["name"].decode())
+
+
+@cache
+def _memory_bytes(ordinal: int) -> int:
+    """Of a CUDA device, taken or not; of the host if it is negative."""
+    if ordinal < 0:
+        import psutil
+
+        return int(psutil.virtual_memory().total)
+    from cupy.cuda.runtime import getDeviceProperties
+
+    return int(getDeviceProperties(ordinal)["totalGlobalMem"])
+
+
+def refuse_more_than_memory(needed: int, a: Csr) -> None:
+    """Raises Skip for arrays, in bytes, that the memory which holds the matrix could not hold if it was empty."""
+    if needed > LARGE:  # smaller ones are not worth asking for it
+        refuse_size(needed, _memory_bytes(-1 if a.xp is np else ordinal(a.values)), a)
 
 
 def runner(a: Csr) -> Run | None:
@@ -328,6 +348,37 @@ def longest_row(a: Csr) -> int:
         run(Launch(TAKE, f"longest_row<{ctype(a.row_ptr)}>", grid, _TAKE_BLOCK, (np.int32(a.rows), a.row_ptr, found)))
         (a.__dict__["row_len_max"],) = numbers(found)
     return a.row_len_max
+
+
+def is_sound(a: Csr, run: Run) -> bool:
+    """Whether arrays are canonical CSR of finite values, by one kernel and one wait. nnz: of the columns and values."""
+    if not a.rows:
+        return False  # nothing to save time with
+    found = a.xp.zeros(3, dtype=np.uint64)
+    source, block = "check_csr.cu", constant("check_csr.cu", "CHECK_BLOCK")
+    grid = min(cdiv(max(a.nnz, a.rows), block), 4096)
+    args = (np.int32(a.rows), np.int32(a.cols), np.int64(a.nnz), a.row_ptr, a.col_idx, a.values, found)
+    run(Launch(source, f"check_csr<{ctype(a.values)}, {ctype(a.row_ptr)}>", grid, block, args))
+    bad, falls, begins = numbers(found)
+    return not bad and falls == begins
+
+
+def sound(matrix: Any) -> Csr | None:
+    """The arrays of a matrix of CuPy that is canonical CSR of finite values, by `is_sound`; None for any other."""
+    if getattr(matrix, "format", None) != "csr" or array_module(matrix.data) is np:
+        return None
+    arrays = matrix.indptr, matrix.indices, matrix.data
+    types = ("int32", "int64"), ("int32",), ("float32", "float64")
+    if not all(
+        array.dtype.name in each and array.flags.c_contiguous for array, each in zip(arrays, types, strict=True)
+    ):
+        return None
+    (rows, cols), (row_ptr, col_idx, values) = matrix.shape, arrays
+    if max(rows, cols) > INT32_MAX or len(row_ptr) != rows + 1 or len(col_idx) != len(values):
+        return None
+    row_ptr = row_ptr.astype(index_dtype(len(values)), copy=False)
+    a = Csr((int(rows), int(cols)), row_ptr, col_idx, values)
+    return a if is_sound(a, run) else None
 
 
 def rows_of(a: Csr) -> Array:

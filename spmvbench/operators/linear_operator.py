@@ -22,6 +22,7 @@ from spmvbench.devices.foreign import check_vector, current_stream, given, given
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip, single_steps
 from spmvbench.formats.arrays import Array, array_module, is_sparse, ordinal, require_finite
+from spmvbench.formats.conversion import sound
 from spmvbench.formats.determinism import repeats
 from spmvbench.formats.multivector import MOST
 from spmvbench.formats.ordered import Ordered
@@ -139,7 +140,10 @@ def real_csr(A: Any, dtype: Any = None) -> Csr:
         A = load(A)
     if getattr(getattr(A, "dtype", None), "kind", "") == "c":
         raise TypeError(f"the matrix is {A.dtype}: make an operator of A.real and another one of A.imag")
-    a = Csr.of(A)
+    checked = sound(A)
+    a = Csr.of(A) if checked is None else checked
+    if checked is not None and dtype is None:
+        return a
     if dtype is not None:
         with np.errstate(over="ignore"):  # named below
             a = a.astype(_real_type(dtype))

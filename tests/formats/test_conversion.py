@@ -55,7 +55,15 @@ VARIANTS = [
     *("sell-local[pieces=2,sigma=64]", "sell-petsc[height=4]", "sell-window[window=1]", "csr-row-tiles[block=64]"),
     *("column-sweep", "column-sweep[sms=3,shared_bytes=1024]", "column-sweep[sms=7,parts=3,chunks=1]", "two-phase"),
     *("fastload[height=4]", "fastload[height=none]", "fastload[optimized=true]", "block-sell", "bellpack", "hdc"),
-    *("ell-dia", "bin-csr", "ell-warp-k2[thr=4]", "ell-warp-k2[thr=64]", "csr-ell-matam", "csr-bb"),
+    *(
+        "ell-dia",
+        "bin-csr",
+        "ell-warp-k2[thr=4]",
+        "ell-warp-k2[thr=64]",
+        "csr-ell-matam",
+        "csr-bb",
+        "sell-c-sigma[sigma=0]",
+    ),
     *("bccoo[h=3,w=2,steps=5,across=32,group=64]", "bccoo[delta=false,steps=32,group=64]", "csc-vector"),
     *("bccoo-plus[slices=4]", "bccoo-plus[slices=32]", "mgpu-csr-plus[items=3]", "mgpu-csr-plus[items=13]"),
     *(f"bcoo-bcsr[block={block},choose={rule}]" for block in SHAPES for rule in ("greedy", "program")),
@@ -240,6 +248,16 @@ def test_every_format_that_is_tuned_times_in_the_first_conversion_only(key, monk
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("key", ["dia", "ell"])
+def test_arrays_that_no_memory_could_hold_are_refused(key, monkeypatch, emulated):
+    monkeypatch.setattr(conversion, "LARGE", 0)
+    monkeypatch.setattr(conversion, "_memory_bytes", lambda ordinal: 1000)
+    a, cls = Csr.of(with_lengths([3] * 90 + [40])), formats.get(key)
+    for run in (None, lambda launch: emulated.compile([launch]).run()):
+        with converting_for(EMULATED, run=run), pytest.raises(Skip, match="over the limit of 1 kB"):
+            cls.converted(a)
+
+
 def test_limits_of_a_gpu():
     from spmvbench.devices import open_device
 
@@ -269,3 +287,20 @@ def test_kernels_shorter_than_their_launch_are_told_apart():
     short, longer = (tuning.seconds([launch]) for launch in launches)
     assert 2e-7 < short < 4e-6 and 1.5 * short < longer < 5e-5
     assert tuning.seconds(launches) == pytest.approx(short + longer, rel=0.5)
+
+
+def test_sound_matrices_are_told_from_others(emulated):
+    def sound(a):
+        return conversion.is_sound(a, lambda launch: emulated.compile([launch]).run())
+
+    matrices = [Csr.of(m) for m in MATRICES.values() if m.shape[0]]
+    assert all(map(sound, matrices)) and sound(with_long_pointers(matrices[-1]))
+    a = Csr.of(with_lengths([3, 0, 2, 4], 6))
+    spoilt = [
+        ("row_ptr", 1, 4), ("row_ptr", 0, 1), ("row_ptr", 4, 8), ("row_ptr", 2, -1), ("col_idx", 1, 6),
+        ("col_idx", 0, -1), ("col_idx", 1, 2), ("col_idx", 6, 0), ("values", 8, np.inf), ("values", 0, np.nan),
+    ]  # fmt: skip
+    for name, at, value in spoilt:
+        arrays = {each: getattr(a, each).copy() for each in ("row_ptr", "col_idx", "values")}
+        arrays[name][at] = value
+        assert not sound(Csr(a.shape, **arrays)), (name, at)

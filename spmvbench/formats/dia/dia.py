@@ -19,7 +19,7 @@ from spmvbench.formats.arrays import (
     run_starts,
     tabled,
 )
-from spmvbench.formats.conversion import Run, narrow_offsets, runner, summed
+from spmvbench.formats.conversion import Run, narrow_offsets, refuse_more_than_memory, runner, summed
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
@@ -103,6 +103,7 @@ def _listed(a: Csr, held: Array, theta: float, run: Run) -> Array | None:
 
 def filled(a: Csr, hack: int, keys: Array) -> Array:
     """The values of the diagonals that `keys`, ascending, name, (diagonals, hack); 0 if there is no entry."""
+    refuse_more_than_memory(len(keys) * hack * a.dtype.itemsize, a)
     values = a.xp.zeros((len(keys), hack), dtype=a.dtype)
     values[a.xp.searchsorted(keys, diagonal_keys(a, hack)), a.row_idx % hack] = a.values
     return values
@@ -120,6 +121,7 @@ def dia_by_kernels(a: Csr, run: Run) -> dict[str, Any]:
             offset = (xp.flatnonzero(seen) - (a.rows - 1)).astype(np.int32)
     else:
         offset = a.diagonals
+    refuse_more_than_memory(len(offset) * pitch * a.dtype.itemsize, a)
     values = xp.empty((len(offset), pitch), dtype=a.dtype)
     sizes = np.int32(a.rows), np.int32(len(offset)), np.int64(pitch)
     args = (*sizes, a.row_ptr, a.col_idx, a.values, offset, values)

@@ -16,7 +16,7 @@ from spmvbench.formats.arrays import (
     offsets,
     round_up,
 )
-from spmvbench.formats.conversion import Run, filled_rows, longest_row, numbers, runner, summed
+from spmvbench.formats.conversion import Run, filled_rows, longest_row, numbers, refuse_more_than_memory, runner, summed
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
 
@@ -196,6 +196,7 @@ def fill(a: Csr, s: Slices, run: Run | None, unit: int = 1) -> dict[str, Any]:
     unit: slots that the pointers of `s` count by, where a kernel runs.
     """
     xp = a.xp
+    refuse_more_than_memory(s.slots * (4 + a.dtype.itemsize), a)
     if run is None:
         columns = np.full(s.slots, -1, dtype=np.int32)
         values = np.zeros(s.slots, dtype=a.dtype)
