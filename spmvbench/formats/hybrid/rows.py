@@ -104,11 +104,9 @@ def by_classes(
         listed = places[begin:end]
         if is_ell:
             longest = low + int(np.flatnonzero(found[low : high + 1])[-1])
-            some = Csr(a.shape, a.row_ptr, a.col_idx[:nnz], a.values[:nnz], a.vectors)  # for its numbers
-            some.__dict__["row_len_max"] = longest
-            s = Slices.whole(some, perm=listed)
-            layout = EllRows.layout(some)._replace(threads=EllRows.threads_by_rule(some, 0))
-            yield EllRows.filled(a, layout, s), nnz
+            s = Slices.whole(a, perm=listed)
+            s = s._replace(slots=longest * s.height)
+            yield EllRows.filled(a, EllRows.layout(a), s), nnz
         else:
             yield CsrRows.convert(a) if nnz == a.nnz else listed_rows(a, listed, nnz, run), nnz
 
