@@ -13,6 +13,7 @@ from spmvbench.analysis.coverage import geometric_mean
 HOLDS, DIRECTION, DIFFERS, NOT_TESTED = "holds", "holds by direction", "differs", "not tested"
 VERDICTS = (HOLDS, DIRECTION, DIFFERS, NOT_TESTED)
 FACTOR, SHARE = 1.5, 0.15  # a size agrees within this factor, a share of the matrices within this difference
+LATENCY = 0.25  # share of reading its bytes in a format's time below which latency decides
 LARGE, FEW = 1_000_000, 3  # entries, and least matrices of a part that explains a difference
 NOT_EXAMINED = "Not examined."
 
@@ -79,6 +80,9 @@ def reason(claim: Any, of: pd.DataFrame, pair: tuple[str, str], measured: pd.Ser
         faster = geometric_mean(times[rival] / times[rivals_other])
         if faster < 1:
             return f"The rival, this project's kernel, takes {faster:.2f} of the time of its authors'."
+    read = geometric_mean((own["work"] / (1e9 * own["bound_gflops"] * times[label])).dropna())
+    if mean < printed and read < LATENCY and own["nnz"].median() < LARGE:
+        return f"These matrices are small: reading its bytes takes {read:.0%} of its time, latency the rest."
     return NOT_EXAMINED
 
 

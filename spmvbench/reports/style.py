@@ -38,7 +38,7 @@ WIDTH = 11.0  # inches of every figure, so that text has one size on the page
 PAPER = {"one-column": 3.5, "two-column": 7.16}
 POINTS = 8  # of text in a paper's figure; what is smaller on the page stays so
 _PANEL = 3.0  # least inches of a panel in a paper
-_ENTRY = 1.7  # inches of a legend's entry in a paper
+_HANDLE, _LETTER = 0.65, 0.062  # inches of a legend's handle with its gaps, and of a letter, in a paper
 _NAME = 1.1  # inches of a matrix's name below an axis
 _paper: ContextVar[float | None] = ContextVar("width of a paper's figures", default=None)
 GREY, INK = "#b4b4b4", "#222222"
@@ -158,7 +158,8 @@ def missing(figure: Figure, names: Sequence[str], what: str = "No verified row i
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         text = f"{before} {what}: {', '.join(names[:MOST_NAMED])}{more}."
     if text:
-        figure.suptitle(fill(text.strip(), int(170 * width() / WIDTH)), x=0.01, ha="left", fontsize=8, color=INK)
+        lines = fill(text.strip(), int(170 * width() / WIDTH), break_on_hyphens=False)
+        figure.suptitle(lines, x=0.01, ha="left", fontsize=8, color=INK)
 
 
 def names_below(axes: Axes, names: Sequence[str]) -> None:
@@ -370,14 +371,25 @@ def legend(
     figure: Figure, shown: Mapping[str, Mark], others: int = 0, *, lines: bool = False, columns: int = 5
 ) -> None:
     """One legend under all panels, of so many columns. others: formats drawn in grey."""
-    columns = min(columns, max(1, int(width() / _ENTRY))) if _paper.get() else columns
     entries = {label: (mark, label) for label, mark in shown.items()}
     if others:
         entries[""] = (OTHERS, f"{others} other format{'s' if others > 1 else ''}")
     found = handles({text: mark for mark, text in entries.values()}, lines=lines)
     if any(line.get_label() == _TREND for axes in figure.axes for line in axes.lines):
         found.append(Line2D([], [], color=INK, linewidth=1.8, label="line: median of similar sizes"))
-    figure.legend(handles=found, loc="outside lower center", ncols=min(columns, max(len(found), 1)), handlelength=3)
+    below(figure, found, columns, handlelength=3)
+
+
+def below(figure: Figure, handles: Sequence[Any] = (), columns: int = 5, **options: Any) -> None:
+    """One legend under all panels, of at most so many columns, in a paper as many as have room.
+
+    handles: with labels; by default those of the first panel.
+    """
+    found = handles or figure.axes[0].get_legend_handles_labels()[0]
+    if _paper.get():
+        longest = max((len(str(handle.get_label())) for handle in found), default=0)
+        columns = min(columns, max(1, int(width() / (_HANDLE + _LETTER * longest))))
+    figure.legend(handles=found, loc="outside lower center", ncols=max(1, min(columns, len(found))), **options)
 
 
 def handles(shown: Mapping[str, Mark], *, lines: bool = False) -> list[Line2D]:

@@ -222,8 +222,7 @@ def bars(
         if several:
             ax.legend(loc="upper left", bbox_to_anchor=(1, 1), title=title)
     if not several:
-        handles = figure.axes[0].get_legend_handles_labels()
-        figure.legend(*handles, loc="outside lower center", ncols=min(4, len(shown)), title=title)
+        style.below(figure, columns=4, title=title)
     return figure
 
 

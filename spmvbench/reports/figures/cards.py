@@ -76,7 +76,7 @@ def _draw(table: pd.DataFrame, options: Options) -> Figure:
         )
         ax.set_xticks(range(len(cards)), cards)
         ax.set_yticks(range(1, len(STORAGES) + 1))
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(STORAGES))
+    style.below(figure, columns=len(STORAGES))
     return figure
 
 

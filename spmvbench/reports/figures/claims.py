@@ -167,10 +167,10 @@ def _measured(
     lines = []
     for label, rival, rivals, own, took in _pairs(of, run, claim):
         speedup = (own if took is None else took / own).dropna()
-        of_paper = _of_paper(speedup.index, claim.set)
-        speedup = speedup[of_paper] if of_paper.any() else speedup
         if speedup.empty:
             continue
+        of_paper = _of_paper(speedup.index, claim.set)
+        speedup = speedup[of_paper] if of_paper.any() else speedup
         mean = _MEANS.get(claim.kind)
         alike = mean(speedup) if mean else float("nan")
         stand_ins = speedup.index.map(is_stand_in).to_numpy(bool)

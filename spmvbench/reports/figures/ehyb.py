@@ -102,10 +102,14 @@ def _note_coverage(figure: Figure, matrices: Iterable[str], missing: Sequence[st
 
 
 def _draw_rates(table: pd.DataFrame, options: Options, *, lines: bool) -> Figure:
-    """A panel per setting and kind of kernels, with a legend of its own: rates by matrix and label."""
-    figure, found = panels(by_kernel(table), ["setting", "kernels"], 1, height=3.1)
+    """A panel per setting and kind of kernels: rates by matrix and label; both kernels of a key have one mark."""
+    both = by_kernel(table)
+    marks = options.marks_of(both.loc[both["kernels"] == both["kernels"].iloc[0], "label"], (*EHYB, *RIVALS))
+    of_key = {label.partition("[")[0]: mark for label, mark in marks.items()}
+    figure, found = panels(both, ["setting", "kernels"], 1, height=2.8)
     for ax, name, part in found:
-        shown = options.marks_of(part["label"], (*EHYB, *RIVALS))
+        names = sorted(part["label"].unique(), key=lambda label: [*of_key].index(label.partition("[")[0]))
+        shown = {label: marks.get(label, of_key[label.partition("[")[0]]) for label in names}
         rates = part.pivot(index="matrix", columns="label", values="gflops").reindex(part["matrix"].unique())
         if lines:
             style.dots(ax, rates, shown, lines=True)
@@ -114,8 +118,7 @@ def _draw_rates(table: pd.DataFrame, options: Options, *, lines: bool) -> Figure
         else:
             style.bars(ax, rates, shown)
         ax.set(title=name, ylabel="GFLOPS")
-        handles = style.handles(shown, lines=True) if lines else ax.get_legend_handles_labels()[0]
-        ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1, 1), handlelength=3)
+    style.below(figure, style.handles(marks, lines=True) if lines else ())
     _note_coverage(figure, table["matrix"], missing_formats(RIVALS, table["label"]))
     return figure
 
@@ -168,7 +171,7 @@ def _draw_preprocessing(table: pd.DataFrame, options: Options) -> Figure:
         style.bars(ax, part.set_index("matrix")[list(_STEPS)], _STEPS, stacked=True)
         ax.set(title=title, ylabel="SpMVs")
         ax.yaxis.set_major_formatter(style.COUNTS)
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(_STEPS))
+    style.below(figure)
     _note_coverage(figure, table["matrix"])
     return figure
 

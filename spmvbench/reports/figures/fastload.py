@@ -194,7 +194,9 @@ def _draw_groups(table: pd.DataFrame, options: Options) -> Figure:
             )  # fmt: skip
         rows = [f"{g.group} ({g.matrices} of {g.published_matrices})" for g in groups.itertuples()]
         ax.set(title=f"{setting}, microseconds (paper)", xlabel="method")
-        ax.set_xticks(np.arange(len(labels)) + 0.5, [label.replace("[", "\n[") for label in labels], fontsize=7.5)
+        narrow = style.width() < style.WIDTH
+        names = labels if narrow else [label.replace("[", "\n[") for label in labels]
+        ax.set_xticks(np.arange(len(labels)) + 0.5, names, fontsize=7.5, rotation=90 * narrow)
         ax.set_yticks(np.arange(len(rows)) + 0.5, rows, fontsize=7.5)
         ax.grid(visible=False)
         ax.invert_yaxis()
@@ -323,7 +325,7 @@ def _draw_heights(table: pd.DataFrame, options: Options) -> Figure:
             [], [], color=style.INK, marker="o", linestyle="", markerfacecolor="none", markersize=8, label="the paper"
         )
     )
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), handlelength=3)
+    style.below(figure, handles, len(handles), handlelength=3)
     return _note_coverage(figure, table["collection"].max(), _missing(table["over"], OF_HEIGHTS))
 
 

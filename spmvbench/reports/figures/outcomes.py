@@ -68,9 +68,9 @@ def _draw_statuses(table: pd.DataFrame, options: Options) -> Figure:
         if len(partly):
             style.right_title(ax, "ok")
         ax.xaxis.set_major_formatter(style.PERCENT)
-    handles, names = axes[0].get_legend_handles_labels()
-    handles.append(Patch(facecolor="white", edgecolor=style.INK, linewidth=0.6))
-    figure.legend(handles, [*names, "skipped"], loc="outside lower center", ncols=len(handles))
+    handles = axes[0].get_legend_handles_labels()[0]
+    handles.append(Patch(facecolor="white", edgecolor=style.INK, linewidth=0.6, label="skipped"))
+    style.below(figure, handles, len(handles))
     return figure
 
 
@@ -112,7 +112,7 @@ def _draw_kernels(table: pd.DataFrame, options: Options) -> Figure:
         ax.set(title=str(setting), xlabel="share of the time of all kernels", xlim=(0, 1))
         style.lines(ax, labels)
         ax.xaxis.set_major_formatter(style.PERCENT)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(len(kernels), 8))
+    style.below(figure, columns=8)
     return figure
 
 

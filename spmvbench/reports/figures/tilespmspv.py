@@ -226,7 +226,7 @@ def _draw_levels(table: pd.DataFrame, options: Options) -> Figure:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         style.time_ticks(ax.yaxis)
     lines = [Line2D([], [], color=mark.color, linestyle=mark.line, label=label) for label, mark in shown.items()]
-    figure.legend(handles=lines, loc="outside lower center", ncols=len(lines))
+    style.below(figure, lines, len(lines))
     style.missing(figure, [matrix for matrix in LEVELS_OF if matrix not in set(table["matrix"].map(stands_for))])
     return figure
 

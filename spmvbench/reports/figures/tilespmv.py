@@ -96,7 +96,7 @@ def _draw_shares(table: pd.DataFrame, options: Options) -> Figure:
         ax.set(xlim=(edges[0], edges[-1]), ylim=(0, 1))
         ax.yaxis.set_major_formatter(style.PERCENT)
         style.names_below(ax, matrices)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(formats))
+    style.below(figure, columns=len(formats))
     return figure
 
 
