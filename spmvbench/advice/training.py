@@ -107,6 +107,8 @@ def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = 
     rows = rows.dropna(subset=["conversion", "bound", "t_median", "x_lines", "full_diagonal_share"])
     if rows["matrix"].nunique() < 3 or not set(VENDORS) & set(rows["label"]):
         raise SpmvbenchError(f"a model needs {operation(vectors)} rows of several matrices, cuSPARSE's among them")
+    vendor = next(label for label in VENDORS if (rows["label"] == label).any())
+    rows = rows[rows["matrix"].isin(rows.loc[rows["label"] == vendor, "matrix"])]  # else a run was stopped there
     columns = rows.drop_duplicates("matrix").set_index("matrix").sort_index()
     family = families(columns)
     spmv, conversion, bound, size = (

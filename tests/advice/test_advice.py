@@ -275,6 +275,12 @@ def test_what_ships_is_what_was_trained(shipped, trained):
     assert json.dumps(shipped.about) == json.dumps(trained[0].about)
 
 
+def test_a_matrix_without_the_vendors_row_teaches_nothing(rows):
+    """A run was stopped there."""
+    stopped = rows[(rows["name"] != "pde:12") | (rows["label"] == "ell")]
+    assert set(training.table(rows).spmv.index) - set(training.table(stopped).spmv.index) == {"synthetic/pde:12"}
+
+
 def test_what_auto_chose_is_no_format_of_its_own(rows):
     """Its time is that of another format once more, with other noise: no choice has a regret for it."""
     chosen = rows[rows["label"] == "ell"].assign(format="auto", label="auto", t_median=rows["t_median"] / 2)
