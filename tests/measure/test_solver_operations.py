@@ -346,3 +346,14 @@ def test_solvers_run_on_a_gpu(tmp_path):
         assert set(json.loads(row.t_kernels)) == {"spmv", "vectors"}
         assert row.gbps == pytest.approx(1e-9 * row.model_bytes / row.t_median)
         assert row.bound_gflops > 0 and row.bound_by
+
+
+@pytest.mark.gpu
+@pytest.mark.timing
+def test_pairs_run_on_a_gpu(tmp_path):
+    chosen = {"op": "pair,pdhg@20", "mode": "hot", "device": "cuda:0", "convert": "device"}
+    labels = "csr-scalar,csr5-dict+sell-pack,auto+csr-lanes,cusparse-csr-alg1+cusparse-csr-alg2"
+    rows = spmvbench.run(["qap:6", "transport:30:40"], labels, results=tmp_path, **chosen)
+    assert set(rows["status"]) == {"ok"}, rows[["label", "op", "status", "reason"]].to_string()
+    parts = {op: set(json.loads(text)) for op, text in zip(rows["op"], rows["t_kernels"], strict=True)}
+    assert parts == {"pair": {"spmv", "spmv-t"}, "pdhg@20": {"spmv", "spmv-t", "vectors"}}

@@ -68,6 +68,15 @@ def test_one_copy_or_two_by_times(cupy, a, pair, spmvs):
 
 
 @pytest.mark.timing  # what others allocate on the GPU would count
+@pytest.mark.parametrize("spmvs", [1, 10**9])
+def test_a_pair_is_one_copy_or_two_by_times(cupy, a, pair, spmvs):
+    x, y = pair
+    op = operator(a, spmvs, pair=True)
+    assert op.T.choice.shared and ("+" not in op.choice.label or spmvs > 1)
+    agree(op.matvec(x, out=y), a @ x.get())
+    agree(op.T @ cupy.asarray(y), a.T @ y.get())
+
+
 @pytest.mark.parametrize("label", FORMATS)
 def test_nothing_is_allocated(cupy, a, pair, label):
     op = operator(a, format=label)
