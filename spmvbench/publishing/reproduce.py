@@ -1,13 +1,15 @@
 """The tables of docs/reproduce.md: how much of five papers runs here, and the figures and tables that are drawn again.
 
-``python -m spmvbench.publishing.reproduce --page docs/reproduce.md`` makes them from configs/published: the survey's
-names (survey/names.csv), the named systems, kernels and rules of the other papers (items.csv), and figures.csv.
+``python -m spmvbench.publishing.reproduce results/published --page docs/reproduce.md`` makes them from
+configs/published: the survey's names (survey/names.csv), the named systems, kernels and rules of the other papers
+(items.csv), and figures.csv, whose runs are named as far as the folder has them.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 
@@ -58,13 +60,14 @@ def counts(found: pd.DataFrame, by: str, words: dict[str, str], weights: Sequenc
     return in_page.markdown(["Paper", *heads], lines, heads)
 
 
-def listed(found: pd.DataFrame) -> str:
-    """The table of all figures and tables. found: as `figures`."""
+def listed(found: pd.DataFrame, folder: Path) -> str:
+    """The table of all figures and tables. found: as `figures`; folder: of the runs."""
     lines = []
     for row in found.itertuples():
         drawn = ", ".join(f"`{name}`" for name in row.figures.split())
-        runs = ", ".join(f"[{run}](../results/published/{run})" for run in row.runs.split() if "-" in run)
-        other = {"names": "[Names](formats/grades.md)"}.get(row.runs, row.runs)
+        published = [run for run in row.runs.split() if (folder / run).is_dir()]
+        runs = ", ".join(f"[{run}](../results/published/{run})" for run in published)
+        other = {"names": "[Names](formats/grades.md)", "every page": "every page"}.get(row.runs, "")
         lines.append([f"{row.paper}, {row.number}", drawn, runs or other, SHOWN.get(row.shown, ""), row.differs])
     return in_page.markdown(("Paper", "`--figures`", "Published page", "Drawn", "What differs, and why"), lines)
 
@@ -75,11 +78,11 @@ def _tables(given: argparse.Namespace) -> dict[str, str]:
     return {
         "items": counts(named, "grade", GRADES, [1] * len(named)),
         "counts": counts(measured, "shown", SHOWN, list(measured["measured"])),
-        "figures": listed(drawn),
+        "figures": listed(drawn, given.folder),
     }
 
 
-main = in_page.command("reproduce", __doc__, _tables)
+main = in_page.command("reproduce", __doc__, _tables, in_page.FOLDER)
 
 if __name__ == "__main__":
     main()
