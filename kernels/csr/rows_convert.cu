@@ -159,13 +159,16 @@ constexpr int LENGTH_BITS = 31;
 template <typename C, bool DIFFERENCES>
 __global__ void order_keys(long long n, int window, int bits, const C* __restrict__ numbers,
                            unsigned long long* __restrict__ keys, unsigned long long* __restrict__ filled) {
-  const long long at = global_thread();
-  const unsigned long long number = at >= n ? 0 : DIFFERENCES ? numbers[at + 1] - numbers[at] : numbers[at];
-  const int any = __popc(__ballot_sync(FULL_MASK, number > 0));
+  const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
+  int any = 0;
+  for (long long at = global_thread(); at < n; at += stride) {
+    const unsigned long long number = DIFFERENCES ? numbers[at + 1] - numbers[at] : numbers[at];
+    const unsigned long long falling = (1ull << LENGTH_BITS) - 1 - number;
+    keys[at] = (static_cast<unsigned long long>(at / window) << LENGTH_BITS | falling) << bits | at % window;
+    any += number > 0;
+  }
+  any = group_sum<WARP>(any);
   if (lane_id() == 0 && any) atomicAdd(filled, static_cast<unsigned long long>(any));
-  if (at >= n) return;
-  const unsigned long long falling = (1ull << LENGTH_BITS) - 1 - number;
-  keys[at] = (static_cast<unsigned long long>(at / window) << LENGTH_BITS | falling) << bits | at % window;
 }
 
 // The places in the order of their keys.

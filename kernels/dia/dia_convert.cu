@@ -162,8 +162,8 @@ __global__ void dia_fill(int rows, int diagonals, long long pitch, const I* __re
 
 constexpr int SHARE = 8192;  // entries of a block that takes entries, not rows
 
-// use(entry, diagonal) for every entry of the block's share. Its rows are found once for the share, an entry's among
-// them.
+// use(entry, diagonal) for every entry of the block's share, of which each warp takes neighbours: its rows are found once
+// for the share, an entry's from that of the lane's entry before.
 template <typename I, typename Use>
 __device__ __forceinline__ void each_entry(I nnz, int rows, const I* __restrict__ row_ptr,
                                            const int* __restrict__ col_idx, Use use) {
@@ -171,8 +171,13 @@ __device__ __forceinline__ void each_entry(I nnz, int rows, const I* __restrict_
   const I end = nnz - begin < SHARE ? nnz : begin + SHARE;
   const int low = first_behind(row_ptr, 0, rows, begin);
   const int high = first_behind(row_ptr, low, rows, end - 1);
-  for (I k = begin + threadIdx.x; k < end; k += blockDim.x) {
-    use(k, load_stream(col_idx + k) - (first_behind(row_ptr, low, high, k) - 1));
+  const I of_warp = SHARE / (blockDim.x / WARP);
+  const I first = begin + static_cast<I>(threadIdx.x / WARP) * of_warp;
+  const I last = first + of_warp < end ? first + of_warp : end;
+  int row = -1;
+  for (I k = first + lane_id(); k < last; k += WARP) {
+    row = row < 0 ? first_behind(row_ptr, low, high, k) - 1 : row_from(row_ptr, row, high, k);
+    use(k, load_stream(col_idx + k) - row);
   }
 }
 
@@ -263,11 +268,12 @@ __global__ void __launch_bounds__(WARP* WARP)
   const int high = first_behind(row_ptr, low, rows, end - 1);
   const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
   long long next = before[blockIdx.x];
-  int turn = 0;
+  int turn = 0, row = -1;
   for (I first = begin; first < end; first += blockDim.x, turn ^= 1) {
     const I k = first + threadIdx.x;
     const int column = k < end ? load_stream(col_idx + k) : 0;
-    const bool other = k < end && !is_one(offset, diagonals, column - (first_behind(row_ptr, low, high, k) - 1));
+    if (k < end) row = row < 0 ? first_behind(row_ptr, low, high, k) - 1 : row_from(row_ptr, row, high, k);
+    const bool other = k < end && !is_one(offset, diagonals, column - row);
     const unsigned others = __ballot_sync(FULL_MASK, other);
     if (lane_id() == 0) of_warp[turn][warp] = __popc(others);
     __syncthreads();

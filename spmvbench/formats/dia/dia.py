@@ -14,12 +14,11 @@ from spmvbench.formats.arrays import (
     cdiv,
     expand,
     nonzero_mask,
-    on_host,
     round_up,
     run_starts,
     tabled,
 )
-from spmvbench.formats.conversion import Run, narrow_offsets, refuse_more_than_memory, runner, summed
+from spmvbench.formats.conversion import Run, narrow_offsets, numbers, refuse_more_than_memory, runner, summed
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
@@ -31,6 +30,7 @@ HACK = 32  # rows of a hack: a warp
 BLOCK = constant("dia/dia.cu", "BLOCK")  # threads
 CONVERT = "dia/dia_convert.cu"
 SHARE, LISTED = constant(CONVERT, "SHARE"), constant(CONVERT, "LISTED")  # entries of a block; diagonals in a list
+FEW_LISTED = 127  # of them, that are read at once
 
 
 def diagonal_keys(a: Csr, hack: int) -> Array:
@@ -97,7 +97,8 @@ def _listed(a: Csr, held: Array, theta: float, run: Run) -> Array | None:
     found = a.xp.zeros(1 + LISTED, dtype=np.int32)
     args = (np.int32(a.rows), np.int32(a.cols), held, np.float64(theta), np.int32(a.dtype.itemsize), found)
     run(Launch(CONVERT, f"dia_list<{ctype(held)}>", *per_thread(len(held)), args))
-    kept, *offsets = on_host(found).tolist()
+    few = numbers(found, 1 + FEW_LISTED)
+    kept, *offsets = few if few[0] <= FEW_LISTED else numbers(found)
     return a.xp.asarray(np.sort(np.array(offsets[:kept], dtype=np.int32))) if kept <= LISTED else None
 
 

@@ -63,7 +63,8 @@ def falling_order(numbers: Array, n: int, window: int, run: Run, *, differences:
     keys, filled, perm = xp.empty(n, dtype=np.uint64), xp.zeros(1, dtype=np.uint64), xp.empty(n, dtype=np.int32)
     size = np.int64(n), np.int32(window), np.int32(bits)
     kernel = f"order_keys<{ctype(numbers)}, {cbool(differences)}>"
-    run(Launch(source, kernel, *per_thread(n), (*size, numbers, keys, filled)))
+    grid, block = per_thread(n)
+    run(Launch(source, kernel, min(grid, 1024), block, (*size, numbers, keys, filled)))
     keys.sort()
     run(Launch(source, "order_places", *per_thread(n), (*size, keys, perm)))
     return perm, filled
