@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, on_host, stable_order
-from spmvbench.formats.conversion import Run, device_limits, runner
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, stable_order
+from spmvbench.formats.conversion import Run, device_limits, numbers, runner
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
@@ -117,7 +117,8 @@ def by_kernels(a: Csr, cut: Cut, run: Run) -> dict[str, Array]:
     args = (*size, cut.row, cut.entry, keys[passes % 2], begin, chunk_begin, a.row_ptr, a.values, panel, places, values)
     kernel = f"sweep_places<{ctype(a.values)}, {ctype(a.row_ptr)}>"
     run(Launch(CONVERT, kernel, *per_thread(a.nnz), args))
-    return {"chunk_start": chunk_begin[::panels].copy(), "panel": panel, "places": places, "values": values}
+    chunk_start = chunk_begin if panels == 1 else chunk_begin[::panels].copy()
+    return {"chunk_start": chunk_start, "panel": panel, "places": places, "values": values}
 
 
 def chunks_of(a: Csr, blocks: int, most_rows: int) -> int:
@@ -185,7 +186,7 @@ class ColumnSweep(Format):
         cut = Cut.of(a, blocks, most_rows)
         run = runner(a)
         found = sorted_entries(a, cut) if run is None else by_kernels(a, cut, run)
-        ends = on_host(cut.start)
+        ends = np.array(numbers(cut.start), dtype=np.uint32)
         first, last = ends[:-1] & ~CONTINUED, (ends[1:] & ~CONTINUED) + (ends[1:] >= CONTINUED)
         most_rows = int((last.astype(np.int64) - first).max())
         return found | {"row_start": cut.start, "most_rows": most_rows}

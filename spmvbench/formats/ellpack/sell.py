@@ -143,7 +143,7 @@ class SlicedEll(Adding):
     @classmethod
     def filled(cls, a: Csr, layout: Layout, s: Slices) -> dict[str, Any]:
         """The fields, from where every slot is."""
-        lengths = a.xp.empty(0, dtype=np.int32)
+        lengths = s.first_row if not len(s.first_row) else a.xp.empty(0, dtype=np.int32)
         if cls.stop and s.lengths is not None:
             lengths = s.lengths
         elif cls.stop:

@@ -124,7 +124,7 @@ class Slices(NamedTuple):
             ptr = offsets(round_up(padded.reshape(slices, height).max(axis=1, initial=0), align) * height)
             slots = int(ptr[-1])
         else:
-            found = xp.empty(rows if lengths else 0, dtype=np.int32)
+            found = xp.empty(rows, dtype=np.int32) if lengths else none
             kernel = f"sell_slots<{ctype(a.row_ptr)}, {cbool(ordered)}, {cbool(lengths)}"
             size = np.int32(rows), np.int32(slices), np.int32(height), np.int32(align)
             ptr, noted = summed(xp, slices, SOURCE, kernel, (*size, a.row_ptr, perm, found), run, each=1)
