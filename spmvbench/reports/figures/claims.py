@@ -249,7 +249,8 @@ _COLUMNS = [
     Column("gpu", "Its GPU"),
     Column("matrices", "Its matrices", count),
     Column("printed_mean", "Its mean", None, "as the paper prints it, and which mean"),
-    Column("max", "Its largest", number, "largest speed-up that the paper prints"),
+    Column("least", "Its least", number, "least amount that the paper prints"),
+    Column("max", "Its largest", number, "largest speed-up, or amount, that the paper prints"),
     Column("faster", "Its share faster", percent, "share of its matrices on which the paper's format is faster"),
     Column("label", "Measured"),
     Column("rival", "Over"),
@@ -267,20 +268,24 @@ _COLUMNS = [
 
 
 def _show(found: pd.DataFrame, options: Options) -> list[Table]:
-    printed = [f"{mean:g} {kind}" if mean > 0 else "-" for mean, kind in zip(found["mean"], found["kind"], strict=True)]
+    of = zip(found["mean"], found["kind"], found["words"], strict=True)
+    printed = [f"{mean:g} {kind}" if mean > 0 else words or "-" for mean, kind, words in of]
     found = found.assign(printed_mean=printed, shown_mean=found["alike"].fillna(found["geomean"]))
     return by_setting(found, _COLUMNS)
 
 
 FIGURE = ReportFigure(
     "claims",
-    "Speed-ups: papers and this run",
-    "Speed-ups of a paper's format over the formats that the paper compares it with. First what the paper prints: "
-    "the mean (and which mean), the largest, and the share of its matrices on which its format is faster; a dash "
-    "if it prints none, or if its tables were not available. Then the measurements of this run, on matrices "
-    "verified for both, for each kernel in the run, and the share of the run's matrices that these are. Other "
-    "matrices and another GPU explain differences: nearly all matrices of the papers are from SuiteSparse. The "
-    "last columns count the stand-ins among the matrices compared, and say which parts of a claim cannot be had.",
+    "Claims: papers and this run",
+    "Speed-ups of a paper's format over the formats that the paper compares it with, and amounts such as those of its "
+    "preprocessing. First what the paper prints: the mean (and which mean), the largest, and the share of its "
+    "matrices on which its format is faster; a dash if it prints none, or if its tables were not available. Then the "
+    "measurements of this run, on matrices verified for both, for each kernel in the run, and the share of the run's "
+    "matrices that these are. A claim holds if the measurement is on the same side of 1 and within a factor of "
+    f"{verdicts.FACTOR} (a share within {100 * verdicts.SHARE:.0f} points), by direction if it is on that "
+    "side alone; the reason of a difference is a number of "
+    "this run. The last columns count the stand-ins among the matrices compared, and say which parts of a claim "
+    "cannot be had.",
     65,
     measured,
     show=_show,
