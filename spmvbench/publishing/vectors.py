@@ -27,7 +27,7 @@ def beside(table: pd.DataFrame) -> str:
     A column for each matrix outside of the set, and the geometric means over the set.
     """
     table, outside = _with_set(table)
-    heads = [*map(str, outside), f"{OF_SET}: mean", "least"]
+    heads = [*map(str, outside), f"{OF_SET}: mean, matrices", "least"]
     lines = []
     for (dtype, k), part in table.groupby(["dtype", "k"]):
         cells = {
@@ -38,7 +38,7 @@ def beside(table: pd.DataFrame) -> str:
         if len(inside):
             least = inside.loc[inside["times"].idxmin()]
             mean, share = geometric_mean(inside["times"]), geometric_mean(inside["share"])
-            line += [f"{mean:.2f} ({share:.2f})", f"{least['times']:.2f}, {least['name']}"]
+            line += [f"{mean:.2f} ({share:.2f}), {len(inside)}", f"{least['times']:.2f}, {least['name']}"]
         lines.append([*line, *[""] * (len(heads) + 1 - len(line))])
     return in_page.markdown(("Type, vectors", *heads), lines, heads[:-1])
 

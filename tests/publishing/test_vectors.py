@@ -16,7 +16,7 @@ def test_matrices_of_the_set_are_means_and_the_others_columns():
     for name, (ours, theirs) in times.items():
         given += [several(name, "csr", 8, ours), several(name, "cusparse-coo", 8, theirs)]
     found = vectors.tables(pd.DataFrame(given))
-    assert found["beside"].splitlines()[2:] == ["| f64, 8 | 4.00 (0.50) | 1.00 (0.50) | 0.50, xxz:20 |"]
+    assert found["beside"].splitlines()[2:] == ["| f64, 8 | 4.00 (0.50) | 1.00 (0.50), 2 | 0.50, xxz:20 |"]
     assert found["fastest"].splitlines()[2:] == [
         "| pde:100 | f64 | 8 | `csr` | 10.0 | `cusparse-coo`, by rows | 40.0 | 4.00 | 8.00 |"
     ]
