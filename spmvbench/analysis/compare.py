@@ -7,6 +7,7 @@ state of the card shift all samples of an invocation, however many they are; the
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -43,6 +44,13 @@ _FACTS = {
     "Budget": "budget",
 }
 
+# What a comparison reads of rows: two runs with all columns would not fit in memory beside each other.
+USED = (
+    "group", "name", "matrix_sha256", "dtype", "mode", "op", "order", "label", "format", "device", "device_name",
+    "status", "reason", "t_median", "samples", "source_hash", "code_hash", "program", "run_id", "sequence",
+    "started_at", "session",
+)  # fmt: skip
+
 
 def compared(
     before: pd.DataFrame,
@@ -63,7 +71,10 @@ def compared(
     in both runs is slower or faster if the whole interval is on one side of 1, same if the interval of the samples
     alone is within the threshold of 1, else undecided. Every other case has one of OUTCOMES as its verdict.
     """
-    rows = pd.concat([before.assign(run="before"), after.assign(run="after")], ignore_index=True)
+    rows = pd.concat(
+        [part.filter(items=USED).assign(run=run) for run, part in (("before", before), ("after", after))],
+        ignore_index=True,
+    )
     kind = rows["device"].str.extract("^([a-z]+)", expand=False).fillna("")
     rows = rows.assign(matrix=matrix_names(rows, "matrix_sha256"), setting=settings(rows, kind))
     if "session" not in rows:
@@ -149,7 +160,7 @@ def summary(table: pd.DataFrame, by: str) -> pd.DataFrame:
 def with_session(rows: pd.DataFrame, sessions: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """The rows with the column `session`: start of the last invocation that began before the row, "" if none did."""
     starts = sorted(session["started"] for session in sessions)
-    places = [sum(start <= began for start in starts) for began in rows["started_at"]]
+    places = [bisect_right(starts, began) for began in rows["started_at"]]
     return rows.assign(session=[starts[place - 1] if place else "" for place in places])
 
 

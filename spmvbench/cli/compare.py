@@ -219,7 +219,10 @@ def _two_runs(before: str, after: str, formats: str | None, threshold: float | N
     if folders[0].samefile(folders[1]):
         raise UsageError(f"{before} and {after} are the same run: name two")
     invocations = [store.environment(folder)["sessions"] for folder in folders]
-    tables = [analysis.with_session(rows_of(folder), of) for folder, of in zip(folders, invocations, strict=True)]
+    tables = [
+        analysis.with_session(rows_of(folder).filter(items=analysis.USED), of)
+        for folder, of in zip(folders, invocations, strict=True)
+    ]
     if formats is not None:
         import pandas as pd
 

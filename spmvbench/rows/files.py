@@ -45,16 +45,19 @@ class Layout:
         """The schema of the table that is read."""
         return arrow_schema(self.columns)
 
-    def completed(self, table: pa.Table) -> pa.Table:
-        """The table with these columns in their types. Missing columns and nulls become empty values."""
+    def completed(self, table: pa.Table, only: Sequence[str] = ()) -> pa.Table:
+        """The table with these columns, or `only` some of them, in their types. Missing columns and nulls become empty
+        values.
+        """
         import pyarrow as pa
 
-        blank = blank_row(self.columns)
-        for name in set(self.columns) - set(table.column_names):
+        blank, names = blank_row(self.columns), list(only or self.columns)
+        schema = pa.schema([self.schema.field(name) for name in names]) if only else self.schema
+        for name in set(names) - set(table.column_names):
             field = self.schema.field(name)
             table = table.append_column(field, pa.array([blank[name]] * len(table), field.type))
-        table = table.select(list(self.columns)).cast(self.schema)
-        for index, field in enumerate(self.schema):
+        table = table.select(names).cast(schema)
+        for index, field in enumerate(schema):
             if table.column(index).null_count:
                 values = [blank[field.name] if value is None else value for value in table.column(index).to_pylist()]
                 table = table.set_column(index, field, pa.array(values, field.type))
@@ -87,8 +90,8 @@ def write(table: pa.Table, layout: Layout, file: BinaryIO) -> None:
     )
 
 
-def read(path: Path, layout: Layout) -> pa.Table:
-    """The rows of a Parquet file.
+def read(path: Path, layout: Layout, only: Sequence[str] = ()) -> pa.Table:
+    """The rows of a Parquet file. only: columns, the key among them; none: all.
 
     Raises SpmvbenchError for rows of another version, ValueError, KeyError or ArrowException for other files, and if
     rows have no key: all such rows would be one.
@@ -97,10 +100,11 @@ def read(path: Path, layout: Layout) -> pa.Table:
 
     # Opened here, because Arrow takes file names in UTF-8 only.
     with open(path, "rb") as file, pq.ParquetFile(file) as parquet:
-        table = _bounded(parquet)
+        held = [name for name in parquet.schema_arrow.names if not only or name in ("schema_version", *only)]
+        table = _bounded(parquet, held)
     for version in set(table["schema_version"].to_pylist()):
         _require_version(path, version)
-    table = layout.completed(table.select([name for name in table.column_names if name in layout.stored]))
+    table = layout.completed(table.select([name for name in table.column_names if name in layout.stored]), only)
     _require_keys(table, layout)
     return table
 
@@ -124,19 +128,19 @@ def _require_keys(table: pa.Table, layout: Layout) -> None:
         raise ValueError(f"it has rows without {layout.key}")
 
 
-def _bounded(file: Any) -> pa.Table:
+def _bounded(file: Any, columns: Sequence[str]) -> pa.Table:
     """A file's rows. Raises ValueError if they are more, or take more memory, than those of any run."""
     import pyarrow as pa
 
     batches, size = [], 0
     if file.metadata.num_rows > MOST_ROWS:
         raise ValueError(f"it declares {file.metadata.num_rows:,} rows")
-    for batch in file.iter_batches(1024, use_threads=False):
+    for batch in file.iter_batches(1024, columns=columns, use_threads=False):
         size += batch.nbytes
         if size > MOST_BYTES:
             raise ValueError(f"it unpacks to more than {MOST_BYTES >> 30} GiB")
         batches.append(batch)
-    return pa.Table.from_batches(batches, file.schema_arrow)
+    return pa.Table.from_batches(batches, pa.schema([file.schema_arrow.field(name) for name in columns]))
 
 
 def append(path: Path, row: Mapping[str, Any]) -> None:

@@ -148,7 +148,7 @@ def matrices(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
     if not (place.resolve().parent / MATRICES).is_file():
         return own
     shared = valid(place.resolve().parent, files.DESCRIPTIONS)[0].to_pandas().set_index("matrix_sha256")
-    rows = _read(place, files.CASES)[0].select(["matrix_sha256", "group", "name"]).to_pandas()
+    rows = _read(place, files.CASES, "matrix_sha256", "group", "name")[0].to_pandas()
     named = rows.drop_duplicates("matrix_sha256").set_index("matrix_sha256")  # one matrix may have several names
     named = named[named.index.isin(shared.index) & ~named.index.isin(own["matrix_sha256"])]
     found = shared.loc[named.index].assign(**named).reset_index()[list(own.columns)]
@@ -189,7 +189,7 @@ def measured(run_folder: Path, *, settled: bool = False, max_bytes: int | None =
 
 def read_matrices(run_folder: Path) -> dict[str, tuple[str, str]]:
     """The hash of the matrix and the start of every case with a row and a readable matrix, by case_id."""
-    rows, _ = _read(run_folder, files.CASES)
+    rows, _ = _read(run_folder, files.CASES, "matrix_sha256", "started_at")
     columns = (rows[name].to_pylist() for name in ("case_id", "matrix_sha256", "started_at"))
     return {case_id: (matrix, started) for case_id, matrix, started in zip(*columns, strict=True) if matrix}
 
@@ -215,7 +215,9 @@ def mixed(rows: pd.DataFrame) -> str:
 
 def next_sequence(run_folder: Path) -> int:
     """The `sequence` of the next row."""
-    written = (_read(run_folder, layout)[0]["sequence"].to_pylist() for layout in (files.CASES, files.DESCRIPTIONS))
+    written = (
+        _read(run_folder, layout, "sequence")[0]["sequence"].to_pylist() for layout in (files.CASES, files.DESCRIPTIONS)
+    )
     return 1 + max((place for places in written for place in places), default=0)
 
 
@@ -333,19 +335,22 @@ def require_folder(run_folder: Path) -> None:
         )
 
 
-def _read(run_folder: Path, layout: files.Layout) -> tuple[pa.Table, bool]:
-    """The newest row of each key, in the order of writing, and whether there are damaged lines.
+def _read(run_folder: Path, layout: files.Layout, *names: str) -> tuple[pa.Table, bool]:
+    """The newest row of each key, in the order of writing, and whether there are damaged lines. names: of columns,
+    which is much faster for a large run; none: all.
 
     If another process compacts meanwhile, all files are read again: rows whose lines it removed may be in none of them.
     """
     import pyarrow as pa
 
     merged, stale = run_folder / layout.merged, True
+    only = list(dict.fromkeys((layout.key, "sequence", *names))) if names else []
+    schema = layout.completed(layout.schema.empty_table(), only).schema
     while stale:
         before = files.version(merged)
-        tables, damaged = [pa.Table.from_batches([], layout.schema)], list[str]()
+        tables, damaged = [pa.Table.from_batches([], schema)], list[str]()
         try:
-            tables.append(files.read(merged, layout))
+            tables.append(files.read(merged, layout, only))
         except FileNotFoundError:
             pass
         except (pa.ArrowException, KeyError, ValueError, OSError) as error:
@@ -355,7 +360,7 @@ def _read(run_folder: Path, layout: files.Layout) -> tuple[pa.Table, bool]:
             ) from None
         with suppress(FileNotFoundError):  # none, or merged meanwhile
             found, damaged = files.read_lines(run_folder / layout.lines, layout)
-            tables += found
+            tables += [table.select(schema.names) for table in found]
         stale = files.version(merged) != before
     for warning in damaged:
         print(warning, file=sys.stderr)
