@@ -164,7 +164,8 @@ def name_of(given: Any) -> str | None:
     """
     if isinstance(given, str | os.PathLike):
         return os.fspath(given)
-    if isinstance(given, Entry | Matrix) or type(given).__module__.partition(".")[0] == "ssgetpy":
+    of_ssgetpy = type(given).__module__.partition(".")[0] == "ssgetpy" and not isinstance(given, list)
+    if isinstance(given, Entry | Matrix) or of_ssgetpy:
         return f"{given.group}/{given.name}"
     return None
 

@@ -83,7 +83,7 @@ ant, bee = spmvbench.search("HB/*")
 assert suitesparse.cached_names() == [] and spmvbench.fetch([ant], dry_run=True) == [ant]
 assert spmvbench.load(ant).nnz == spmvbench.operator(bee).shape[0] + 1 == 4
 assert spmvbench.fetch(bee) == [bee] and suitesparse.cached_names() == [("HB", "ant"), ("HB", "bee")]
-rows = spmvbench.run([ant, bee], "csr-scalar", device="emulated", mode="hot", progress=False)
+rows = spmvbench.run(spmvbench.search("HB/*"), "csr-scalar", device="emulated", mode="hot", progress=False)
 assert rows["name"].tolist() == ["ant", "bee"] and set(rows["status"]) == {"ok"}
 """
 
