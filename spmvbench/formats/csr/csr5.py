@@ -12,7 +12,7 @@ from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets
 from spmvbench.formats.carries import SUM, add_carries
 from spmvbench.formats.compressed.dictionary import coded
-from spmvbench.formats.conversion import Run, numbers, runner
+from spmvbench.formats.conversion import Run, narrow_offsets, numbers, runner
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, after_zeros, ctype, per_thread, zero_fill
@@ -166,7 +166,7 @@ def by_kernels(a: Csr, sigma: int, run: Run) -> dict[str, Any]:
     tail_row, empty_rows, filled = numbers(counts)
     empty_offset, empty_ptr = xp.zeros(filled, dtype=np.int32), slots
     if filled:
-        empty_ptr = xp.cumsum(slots, dtype=np.int32)
+        empty_ptr = narrow_offsets(slots[1:], run)
         descriptor = tile_ptr, tile_desc, empty_ptr, empty_offset
         launch(f"csr5_empty_offsets<{ctype(a.row_ptr)}, {sigma}>", tiles, *size, a.row_ptr, *descriptor)
     return {
