@@ -15,7 +15,7 @@ from spmvbench.cli.results import echo_unread
 from spmvbench.errors import SpmvbenchError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     import pandas as pd
@@ -123,8 +123,8 @@ def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
 @click.option(
     "--paper",
     type=click.Choice(PAPER),
-    help="For a paper: figures 3.5 or 7.16 inches wide with text of 8 points, their captions and tables in LaTeX, and "
-    "formats.bib with the papers of the formats.",
+    help="For a paper: figures 3.5 or 7.16 inches wide with text of 8 points, of hot rows (--mode) and 12 formats "
+    "(--formats), their captions and tables in LaTeX, a sentence that cites the formats, and formats.bib.",
 )
 @click.option(
     "--beside",
@@ -243,10 +243,13 @@ def _write(
     emulated: bool,
 ) -> Path:
     """Write one report of these runs with the command's options, print what was written, return the page."""
+    from spmvbench import formats as installed
     from spmvbench.analysis.cases import latest_cases
     from spmvbench.analysis.choice import labels_of
+    from spmvbench.analysis.ranking import default_baseline
     from spmvbench.reports import figures as known
     from spmvbench.reports import page, style
+    from spmvbench.reports import paper as latex
     from spmvbench.reports import published as papers
     from spmvbench.reports.figures import comparisons
     from spmvbench.reports.site import runs as site_runs
@@ -258,6 +261,8 @@ def _write(
         raise UsageError("--paper writes PDF: name pdf in --image, or leave --image out")
     count = len(known.choose(figures))
     rows, matrices, environment = _read(folders)
+    if paper and mode is None and (rows["mode"] == "hot").any():
+        mode = ("hot",)
     rows = _once(_of_values(rows, dtype=dtype, mode=mode))
     other, sentence = None, ""
     if beside is not None:
@@ -266,6 +271,12 @@ def _write(
     if other is not None:
         comparisons.compared(rows, other[0])  # raises what the figure would leave out
         figures = (*figures, "cards") if figures else None
+    marked = None if highlight is None else labels_of(rows, highlight, "--highlight", "the report holds no")
+    tried = rows["label"].nunique()
+    if paper and formats is None:
+        rows = rows[
+            rows["label"].isin(latex.series(rows, baseline or default_baseline(latest_cases(rows)), marked or ()))
+        ]
     shared, home = ("", "") if site is None else writing.shared(site, out)
     with style.paper(paper) if paper else nullcontext():
         report = page.write(
@@ -277,7 +288,7 @@ def _write(
             baseline=baseline,
             with_emulated=emulated,
             matrices=matrices,
-            highlight=None if highlight is None else labels_of(rows, highlight, "--highlight", "the report holds no"),
+            highlight=marked,
             published=[papers.get(name) for name in published or ()],
             alone=site is not None,
             shared=shared,
@@ -297,7 +308,13 @@ def _write(
     if other is not None:
         _echo_cards(rows, environment, *other)
     if paper:
-        _write_paper(out, rows, report.drawn, paper)
+        references = {key: installed.get(key).reference for key in installed.keys()}  # noqa: SIM118
+        for path in latex.write(out, rows, report.drawn, paper, references, tried):
+            click.echo(f"  {path.name}")
+        shown = rows["label"].nunique()
+        click.echo(
+            f"{shown} of {tried} formats" + (f": {latex.RULE}. --formats names others" if formats is None else "")
+        )
     click.echo(f"Report: {report.page}")
     return report.page
 
@@ -343,15 +360,6 @@ def _progress(count: int) -> Callable[[int, int], None]:
             bar.close()
 
     return watch
-
-
-def _write_paper(out: Path, rows: pd.DataFrame, drawn: Sequence[Any], width: str) -> None:
-    from spmvbench import formats
-    from spmvbench.reports import paper
-
-    references = {key: formats.get(key).reference for key in formats.keys()}  # noqa: SIM118
-    for path in paper.write(out, rows, drawn, width, references):
-        click.echo(f"  {path.name}")
 
 
 def _echo_cards(rows: pd.DataFrame, environment: dict[str, Any], others: pd.DataFrame, about: dict[str, Any]) -> None:

@@ -195,23 +195,28 @@ def latex_text(words: str) -> str:
     return f"{{}}{escaped}" if escaped.startswith("[") else escaped  # no option of the \\\\ before it
 
 
-def _latex(found: Sequence[Table]) -> str:
-    """Tables with the package booktabs, each with a caption and a label; the best of a row in bold."""
-    safe = latex_text
+def tabular(table: Table) -> str:
+    """A table's rows with the package booktabs; the best of a row in bold."""
 
     def cell(cell: tables.Cell) -> str:
-        written = rf"\textbf{{{safe(cell.text)}}}" if cell.best else safe(cell.text)
+        written = rf"\textbf{{{latex_text(cell.text)}}}" if cell.best else latex_text(cell.text)
         return rf"{written}\textsuperscript{{{cell.note}}}" if cell.note else written
 
+    shape = "".join("r" if column.show else "l" for column in table.columns)
+    lines = [rf"\begin{{tabular}}{{{shape}}}", r"\toprule"]
+    lines += [" & ".join(latex_text(column.heading) for column in table.columns) + r" \\", r"\midrule"]
+    lines += [" & ".join(cell(c) for c in row) + r" \\" for row in table.rows]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def _latex(found: Sequence[Table]) -> str:
+    """Tables with the package booktabs, each with a caption and a label."""
+    safe = latex_text
     parts = []
     for table in found:
-        shape = "".join("r" if column.show else "l" for column in table.columns)
         label = re.sub("[^a-z0-9]+", "-", table.caption.lower()).strip("-")
         lines = [r"\begin{table}", r"\centering", rf"\caption{{{safe(table.caption)}}}", rf"\label{{tab:{label}}}"]
-        lines += [rf"\begin{{tabular}}{{{shape}}}", r"\toprule"]
-        lines += [" & ".join(safe(column.heading) for column in table.columns) + r" \\", r"\midrule"]
-        lines += [" & ".join(cell(c) for c in row) + r" \\" for row in table.rows]
-        lines += [r"\bottomrule", r"\end{tabular}"]
+        lines.append(tabular(table))
         lines += [rf"\par\textsuperscript{{{mark}}} {safe(note)}" for mark, note in table.notes]
         parts.append("\n".join([*lines, r"\end{table}"]))
     return "\n\n".join(parts) + "\n"

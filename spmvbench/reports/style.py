@@ -38,6 +38,10 @@ WIDTH = 11.0  # inches of every figure, so that text has one size on the page
 PAPER = {"one-column": 3.5, "two-column": 7.16}
 POINTS = 8  # of text in a paper's figure; what is smaller on the page stays so
 _PANEL = 3.0  # least inches of a panel in a paper
+_NARROWEST = 1.75  # the same where rows of panels would be too high for a page
+_STRIP, _NAMES = 1.2, 1.0  # the same of panels that share the names at the left, and of those names
+_TALLEST = 8.0  # inches of the panels of a paper's figure
+_TITLE_LETTER = 0.075  # inches of a letter of a bold title of POINTS
 _HANDLE, _LETTER = 0.65, 0.062  # inches of a legend's handle with its gaps, and of a letter, in a paper
 _NAME = 1.1  # inches of a matrix's name below an axis
 _paper: ContextVar[float | None] = ContextVar("width of a paper's figures", default=None)
@@ -244,6 +248,11 @@ def rendered(figure: Figure, image: str) -> bytes:
         for text in figure.findobj(mtext.Text):
             if isinstance(text, mtext.Text) and float(text.get_fontsize()) > POINTS and text.get_text() != EMULATED:
                 text.set_fontsize(POINTS)
+        for ax in figure.axes:
+            if spec := ax.get_subplotspec():
+                letters = max(8, int((width() / spec.get_gridspec().ncols - 0.5) / _TITLE_LETTER))
+                ax.set_title(_wrapped(ax.get_title(loc="left"), letters), loc="left")
+                ax.set_xlabel(_wrapped(ax.get_xlabel(), letters))
     file = io.BytesIO()
     with _laid_out(figure, image) as canvas:
         getattr(canvas, f"print_{image}")(file, metadata=nothing[image])
@@ -267,6 +276,10 @@ def _laid_out(figure: Figure, image: str) -> Iterator[Any]:
             figure.set_layout_engine(engine)
         figure.set_canvas(canvas)
         figure.dpi = dpi
+
+
+def _wrapped(text: str, letters: int) -> str:
+    return text if "\n" in text else fill(text, letters)
 
 
 def titled(artist: Artist, text: str) -> None:
@@ -352,14 +365,22 @@ def _plain_style(style: re.Match[str]) -> str:
 _DEFAULTS = ("font-weight: ", "font-family: 'DejaVu Sans'", "text-anchor: start", "stroke-linejoin: miter")
 
 
-def grid(panels: int, columns: int, height: float = 3.6, **options: Any) -> tuple[Figure, list[Axes]]:
-    """A figure of `panels` axes in rows of `columns`; height of a row in inches. `options` as for plt.subplots."""
+def grid(
+    panels: int, columns: int, height: float = 3.6, *, lines: bool = False, **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """A figure of `panels` axes in rows of `columns`; height of a row in inches. `options` as for plt.subplots.
+
+    lines: whether panels have a line of text for each format, so that a paper's are no lower.
+    """
     if _paper.get():
-        across = max(1, min(columns, int(width() / _PANEL)))
-        if height <= 4:  # higher panels have a line of text for each format
-            height = max(2.0, min(height, 0.75 * width() / across))
+        across = max(1, min(columns, int((width() - _NAMES) / _STRIP if options.get("sharey") else width() / _PANEL)))
+        height = height if lines else max(2.0, min(height, 0.75 * width() / across))
+        while across < min(columns, int(width() / _NARROWEST)) and height * -(-panels // across) > _TALLEST:
+            across += 1
         columns = across
     rows = -(-panels // columns)
+    if _paper.get():
+        height = min(height, _TALLEST / rows)
     figure = Figure(figsize=(width(), rows * height + 0.6))
     axes = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
     for unused in axes[panels:]:
@@ -407,7 +428,7 @@ def colorbar(figure: Figure, of: Any, text: str, **options: Any) -> None:
     """The scale of colours under all panels, which is logarithmic."""
     shown: dict[str, Any] = {"location": "bottom", "shrink": 0.35, "aspect": 40} | options
     bar = figure.colorbar(of, ax=[ax for ax in figure.axes if ax.get_visible()], **shown)
-    bar.set_label(text, fontsize=8)
+    bar.set_label(fill(text, int(10 * width())), fontsize=8)
     bar.ax.tick_params(labelsize=8)
     plain_ticks(bar.ax.xaxis)
 
@@ -565,7 +586,7 @@ def ranges(
     panels = [p for p in panels or sorted(table[panel].unique(), reverse=True) if (table[panel] == p).any()]
     order = table.groupby("label")[value].median().sort_values(kind="stable").index
     places = {label: y for y, label in enumerate(order)}
-    figure, axes = grid(len(panels), len(panels), height=0.9 + 0.21 * len(order), sharey=True)
+    figure, axes = grid(len(panels), len(panels), height=0.9 + 0.21 * len(order), lines=True, sharey=True)
     for ax, name in zip(axes, panels, strict=True):
         for label, rows in table[table[panel] == name].groupby("label"):
             y, mark = places[label], shown.get(label, OTHERS)
@@ -619,5 +640,6 @@ def keep_apart(axes: Axes, most: int = 4) -> None:
     """Reduces the ticks of the logarithmic x axis of a narrow panel, so that labels do not overlap."""
     low, high = axes.get_xlim()
     tens = np.log10(high / low)
+    most = most if width() > _PANEL + 1 else 2
     if tens > most:
         axes.xaxis.set_major_locator(LogLocator(base=10.0 ** np.ceil(tens / most)))

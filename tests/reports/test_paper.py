@@ -15,11 +15,14 @@ from matplotlib.text import Text
 from spmvbench import formats
 from spmvbench.analysis.cards import beside
 from spmvbench.analysis.cases import latest_cases
+from spmvbench.analysis.ranking import by_mean_slowdown
 from spmvbench.analysis.speedup import against, against_summary, interval, logarithms, opponents
 from spmvbench.analysis.sweeps import sweeps
 from spmvbench.errors import UsageError
 from spmvbench.formats import survey
+from spmvbench.paths import configs
 from spmvbench.reports import bibliography, figures, style
+from spmvbench.reports import paper as latex
 from spmvbench.rows import store
 from tests.reports.conftest import generated_rows
 
@@ -64,14 +67,82 @@ def test_a_report_for_a_paper(command, results, columns, inches):
             told = subprocess.run(["pdffonts", pdf], capture_output=True, text=True, check=True).stdout
             assert "Type 3" not in told and "TrueType" in told
     text = (out / "figures.tex").read_text()
+    assert "\\cite" not in text and "highlighted" not in text
+    assert text.count("NVIDIA H200; double precision; warm cache; ") == 2
     papers = (out / "formats.bib").read_text()
-    cited = set(",".join(re.findall(r"\\cite\{([^}]*)\}", text)).split(","))
-    assert {"liu2015csr5", "bell2008efficient"} <= cited <= set(re.findall(r"^@\w+\{(.*),$", papers, re.MULTILINE))
+    cited = ",".join(re.findall(r"\\cite\{([^}]*)\}", (out / "formats.tex").read_text())).split(",")
+    assert len(cited) == len(set(cited))
+    assert {"liu2015csr5", "bell2008efficient"} <= set(cited) == set(re.findall(r"^@\w+\{(.*),$", papers, re.MULTILINE))
     star = "*" if columns == "two-column" else ""
     assert text.count(rf"\begin{{figure{star}}}") == 2 and r"\label{fig:profile}" in text
     tables = (out / "tables.tex").read_text()
-    assert tables.count(r"\begin{table}") == tables.count(r"\caption{") == tables.count(r"\label{tab:") == 2
+    assert tables.count(rf"\begin{{table{star}}}") == tables.count(r"\caption{") == tables.count(r"\label{tab:") == 2
     assert re.search(r"\\label\{tab:[a-z0-9-]+\}", tables)
+
+
+CLASSES = {
+    "acmart": (r"\documentclass[sigconf,nonacm]{acmart}", "ACM-Reference-Format"),
+    "IEEEtran": (r"\documentclass[conference]{IEEEtran}", "IEEEtran"),
+    "elsarticle": (r"\documentclass[5p,twocolumn]{elsarticle}", "elsarticle-num"),
+}
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory):
+    return tmp_path_factory.mktemp("papers")
+
+
+@pytest.fixture
+def headline(command, papers):
+    """What `--paper` makes of a published run of many formats."""
+
+    def made(columns):
+        folder = configs().parent / "results" / "published" / "h200-headline"
+        if not folder.is_dir():
+            pytest.skip("needs a checkout (git clone)")
+        if not (papers / columns).exists():
+            result = command("report", folder, "--paper", columns, "--out", papers / columns)
+            assert result.code == 0, result.err
+        return papers / columns
+
+    return made
+
+
+@pytest.mark.parametrize("columns", ["one-column", "two-column"])
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_whole_document_compiles_without_a_box_that_is_too_wide(headline, name, columns, tmp_path):
+    if not (shutil.which("pdflatex") and shutil.which("bibtex")):
+        pytest.skip(
+            "needs LaTeX (apt-get install texlive-latex-recommended texlive-publishers texlive-fonts-recommended)"
+        )
+    start, references = CLASSES[name]
+    if not subprocess.run(["kpsewhich", f"{name}.cls"], capture_output=True, check=False).stdout:
+        pytest.skip(f"needs {name}.cls (apt-get install texlive-publishers)")
+    shutil.copytree(headline(columns), tmp_path, dirs_exist_ok=True)
+    lines = [start, r"\usepackage{graphicx,booktabs}", r"\begin{document}", r"\title{T}\author{A}"]
+    lines += [r"\affiliation{\institution{I}\country{C}}"] if name == "acmart" else []
+    lines += [r"\maketitle", "A text that is long enough. " * 400]
+    lines += [rf"\input{{{part}}}" for part in ("formats", "figures", "tables")]
+    lines += [rf"\bibliographystyle{{{references}}}", r"\bibliography{formats}", r"\end{document}"]
+    (tmp_path / "whole.tex").write_text("\n".join(lines))
+    for program in ("pdflatex -interaction=nonstopmode", "bibtex", *["pdflatex -interaction=nonstopmode"] * 2):
+        done = subprocess.run([*program.split(), "whole"], cwd=tmp_path, capture_output=True, check=False)
+        assert done.returncode == 0, done.stdout[-3000:]
+    log = (tmp_path / "whole.log").read_text(errors="replace")
+    # acmart reports columns of floats as too high whatever is in them, rules too.
+    boxes = re.findall(rf"Overfull \\[h{'v' * (name != 'acmart')}]box \(([\d.]+)pt too", log)
+    assert [box for box in boxes if float(box) > 5] == []
+    assert "Float too large" not in log and "Citation" not in log
+
+
+def test_the_formats_of_a_paper_are_the_baseline_the_highlighted_and_the_best_of_families(few, headline):
+    rows = few[few["dtype"] == "f64"].assign(family=few["label"].map({"ell": "ELL"}).fillna("CSR"))
+    order = by_mean_slowdown(latest_cases(rows))
+    best = min((label for label in order if label != "ell"), key=order.index)
+    assert set(latex.series(rows, None, [])) == {best, "ell"}
+    assert set(latex.series(rows, "csr-vector", ["csr5"])) == {"csr-vector", "csr5", "ell"}
+    shown = pd.read_csv(headline("one-column") / "figures" / "gflops.csv")
+    assert 8 <= shown["label"].nunique() <= latex.SERIES and set(shown["setting"]) == {"f64 hot", "f32 hot"}
 
 
 def test_a_paper_needs_pdf_and_a_folder_of_its_own(command, results):

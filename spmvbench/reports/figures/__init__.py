@@ -174,11 +174,11 @@ def table_of(figure: ReportFigure, rows: pd.DataFrame, options: Options) -> pd.D
 
 
 def panels(
-    table: pd.DataFrame, by: str | list[str] = "setting", columns: int = 2, *, height: float = 3.6
+    table: pd.DataFrame, by: str | list[str] = "setting", columns: int = 2, *, height: float = 3.6, lines: bool = False
 ) -> tuple[Figure, list[tuple[Axes, str, pd.DataFrame]]]:
     """A figure with a panel for each value of `by`, in the table's order: its axes, its name and the rows of it."""
     parts = list(table.groupby(by, sort=False, observed=True))
-    figure, axes = style.grid(len(parts), min(columns, len(parts)), height=height)
+    figure, axes = style.grid(len(parts), min(columns, len(parts)), height=height, lines=lines)
     names = [key if isinstance(key, tuple) else (key,) for key, _ in parts]
     return figure, [
         (ax, ", ".join(map(str, name)), part) for ax, name, (_, part) in zip(axes, names, parts, strict=True)

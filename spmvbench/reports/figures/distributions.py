@@ -61,6 +61,7 @@ def _draw_breakeven(table: pd.DataFrame, options: Options) -> Figure:
         ticks = {1: "1", 1e2: "100", 1e4: "10k"}
         if ax.get_title(loc="left").endswith("break-even"):
             ticks = {AT_ONCE: "at once", 1e2: "100", 1e4: "10k", NEVER: "never"}
+        ticks = ticks if style.width() > 2 * len(figure.axes) else {x: ticks[x] for x in (min(ticks), max(ticks))}
         ax.set_xticks(list(ticks), list(ticks.values()))
         ax.set_xticks([], minor=True)
     return figure
@@ -85,8 +86,8 @@ FIGURES = (
     ReportFigure(
         "conversion",
         "Conversion from CSR",
-        "Time per million nonzeros from canonical CSR to the format, ready to multiply: converted on the host and "
-        "copied to the device, or converted on the device. Median, middle half, and 5 to 95 % of the matrices.",
+        "Time per million nonzeros from canonical CSR to the format, ready to multiply: median, middle half, and 5 to "
+        "95 % of the matrices. Converted on the host and copied to the device, or converted on the device.",
         80,
         conversions,
         _draw_conversions,
@@ -110,10 +111,10 @@ FIGURES = (
     ReportFigure(
         "breakeven",
         "Conversion in SpMVs, and break-even",
-        "Left: conversion time in SpMVs of the format. Right: SpMVs after which the format breaks even with "
-        "{baseline}: difference of setup times over difference of SpMV times. A slower format never breaks even; a "
-        "faster one whose setup is not slower does so at once. Median, middle half, and 5 to 95 % of the matrices; the "
-        "share that never breaks even is at the right. Converted on the device if that was measured, else on the host.",
+        "Conversion time in SpMVs of the format, and SpMVs after which the format breaks even with {baseline}: median, "
+        "middle half, and 5 to 95 % of the matrices, with the share that never breaks even. Break-even is the "
+        "difference of setup times over the difference of SpMV times. A slower format never breaks even; a faster one "
+        "whose setup is not slower does so at once. Converted on the device if that was measured, else on the host.",
         90,
         breakeven,
         _draw_breakeven,

@@ -46,7 +46,7 @@ def _draw_gains(table: pd.DataFrame, options: Options) -> Figure:
 def _draw_means(table: pd.DataFrame, options: Options) -> Figure:
     parts = {setting: mean_gains(part) for setting, part in table.groupby("setting", sort=False)}
     height = 0.2 * max(map(len, parts.values())) + 0.9
-    figure, axes = style.grid(len(parts), len(parts), height=height)
+    figure, axes = style.grid(len(parts), len(parts), height=height, lines=True)
     for ax, (setting, cells) in zip(axes, parts.items(), strict=True):
         values = cells.to_numpy()
         norm = TwoSlopeNorm(0, -_SPREAD, _SPREAD)

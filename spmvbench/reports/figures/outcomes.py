@@ -47,7 +47,7 @@ def _draw_statuses(table: pd.DataFrame, options: Options) -> Figure:
     whole = int((right == 1).sum())
     partly = right[right < 1].sort_values(kind="stable").index
     lines = [*partly, *([f"{whole} format{'s' if whole > 1 else ''}: every case ok"] if whole else [])]
-    figure, axes = style.grid(len(types), len(types), height=0.9 + 0.21 * len(lines), sharey=True)
+    figure, axes = style.grid(len(types), len(types), height=0.9 + 0.21 * len(lines), lines=True, sharey=True)
     for ax, dtype in zip(axes, types, strict=True):
         part = shares.loc[dtype].reindex(lines).fillna(0.0)
         left = np.zeros(len(lines))
@@ -90,7 +90,8 @@ def _kernels(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 def _draw_kernels(table: pd.DataFrame, options: Options) -> Figure:
     settings, kernels = list(table["setting"].unique()), list(table["kernel"].unique())
     labels = sorted(set(table["label"]))
-    figure, axes = style.grid(len(settings), min(2, len(settings)), height=0.9 + 0.24 * len(labels), sharey=True)
+    height = 0.9 + 0.24 * len(labels)
+    figure, axes = style.grid(len(settings), min(2, len(settings)), height=height, lines=True, sharey=True)
     colors = [mark.color for mark in style.marks(kernels).values()]
     for ax, setting in zip(axes, settings, strict=True):
         of_setting = table[table["setting"] == setting]
@@ -144,7 +145,7 @@ FIGURES = (
     ReportFigure(
         "coverage",
         "Coverage",
-        "Bars: the share of a format's cases that it could hold, by status; the rest of a line was skipped. At the "
+        "The share of a format's cases that it could hold, by status; the rest of a line was skipped. At the "
         "right the verified cases (ok) and all cases. Formats with the fewest verified cases come first; those with "
         "all of them are counted in one line. Only cases with status ok enter other figures.",
         5,
@@ -167,11 +168,11 @@ FIGURES = (
     ReportFigure(
         "products",
         "Time to N products",
-        "Time of conversion and N SpMVs. Left: geometric mean over the matrices of the time over that of the oracle, "
-        "which takes the format with the least time on each matrix. Right: share of the matrices on which the time is "
-        "at most 1.05 times that of cuSPARSE's CSR, its preprocessing included. The best single format is chosen for "
-        "each N on these matrices. A matrix that the chosen format does not hold counts as 10 times the oracle. The "
-        "advised one is shown if the run's GPU has a model and the run holds all formats that are advised, on the "
+        "Time of conversion and N SpMVs: geometric mean over the matrices of the time over that of the oracle, which "
+        "takes the format with the least time on each matrix (left), and share of the matrices on which the time is at "
+        "most 1.05 times that of cuSPARSE's CSR, its preprocessing included (right). The best single format is chosen "
+        "for each N on these matrices. A matrix that the chosen format does not hold counts as 10 times the oracle. "
+        "The advised one is shown if the run's GPU has a model and the run holds all formats that are advised, on the "
         "matrices of the model's evaluation: each was predicted without the matrices of its family; with few measured, "
         "the best of five by the model, cuSPARSE's and the fallback is taken, and the time of measuring them does not "
         "count. CuPy's default is shown if the run has rows of cupy-csr: calls of csr @ x from the host, while SpMVs "

@@ -92,7 +92,7 @@ def _draw_speedups(table: pd.DataFrame, options: Options) -> Figure:
 
 
 def _draw_means(table: pd.DataFrame, options: Options) -> Figure:
-    figure, found = panels(table, height=0.9 + 0.21 * table["setting"].value_counts().max())
+    figure, found = panels(table, height=0.9 + 0.21 * table["setting"].value_counts().max(), lines=True)
     for ax, setting, rows in found:
         part = rows.sort_values("geomean", ascending=False, kind="stable")
         for y, row in enumerate(part.itertuples()):

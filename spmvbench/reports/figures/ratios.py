@@ -36,9 +36,12 @@ class _Line(NamedTuple):
 
 
 def draw(table: pd.DataFrame, options: Options) -> Figure:
-    """The first setting. Families continue through panels side by side, as many as leave room for numbers in cells."""
-    setting = table.loc[table["ratio"].notna(), "setting"].iloc[0]
-    table = table[table["setting"] == setting]
+    """The first setting, of few formats all. Families continue through panels side by side, as many as leave room for
+    numbers in cells.
+    """
+    settings = list(table.loc[table["ratio"].notna(), "setting"].unique())
+    settings = settings[: None if table["label"].nunique() <= _SHORT else 1]
+    table = table[table["setting"].isin(settings)]
     matrices = sorted(table["matrix"].unique())
     names = [short_name(matrix) for matrix in matrices]
     left, above = (_LETTER * max(map(len, texts)) for texts in (table["label"], names))
@@ -47,9 +50,10 @@ def draw(table: pd.DataFrame, options: Options) -> Figure:
     panels = _panels(labels, max(1, min(room, _MOST_PANELS, -(-len(labels) // _SHORT))))
     height = max(map(len, panels))
     with_numbers = style.width() / len(panels) - left >= _CELL * len(matrices)
-    figure, axes = style.grid(len(panels), len(panels), height=_LINE * height + 0.15 + above * with_numbers)
-    for place, (ax, lines) in enumerate(zip(axes, panels, strict=True)):
-        _cells(ax, table, lines, matrices, with_numbers=with_numbers)
+    every = [(setting, place, lines) for setting in settings for place, lines in enumerate(panels)]
+    figure, axes = style.grid(len(every), len(panels), height=_LINE * height + 0.15 + above * with_numbers, lines=True)
+    for ax, (setting, place, lines) in zip(axes, every, strict=True):
+        _cells(ax, table[table["setting"] == setting], lines, matrices, with_numbers=with_numbers)
         ax.set(ylim=(height, 0), title=f"{setting}, continued" if place else setting)
         ax.set_xlabel("matrix", fontsize=_POINTS)
         if with_numbers:
@@ -140,12 +144,12 @@ FIGURES = (
     ReportFigure(
         "ratios",
         "Every format on every matrix",
-        "Slowdown: time over the best time on the matrix; image files show only the run's first setting. 1.0 is the "
-        f"best; values within {100 * (TIE - 1):.1f} % of it are bold; k and M are thousands and millions. Families are "
-        "in the order of their best formats, the formats of a family in the order of their mean slowdown. Not "
-        "verified: - skipped, x wrong, ! failed (out of memory, timeout, crash, error); blank: not tried, or the "
-        "matrix has no entries. (project): the kernel is this project's and not the paper's. If there are too many "
-        "matrices for numbers, only colours are shown.",
+        "Slowdown: time over the best time on the matrix. Image files of more than 20 formats show the run's first "
+        f"setting alone. 1.0 is the best; values within {100 * (TIE - 1):.1f} % of it are bold; k and M are thousands "
+        "and millions. Families are in the order of their best formats, the formats of a family in the order of their "
+        "mean slowdown. Not verified: - skipped, x wrong, ! failed (out of memory, timeout, crash, error); blank: not "
+        "tried, or the matrix has no entries. (project): the kernel is this project's and not the paper's. If there "
+        "are too many matrices for numbers, only colours are shown.",
         8,
         _ratios,
         draw,
