@@ -119,7 +119,10 @@ def _main(argv: list[str] | None) -> None:
     except Exception as error:
         if "--debug" in args:
             raise
-        click.echo(f"Error: {_sentence(error)}", err=True)
+        from spmvbench.cli.progress import wrapped
+
+        text = f"Error: {_sentence(error)}"
+        click.echo(wrapped(text) if sys.stderr.isatty() else text, err=True)
         sys.exit(error.exit_code if isinstance(error, SpmvbenchError) else 1)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from spmvbench.measure.cases import Case, Group
 
 PLAIN_PROGRESS_SECONDS = 10
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+BESIDE_DESCRIPTION = 43  # columns: per cent, a bar of 8, elapsed and remaining time
 
 
 class Work:
@@ -62,8 +66,7 @@ class Progress:
 
         self.work, self.total, self.began = Work(rounds), total, time.monotonic()
         self.last_line = self.began
-        bar = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
-        self.bar = tqdm(total=total, disable=not sys.stderr.isatty() or not total, dynamic_ncols=True, bar_format=bar)
+        self.bar = tqdm(total=total, disable=not sys.stderr.isatty() or not total, dynamic_ncols=True, bar_format=BAR)
         self.now = ""
         self.notices: list[str] = []
 
@@ -88,7 +91,7 @@ class Progress:
     def show(self, text: str) -> None:
         """Show what happens."""
         self.now = text
-        self.bar.set_description_str(text, refresh=False)
+        self.bar.set_description_str(self._fitting(text.removeprefix("synthetic/")), refresh=False)
         self._show()
 
     def on_row(self, row: dict[str, Any]) -> None:
@@ -99,7 +102,12 @@ class Progress:
     def on_notice(self, line: str) -> None:
         """Show a line and store it in `notices`."""
         self.notices.append(line)
-        self.bar.write(line, file=sys.stderr)
+        self.bar.write(line if self.bar.disable else wrapped(line), file=sys.stderr)
+
+    def _fitting(self, text: str) -> str:
+        """A description that leaves room for the bar, the cases and the time left."""
+        room = max(12, shutil.get_terminal_size().columns - BESIDE_DESCRIPTION - 2 * len(str(self.total)))
+        return text if len(text) <= room else f"{text[: room - 2]}.."
 
     def left(self, now: float) -> str:
         """Estimated remaining time in minutes and seconds; empty before any work is done."""
@@ -119,6 +127,12 @@ class Progress:
                 )
             )
             click.echo(f"{text}: {self.now}", err=True)
+
+
+def wrapped(line: str) -> str:
+    """A message in lines as wide as the terminal, without breaking words."""
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _clock(seconds: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from spmvbench.cli import completion, option_types
+from spmvbench.cli.progress import PLAIN_PROGRESS_SECONDS
 from spmvbench.cli.results import echo_unread
 from spmvbench.errors import SpmvbenchError, UsageError
 
@@ -259,7 +261,7 @@ def _write(
     images = words(image or ("pdf" if paper else "svg"), IMAGES)
     if paper and "pdf" not in images:
         raise UsageError("--paper writes PDF: name pdf in --image, or leave --image out")
-    count = len(known.choose(figures))
+    count, asked = len(known.choose(figures)), figures is not None
     rows, matrices, environment = _read(folders)
     if paper and mode is None and (rows["mode"] == "hot").any():
         mode = ("hot",)
@@ -304,7 +306,12 @@ def _write(
     for drawn in report.drawn if site is None else ():
         click.echo(f"  {drawn.name:{width}}  {', '.join(path.name for path in drawn.files)}")
     for reason, left_out in report.left_out.items():
-        click.echo(f"Left out: {', '.join(left_out)}: {reason}")
+        if asked or "--emulated" in reason:
+            click.echo(f"Left out: {', '.join(left_out)}: {reason}")
+    if report.left_out and not asked:
+        click.echo(
+            f"{sum(map(len, report.left_out.values()))} figures are left out: the page says why, under Not drawn"
+        )
     if other is not None:
         _echo_cards(rows, environment, *other)
     if paper:
@@ -348,14 +355,19 @@ def _joined(
 
 
 def _progress(count: int) -> Callable[[int, int], None]:
-    """A function that shows how many of so many figures are drawn, at a terminal."""
+    """A function that shows how many of so many figures are drawn: a bar at a terminal, else a line now and then."""
     from tqdm import tqdm
 
     hidden = not sys.stderr.isatty()
     bar = tqdm(desc="Drawing", total=count, unit="figure", leave=False, disable=hidden, dynamic_ncols=True)
+    last = time.monotonic()
 
     def watch(done: int, of: int) -> None:
+        nonlocal last
         bar.update(done - bar.n)
+        if hidden and time.monotonic() - last >= PLAIN_PROGRESS_SECONDS:
+            last = time.monotonic()
+            click.echo(f"{done}/{of} figures", err=True)
         if done >= of:
             bar.close()
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.matrices import archive, download, ssgetpy_home
@@ -362,7 +363,7 @@ def fetch(
 
     verify: compare with the site's SHA-256 of 2020. An archive that differs is moved to `quarantine` and counted as
     failed if it comes from the site. It is kept and listed in `differing` if it comes from a mirror, which may have
-    packed it again. Every archive must pass `archive.check`. progress: show bars on a terminal. limits: of a download.
+    packed it again. Every archive must pass `archive.check`. progress: show a bar on a terminal. limits: of a download.
 
     Raises Unreachable and NoSpace, which end the whole call; archives fetched until then are kept.
     """
@@ -373,12 +374,14 @@ def fetch(
     entries = list(dict.fromkeys(entries))
     source = _Source.of(mirror)
     hidden = None if progress else True  # None: hidden unless stderr is a terminal
-    archives = Archives(source, source.downloads(limits, jobs), verify, hidden, format, folder)
+    bar = tqdm(desc="fetch", total=len(entries), unit="matrix", disable=hidden)
+    archives = Archives(source, source.downloads(limits, jobs), verify, bar, format, folder)
     results: dict[Entry, bool | Exception] = {}
     pool = ThreadPoolExecutor(jobs)
     try:
         futures = {pool.submit(archives.bring, entry): entry for entry in entries}
-        for future in tqdm(as_completed(futures), "fetch", len(futures), unit="matrix", disable=hidden):
+        for future in as_completed(futures):
+            bar.update()
             try:
                 results[futures[future]] = future.result()
             except (Unreachable, NoSpace):
@@ -386,6 +389,7 @@ def fetch(
             except Exception as failure:  # whatever one archive raises, the others are fetched
                 results[futures[future]] = failure
     finally:
+        bar.close()
         archives.downloads.close()
         pool.shutdown(cancel_futures=True)
     outcome = Outcome(differing=[entry for entry in entries if entry in archives.differing])
@@ -408,7 +412,7 @@ class Archives:
     source: _Source
     downloads: Downloads
     verify: bool
-    hidden: bool | None
+    bar: Any  # of tqdm
     format: str
     folder: Path | None
     differing: set[Entry] = field(default_factory=set)
@@ -416,8 +420,10 @@ class Archives:
     @classmethod
     def to(cls, folder: Path, connections: int) -> Archives:
         """Archives in Matrix Market form of the mirror or the site, to a folder, by so many threads."""
+        from tqdm import tqdm
+
         source = _Source.of(None)
-        return cls(source, source.downloads(LIMITS, connections), True, True, "MM", folder)
+        return cls(source, source.downloads(LIMITS, connections), True, tqdm(disable=True), "MM", folder)
 
     def place(self, entry: Entry) -> Path:
         """The path of an archive that is here."""
@@ -425,27 +431,25 @@ class Archives:
 
     def bring(self, entry: Entry) -> bool:
         """Fetch an archive. Returns False if it was there."""
-        from tqdm import tqdm
-
         target = self.place(entry)
         if target.is_file():
             return False
         site_folder, suffix = FORMATS[self.format]
         path = self.source.file(f"{site_folder}/{entry.group}/{entry.name}{suffix}")
-        with tqdm(desc=entry.id, unit="B", unit_scale=True, leave=False, delay=0.5, disable=self.hidden) as bar:
 
-            def show(done: int, total: int | None) -> None:
-                bar.total = total
-                bar.update(done - bar.n)
+        def show(done: int, total: int | None) -> None:
+            of = f" of {total / 1e6:.1f}" if total else ""
+            self.bar.set_postfix_str(f"{entry.id}: {done / 1e6:.1f}{of} MB", refresh=False)
+            self.bar.update(0)  # shows it, unless it was shown a moment ago
 
-            if self.format == "MM":
-                with ssgetpy_home.archive(entry.group, entry.name) as own, suppress(Failed, archive.BadArchive):
-                    if own:
-                        accept = partial(self._accept, entry, "")
-                        return self.downloads.transfer(own, target, accept, show, most=entry.most_bytes)
-            known = _sha256().get(entry.id, "") if self.verify and self.format == "MM" else ""
-            accept = partial(self._accept, entry, known)
-            return self.downloads.transfer(path, target, accept, show, most=entry.most_bytes)
+        if self.format == "MM":
+            with ssgetpy_home.archive(entry.group, entry.name) as own, suppress(Failed, archive.BadArchive):
+                if own:
+                    accept = partial(self._accept, entry, "")
+                    return self.downloads.transfer(own, target, accept, show, most=entry.most_bytes)
+        known = _sha256().get(entry.id, "") if self.verify and self.format == "MM" else ""
+        accept = partial(self._accept, entry, known)
+        return self.downloads.transfer(path, target, accept, show, most=entry.most_bytes)
 
     def _accept(self, entry: Entry, known: str, part: Path) -> None:
         """Raise for a file that is not that of this matrix. known: SHA-256 of the site's archive."""

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -109,13 +109,12 @@ def write(
     drawn: list[Drawn] = []
     left_out: dict[str, list[str]] = {}
     (out if alone else inside(out, draft.folder.name)).mkdir(parents=True, exist_ok=True)
-    for done, found in enumerate(_every(draft, [figure.name for figure in chosen], jobs), start=1):
+    for found in _every(draft, [figure.name for figure in chosen], jobs, watch):
         if isinstance(found, Drawn):
             drawn.append(found)
         else:
             name, reason = found
             left_out.setdefault(reason, []).append(name)
-        watch(done, len(chosen))
 
     page = out / PAGE
     text = _render(draft, drawn, left_out, out, shared, home, notices, beside)
@@ -203,16 +202,22 @@ def _options(
     )
 
 
-def _every(draft: _Draft, names: Sequence[str], jobs: int) -> Iterator[Drawn | tuple[str, str]]:
+def _every(
+    draft: _Draft, names: Sequence[str], jobs: int, watch: Callable[[int, int], None]
+) -> Iterator[Drawn | tuple[str, str]]:
     """The figures of these names in order: each drawn, or its name and the reason why it was left out."""
     if jobs == 1 or len(names) < 2:
-        for name in names:
+        for done, name in enumerate(names, start=1):
             yield _attempt(draft, name)
+            watch(done, len(names))
         return
     # Spawned, not forked: libraries with running threads do not survive a fork.
     workers, context = min(jobs, len(names)), multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(draft,)) as pool:
-        yield from pool.map(_attempt_in_worker, names)
+        drawing = [pool.submit(_attempt_in_worker, name) for name in names]
+        for done, _ in enumerate(as_completed(drawing), start=1):
+            watch(done, len(names))
+        yield from (each.result() for each in drawing)
 
 
 _worker_draft: list[_Draft] = []  # in a drawing process: its only draft

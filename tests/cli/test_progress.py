@@ -1,5 +1,7 @@
 """The time left is of the work done, also before the first row."""
 
+import os
+
 import pytest
 
 from spmvbench.cli import progress
@@ -54,3 +56,22 @@ def test_time_left_goes_down_with_the_work(groups, capsys, monkeypatch):
         "0/8 cases in 0:06, about 1:30 left: synthetic/pde:4 ell",
         "1/8 cases in 0:06, about 0:32 left: synthetic/pde:4 ell",
     ]
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+def test_the_bar_and_the_time_left_have_room_beside_the_case(columns, groups, monkeypatch):
+    monkeypatch.setattr(progress.shutil, "get_terminal_size", lambda: os.terminal_size((columns, 24)))
+    shown = progress.Progress(8, rounds=2)
+    text = shown._fitting("poisson2d:1000 auto[spmvs=1000000] with a long label of many letters, and more")
+    bar = shown.bar.format_meter(
+        4, 8, 3600, ncols=columns, prefix=text, postfix="about 120:00 left", bar_format=progress.BAR
+    )
+    assert len(bar) <= columns and bar.endswith("about 120:00 left]")
+    assert bar.count("█") >= 2, "half of a bar that can be seen"
+
+
+def test_messages_do_not_break_inside_words(monkeypatch):
+    monkeypatch.setattr(progress.shutil, "get_terminal_size", lambda: os.terminal_size((20, 24)))
+    assert (
+        progress.wrapped("Error: there is no cusparse-csr-alg1 here") == "Error: there is no\ncusparse-csr-alg1\nhere"
+    )

@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tqdm import tqdm
 from urllib3.util import connection
 
 from spmvbench.errors import UsageError
@@ -404,9 +405,8 @@ def test_a_server_may_ask_for_a_pause(server, monkeypatch, asked):
 
     server.files[url_path(ANT)] = pack("ant")
     server.plan[url_path(ANT)] = [busy]
-    downloads = suitesparse.Archives(
-        suitesparse._Source.of(server.url), suitesparse._Source.of(server.url).downloads(QUICK), False, True, "MM", None
-    )
+    source = suitesparse._Source.of(server.url)
+    downloads = suitesparse.Archives(source, source.downloads(QUICK), False, tqdm(disable=True), "MM", None)
     assert downloads.bring(ANT)
     assert max(wait for wait in waits if wait) == {"3": 3.0, "1000000": QUICK.pause}.get(asked, QUICK.backoff)
 
