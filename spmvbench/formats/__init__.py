@@ -319,7 +319,8 @@ def _read(word: str) -> tuple[str, dict[str, str]]:
     item = word.removeprefix("-").strip()
     match = re.fullmatch(r"([^\[\]]+(?:\[[\d ]+\])?)(?:\[(.*)\])?", item)  # digits: a reference of the survey's
     if match is None:
-        raise UsageError(f"cannot read {item!r}: write key[name=value,...]")
+        both = ", of two formats key+key[a.name=value,t.name=value]" if two_copies.PLUS in item else ""
+        raise UsageError(f"cannot read {item!r}: write key[name=value,...]{both}")
     given = {}
     for setting in filter(None, (match[2] or "").split(",")):
         parameter, equals, value = setting.partition("=")

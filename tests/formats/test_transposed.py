@@ -1,5 +1,6 @@
 """y = A^T x from the arrays of A: every format that offers it, against SciPy; the others say that they do not."""
 
+import pickle
 from contextlib import suppress
 
 import numpy as np
@@ -106,6 +107,22 @@ def latest(rows):
     from spmvbench.analysis.cases import latest_cases
 
     return latest_cases(rows)
+
+
+def test_two_formats_with_a_plus_are_one_with_the_parameters_of_both(device):
+    ((cls, params),) = formats.parse("sell+csr-vector[a.height=64,t.lanes=4]")
+    assert cls is formats.get("sell+csr-vector") is not formats.get("sell+csr-lanes")
+    fmt = pickle.loads(pickle.dumps(cls.from_csr(HARD["uniform 8"], **params)))
+    assert type(fmt) is cls and formats.label(cls, dict(fmt.params)) == "sell+csr-vector[a.height=64,t.lanes=4]"
+    assert (fmt.a.height, fmt.t.lanes, fmt.t.shape) == (64, 4, fmt.shape[::-1])
+    assert fmt.nbytes == fmt.a.nbytes + fmt.t.nbytes == cls.estimate(Csr.of(HARD["uniform 8"]), **params)
+    for text, said in [
+        ("bfs-do+csr5", "bfs-do computes bfs"),
+        ("csr5+csr6", "there is no format 'csr6'"),
+        ("sell[height=64]+csr5", r"of two formats key\+key\[a.name=value"),
+    ]:
+        with pytest.raises(UsageError, match=said):
+            formats.parse(text)
 
 
 def test_the_integer_test_is_left_out_where_the_longest_rows_allow_other_integers(device):
