@@ -21,7 +21,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "results" / "auto.md"
 CANDIDATES = 32
 TREES, LEAF, SHARE = 30, 6, 0.6  # of the forest, as `training.grown` takes them
 LARGEST = 30.0  # slowdown that counts in the training, and that of a format that cannot hold a matrix
-TUNED = {"csr-am", "csr-gg", "ell-warp-k2", "sell"}  # conversions that time products
+TUNED = {"csr-am", "csr-gg", "ell-warp-k2", "hec", "sell"}  # conversions that time products
 
 NAMED = "`auto[spmvs=N]`"
 DEFAULT = "`auto`"

@@ -75,7 +75,7 @@ def test_the_forest_ranks_as_its_leaves_say():
 def test_no_candidate_needs_a_library_or_times_products():
     candidates = [quick.parsed(label)[0] for label in quick.chooser().labels]
     assert all("emulated" in cls.devices for cls in candidates) and len(candidates) == len(set(quick.chooser().labels))
-    tuned = {formats.get(key) for key in ("csr-am", "csr-gg", "ell-warp-k2", "sell")}
+    tuned = {formats.get(key) for key in ("csr-am", "csr-gg", "ell-warp-k2", "hec", "sell")}
     assert not tuned & set(candidates) and formats.get("csr-lanes") in candidates
 
 
