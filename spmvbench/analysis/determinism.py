@@ -31,8 +31,22 @@ def bits(rows: pd.DataFrame) -> pd.DataFrame:
     found = groups[["compared", "differed", "yes", "no"]].sum().astype(int)
     found["float_atomics"] = ["yes" if line.yes else "no" if line.no else "" for line in found.itertuples()]
     found["cards"] = groups["card"].agg(lambda cards: " ".join(sorted(set(cards.dropna()))))
+    return _judged(found)
+
+
+def joined(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """What two sets of rows tell, each as `bits`, that have no case in common."""
+    both = pd.concat([one, other]).groupby(level="label")
+    found = both[["compared", "differed"]].sum()
+    found["float_atomics"] = both["float_atomics"].max()  # yes, no, or empty
+    found["cards"] = both["cards"].agg(lambda cards: " ".join(sorted(set(" ".join(cards).split()))))
+    return _judged(found)
+
+
+def _judged(found: pd.DataFrame) -> pd.DataFrame:
     found["repeats"] = [
-        "no" if line.differed else "yes" if line.compared and not line.yes else "" for line in found.itertuples()
+        "no" if line.differed else "yes" if line.compared and line.float_atomics != "yes" else ""
+        for line in found.itertuples()
     ]
     return found[["compared", "differed", "float_atomics", "cards", "repeats"]]
 

@@ -1,8 +1,9 @@
 """Which formats repeat their bits, and the table of what that costs in docs/reproducible.md.
 
 ``python -m spmvbench.publishing.determinism RUN... --write`` writes configs/determinism.csv from the rows of runs, of
-which those of the emulated device tell of float atomics alone. ``--page docs/reproducible.md`` writes the table of
-costs on the matrices of the runs into the page, by what configs/determinism.csv says.
+which those of the emulated device tell of float atomics alone; ``--add`` keeps what the file has of other runs.
+``--page docs/reproducible.md`` writes the table of costs on the matrices of the runs into the page, by what
+configs/determinism.csv says.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ def made(options: argparse.Namespace) -> str:
     if not options.write:
         return markdown(hot(rows))
     found = determinism.bits(rows[rows["format"].isin(shipped())])
+    if options.add:
+        found = determinism.joined(pd.read_csv(table(), index_col="label", keep_default_na=False), found)
     with paths.written_whole(table()) as file:
         file.write(found.to_csv(lineterminator="\n").encode("ascii"))
     return f"{table()}: {found['repeats'].value_counts().to_dict()}"
@@ -47,7 +50,11 @@ WRITE: in_page.Argument = (
     "--write",
     {"action": "store_true", "help": "write configs/determinism.csv instead"},
 )
-main = in_page.command("determinism", __doc__, made, in_page.RUNS, WRITE)
+ADD: in_page.Argument = (
+    "--add",
+    {"action": "store_true", "help": "with --write: to what the file has of runs that are not named"},
+)
+main = in_page.command("determinism", __doc__, made, in_page.RUNS, WRITE, ADD)
 
 if __name__ == "__main__":
     main()

@@ -12,7 +12,7 @@ from spmvbench.analysis.breakeven import break_even, footprints, largest_footpri
 from spmvbench.analysis.cases import hot, labels_of, latest_cases
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.details import kernel_times, tile_shares
-from spmvbench.analysis.determinism import bits, by_spread, costs
+from spmvbench.analysis.determinism import bits, by_spread, costs, joined
 from spmvbench.analysis.profiles import performance_profile
 from spmvbench.analysis.ranking import best_formats, by_mean_slowdown, default_baseline, ranked
 from spmvbench.analysis.roofline import attainable, ceilings, efficiency, gather_bounds, intensity_bounds, points
@@ -53,6 +53,11 @@ def test_formats_that_repeat_their_bits_and_what_they_cost():
     assert found["repeats"].to_dict() == {"fast": "no", "still": "", "slow": "yes", "library": "yes", "unseen": ""}
     assert found.loc["fast"].tolist() == [3, 2, "yes", "H100", "no"]
     assert found.loc["unseen"].tolist() == [0, 0, "no", "", ""]
+    later = bits(rows(row("d", "library", 1, same_bits="no", **words["cuda"] | {"device_name": "NVIDIA H200"}),
+                      row("d", "unseen", 1, same_bits="yes", float_atomics="no", **words["cuda"])))  # fmt: skip
+    both = joined(found, later)
+    assert both["repeats"].to_dict() == {"fast": "no", "still": "", "slow": "yes", "library": "no", "unseen": "yes"}
+    assert both.loc["library"].tolist() == [4, 1, "", "H100 H200", "no"]
     table = by_spread(costs(rows(*made), {"slow", "library"}))
     assert table["spread"].tolist() == ["up to 0.1", "0.1 to 0.5", "above 2", "all"]
     assert table["largest"].tolist() == [3, 3, 4, 4] and table["matrix"].iloc[-1].endswith("c")
