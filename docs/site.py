@@ -19,13 +19,13 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md"}
 NOTEBOOKS = {"docs/notebook.ipynb": "notebook.md", "docs/operator.ipynb": "operator_notebook.md"}
-MADE = (*PAGES.values(), "rows.md", *NOTEBOOKS.values())
+MADE = (*PAGES.values(), *NOTEBOOKS.values())
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made here."""
     told = [relinked((ROOT / name).read_text(encoding="utf-8"), name, page) for name, page in PAGES.items()]
-    for name, text in zip(MADE, [*told, rows(), *(notebook(ROOT / name) for name in NOTEBOOKS)], strict=True):
+    for name, text in zip(MADE, [*told, *(notebook(ROOT / name) for name in NOTEBOOKS)], strict=True):
         files.append(File.generated(config, name, content=text))
     return files
 
@@ -105,22 +105,6 @@ def _plain(text: str) -> str:
 
 def _cell(text: str) -> str:
     return _plain(" ".join(text.split()))
-
-
-def rows() -> str:
-    """The columns of rows.parquet and matrices.parquet."""
-    from spmvbench.rows.schema import COLUMNS, MATRIX_COLUMNS
-
-    lines = [
-        "# Columns of a row",
-        "",
-        "One row per case, in `rows.parquet`. The file's own metadata has the meaning of each column, too.",
-        "",
-    ]
-    for title, columns in (("", COLUMNS), ("## Descriptions of matrices", MATRIX_COLUMNS)):
-        lines += [title, "", "| Column | Type | Meaning |", "| --- | --- | --- |"]
-        lines += [f"| `{name}` | {kind} | {_cell(meaning)} |" for name, (kind, meaning) in columns.items()] + [""]
-    return "\n".join(lines)
 
 
 def notebook(path: Path) -> str:

@@ -67,7 +67,7 @@ def test_every_page_is_there_holds_everything_and_fetches_nothing_from_elsewhere
     for key in formats.keys():  # noqa: SIM118 - a function of the module
         page = page_of(formats.get(key).family).replace(".md", ".html")
         assert f'<h2 id="{key}">' in site[f"formats/{page}"], key
-    assert all(f"<code>{name}</code>" in site["rows.html"] for name in COLUMNS)
+    assert all(f"<code>{name}</code>" in site["columns.html"] for name in COLUMNS)
     for name in ("run", "load_run", "plot", "report", "multiply", "load"):
         assert re.search(rf'id="spmvbench\.[\w.]+\.{name}"', site["python.html"]), name
     assert "Two commands" in site["index.html"], "README.md is the first page"

@@ -7,7 +7,7 @@ sources         the source hashes of this checkout: configs/sources.csv
 crate           the description of the published runs: results/published/ro-crate-metadata.json
 advice          the model of the advice, its page and its figure
 format_pages    the pages of docs/formats
-cards, claims, irregular, kernels, rivals, run_options, small, speed, strengths, time_to_n, vectors
+cards, claims, columns, irregular, kernels, rivals, run_options, small, speed, strengths, time_to_n, vectors
                 one table of a page each, from published rows: `make tables`
 determinism     configs/determinism.csv from rows, and the table of docs/reproducible.md: `make tables`
 updates         the table of new values in the same pattern of a run, printed

@@ -157,16 +157,16 @@ def _markdown(found: Sequence[Table]) -> str:
         return f"| {' | '.join(cells)} |"
 
     def cell(cell: tables.Cell) -> str:
-        written = f"**{_plain_markdown(cell.text)}**" if cell.best else _plain_markdown(cell.text)
+        written = f"**{plain_markdown(cell.text)}**" if cell.best else plain_markdown(cell.text)
         return f"{written} [{cell.note}]" if cell.note else written
 
     parts = []
     for table in found:
-        lines = [f"**{_plain_markdown(table.caption)}**", ""]
-        lines.append(line([_plain_markdown(column.heading) for column in table.columns]))
+        lines = [f"**{plain_markdown(table.caption)}**", ""]
+        lines.append(line([plain_markdown(column.heading) for column in table.columns]))
         lines.append(line(["---:" if column.show else "---" for column in table.columns]))
         lines += [line([cell(c) for c in row]) for row in table.rows]
-        lines += [f"\n[{mark}] {_plain_markdown(note)}" for mark, note in table.notes]
+        lines += [f"\n[{mark}] {plain_markdown(note)}" for mark, note in table.notes]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
@@ -177,7 +177,7 @@ _MARKUP = re.compile(
 )
 
 
-def _plain_markdown(words: str) -> str:
+def plain_markdown(words: str) -> str:
     """Words in one line, with Markdown's markup escaped."""
     return _MARKUP.sub(lambda sign: f"\\{sign[0]}", words.replace("\n", " "))
 

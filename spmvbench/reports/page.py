@@ -137,7 +137,8 @@ def picture(rows: pd.DataFrame, environment: Mapping[str, Any], name: str, **ask
     try:
         table = _table(figure, draft)
     except figures.LeftOut as reason:
-        raise UsageError(f"{name} cannot be drawn: {reason}") from None
+        told = str(reason).replace("--emulated shows", "emulated=True shows")  # an option of `report`, not of Python
+        raise UsageError(f"{name} cannot be drawn: {told}") from None
     with style.theme():
         return _drawing(figure, table, draft), table
 
