@@ -286,7 +286,7 @@ IN_BOUNDS = {  # kernels that only other parameters or matrices reach, and what 
         *("bro-ell[height=32]", "bro-coo[steps=16]", "bro-csr[lanes=4]", "blsi", "bro-hybr-s", "scoo[copies=2]"),
         *("tjad", "btjad[rows=40]", "pcsr[width=1024]", "tile-composite[width=32]"),
     ),
-    ("power law", "wide", "long rows among empty"): ("coadell",),
+    ("power law", "wide", "long rows among empty"): ("coadell", "acsr[kernel=paper,bin_max=6]"),
     ("stencil", "3x3 blocks", "uniform 8"): ("cds", "ddd-naive[fill=0.01]", "ddd-split[fill=0.05]", "crsd[live=1]"),
 }
 
