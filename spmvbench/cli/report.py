@@ -305,13 +305,7 @@ def _write(
     width = max((len(drawn.name) for drawn in report.drawn), default=0)
     for drawn in report.drawn if site is None else ():
         click.echo(f"  {drawn.name:{width}}  {', '.join(path.name for path in drawn.files)}")
-    for reason, left_out in report.left_out.items():
-        if asked or "--emulated" in reason:
-            click.echo(f"Left out: {', '.join(left_out)}: {reason}")
-    if report.left_out and not asked:
-        click.echo(
-            f"{sum(map(len, report.left_out.values()))} figures are left out: the page says why, under Not drawn"
-        )
+    _echo_left_out(report.left_out, asked=asked)
     if other is not None:
         _echo_cards(rows, environment, *other)
     if paper:
@@ -372,6 +366,19 @@ def _progress(count: int) -> Callable[[int, int], None]:
             bar.close()
 
     return watch
+
+
+def _echo_left_out(left_out: dict[str, list[str]], *, asked: bool) -> None:
+    """Print which figures were not drawn and why; of those that nobody asked for by name, how many."""
+    if asked:
+        for reason, names in left_out.items():
+            click.echo(f"Left out: {', '.join(names)}: {reason}")
+        return
+    hidden = {reason: len(names) for reason, names in left_out.items() if "--emulated" in reason}
+    for reason, count in hidden.items():
+        click.echo(f"{count} figures are left out: {reason}")
+    if rest := sum(map(len, left_out.values())) - sum(hidden.values()):
+        click.echo(f"{rest} {'more' if hidden else 'figures'} are left out: the page says why, under Not drawn")
 
 
 def _echo_cards(rows: pd.DataFrame, environment: dict[str, Any], others: pd.DataFrame, about: dict[str, Any]) -> None:

@@ -67,6 +67,9 @@ def test_what_was_left_out_is_said_with_the_reason(command, results):
 
 def test_emulated_run_says_how_to_see_its_times(command, tmp_path):
     write_run(tmp_path, "demo", "2026-01-01", device="emulated")
+    every = command("report", "--results", tmp_path, "--out", tmp_path / "every")
+    told = [line for line in every.out.splitlines() if "left out" in line]
+    assert len(told) == 2 and "--emulated shows" in told[0] and max(map(len, told)) < 120
     unasked = command("report", "--results", tmp_path, "--figures", "gflops")
     assert unasked.code == 0 and "--emulated" in unasked.out
     asked = command("report", "--results", tmp_path, "--figures", "gflops", "--emulated")
