@@ -150,6 +150,16 @@ def converting_for(
         _RUN.reset(tokens[3])
 
 
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Within it no check is called: of conversions that are timed, after one that was checked."""
+    token = _CHECK.set(None)
+    try:
+        yield
+    finally:
+        _CHECK.reset(token)
+
+
 def search_once(cls: type[Format], a: Csr, search: Callable[[], Found], first: Callable[[], Found]) -> Found:
     """What `search` finds by timing, once for all conversions of a case (`Tuning`). Every format tunes by it.
 

@@ -95,7 +95,10 @@ def _close(descriptors: list[int]) -> None:
 def _cuda_context() -> int:
     """The CUDA context that is current in this thread, which goes with the current device; 0 if there is none."""
     driver: Any = sys.modules.get("cuda.bindings.driver")
-    return 0 if driver is None else int(driver.cuCtxGetCurrent()[1] or 0)
+    try:
+        return 0 if driver is None else int(driver.cuCtxGetCurrent()[1] or 0)
+    except RuntimeError:  # bindings without a driver
+        return 0
 
 
 def _with_cuda_context(held: int) -> None:
