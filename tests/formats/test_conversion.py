@@ -247,7 +247,6 @@ def test_every_format_that_is_tuned_times_in_the_first_conversion_only(key, monk
         np.testing.assert_array_equal(array, found[2].arrays()[name])
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize("key", ["dia", "ell"])
 def test_arrays_that_no_memory_could_hold_are_refused(key, monkeypatch, emulated):
     monkeypatch.setattr(conversion, "LARGE", 0)
@@ -258,6 +257,7 @@ def test_arrays_that_no_memory_could_hold_are_refused(key, monkeypatch, emulated
             cls.converted(a)
 
 
+@pytest.mark.gpu
 def test_limits_of_a_gpu():
     from spmvbench.devices import open_device
 
