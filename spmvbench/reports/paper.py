@@ -24,7 +24,7 @@ from spmvbench.rows.schema import rate_unit
 BIBLIOGRAPHY, FIGURES, TABLES, FORMATS = "formats.bib", "figures.tex", "tables.tex", "formats.tex"
 SERIES = 12  # formats that a figure of a paper can tell apart
 MOST_ROWS, MOST_COLUMNS = 40, 9  # of a table: longer ones are continued, wider ones are left to `export`
-RULE = "the baseline, those that are highlighted, and the best of each family by mean slowdown"
+RULE = "the baseline, those that are highlighted, the best of each family by mean slowdown, then the next best"
 _COLUMNS = 6  # of the table of formats
 _WORDS = {"f64": "double precision", "f32": "single precision", "hot": "warm cache", "cold": "flushed cache"}
 _SPEED = (
@@ -45,13 +45,11 @@ def series(rows: pd.DataFrame, baseline: str | None, highlighted: Iterable[str])
     """At most SERIES labels by RULE, highlighted ones all. rows: as `store.load`."""
     rows = counted(latest_cases(rows))
     families = rows.drop_duplicates("label").set_index("label")["family"]
-    found = dict.fromkeys([*([baseline] if baseline else []), *highlighted])
-    taken: set[str] = set()
-    for label in by_mean_slowdown(rows):
-        if len(found) < SERIES and families[label] not in taken:
-            found[label] = None
-        taken.add(families[label])
-    return list(found)
+    first = dict.fromkeys([*([baseline] if baseline else []), *highlighted])
+    order = by_mean_slowdown(rows)
+    best = families[order].drop_duplicates().index
+    found = dict.fromkeys([*first, *best, *order])
+    return list(found)[: max(SERIES, len(first))]
 
 
 def write(
