@@ -276,9 +276,8 @@ def _write(
     marked = None if highlight is None else labels_of(rows, highlight, "--highlight", "the report holds no")
     tried = rows["label"].nunique()
     if paper and formats is None:
-        rows = rows[
-            rows["label"].isin(latex.series(rows, baseline or default_baseline(latest_cases(rows)), marked or ()))
-        ]
+        marked = latex.series(rows, baseline or default_baseline(latest_cases(rows)), marked or ())
+        rows = rows[rows["label"].isin(marked)]
     shared, home = ("", "") if site is None else writing.shared(site, out)
     with style.paper(paper) if paper else nullcontext():
         report = page.write(
