@@ -93,10 +93,9 @@ def compared(
     ok = ((both["status_before"] == "ok") & (both["status_after"] == "ok")).to_numpy()
     timed = ok & ~emulated(both.assign(device=both["device_before"].fillna(""))).to_numpy()
     low, high = np.full((2, len(both)), np.nan)
+    samples = [both[f"samples_{run}"].tolist() for run in ("before", "after")]
     for at in np.flatnonzero(timed):
-        (low_before, _, high_before), (low_after, _, high_after) = (
-            interval(both[f"samples_{run}"].iloc[at]) for run in ("before", "after")
-        )
+        (low_before, _, high_before), (low_after, _, high_after) = (interval(of[at]) for of in samples)
         low[at], high[at] = low_after / high_before, high_after / low_before if low_before > 0 else np.inf
     conditions = {
         "untimed": ok & ~timed,
