@@ -6,7 +6,7 @@ Each rule yields findings. If a row of an older version lacks a column that the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -42,8 +42,12 @@ def same(found: float, expected: float, tolerance: float = TOLERANCE) -> bool:
     return (math.isnan(found) and math.isnan(expected)) or math.isclose(found, expected, rel_tol=tolerance)
 
 
-def where(rows: pd.DataFrame, test: Callable[[Any], bool]) -> Flags:
-    """Which rows a test holds for, (rows,)."""
+def where(rows: pd.DataFrame, test: Callable[[Any], bool], by: Sequence[str] = ()) -> Flags:
+    """Which rows a test holds for, (rows,). by: the columns that it reads, if few rows differ in them: each once."""
+    if by and len(rows):
+        numbers = rows.groupby(list(by), sort=False, dropna=False).ngroup().to_numpy()
+        found: Flags = where(rows[~rows.duplicated(list(by))], test)[numbers]
+        return found
     return np.fromiter((bool(test(row)) for row in each(rows)), bool, len(rows))
 
 
@@ -115,13 +119,21 @@ def entries(row: Any) -> float:
 # --- names of a row
 
 
+_NAMES = (
+    "format", "label", "params", "family", "experiment", "project_kernel", "alias_of", "source_hash", "op", "mode",
+    "dtype", "device", "timed_by",
+)  # fmt: skip
+
+
 def names(bundle: Bundle) -> Iterator[Finding]:
     """Check that format, label, parameters, family, operation, type and mode agree."""
     rows = bundle.rows
-    yield from check_rows("names", rows, ~where(rows, _operation_fits), "operation, type and mode fit the format")
-    yield from check_rows("names", rows, ~where(rows, _label_fits), "label and parameters agree")
-    wrong = where(rows, lambda row: _installed(row) and not _as_installed(row))
-    missing = where(rows, lambda row: not _installed(row) and bool(sources.known(row.format, row.source_hash)))
+    yield from check_rows(
+        "names", rows, ~where(rows, _operation_fits, _NAMES), "operation, type and mode fit the format"
+    )
+    yield from check_rows("names", rows, ~where(rows, _label_fits, _NAMES), "label and parameters agree")
+    wrong = where(rows, lambda row: _installed(row) and not _as_installed(row), _NAMES)
+    missing = where(rows, lambda row: not _installed(row) and bool(sources.known(row.format, row.source_hash)), _NAMES)
     by_source = rows.groupby(["format", "source_hash"])["family"].transform("nunique") > 1
     text = "label, family and other properties are those of the format's source"
     why = "measured with other revisions of their formats"
@@ -318,19 +330,25 @@ def energies(bundle: Bundle) -> Iterator[Finding]:
 def launch_overheads(bundle: Bundle) -> Iterator[Finding]:
     """Check that no time is below the launch overhead of the same device, and that times near it are marked."""
     rows = bundle.verified
-    known = where(rows, lambda row: bool(_launch_overheads(bundle, row)))
+    known_floors = dict[tuple[int, str], list[float]]()
+
+    def floors(row: Any) -> list[float]:
+        sessions = bundle.sessions_of(row)  # one list for all rows of the same invocations
+        key = id(sessions), row.mode
+        if key not in known_floors:
+            known_floors[key] = _launch_overheads(sessions, row.mode)
+        return known_floors[key]
+
+    known = where(rows, lambda row: bool(floors(row)))
 
     def fast(row: Any) -> bool:
         if row.device.startswith("emulated"):  # times of the host have no such bound
             return False
-        return bool(
-            row.nnz > 0 and row.t_median < MIN_OVERHEAD_RATIO * min(_launch_overheads(bundle, row), default=0.0)
-        )
+        return bool(row.nnz > 0 and row.t_median < MIN_OVERHEAD_RATIO * min(floors(row), default=0.0))
 
     def unmarked(row: Any) -> bool:
         return not any(
-            (row.t_median < NEAR_LAUNCH_OVERHEAD * floor) == row.near_launch_overhead
-            for floor in _launch_overheads(bundle, row)
+            (row.t_median < NEAR_LAUNCH_OVERHEAD * floor) == row.near_launch_overhead for floor in floors(row)
         )
 
     yield from check_rows("launch overhead", rows, where(rows, fast), "no time is below the launch overhead", ~known)
@@ -339,12 +357,12 @@ def launch_overheads(bundle: Bundle) -> Iterator[Finding]:
     )
 
 
-def _launch_overheads(bundle: Bundle, row: Any) -> list[float]:
-    """Launch overheads that the row's invocation, or one of its workers, has measured."""
+def _launch_overheads(sessions: Iterable[dict[str, Any]], mode: str) -> list[float]:
+    """Launch overheads that these invocations, or their workers, have measured."""
     found = []
-    for session in bundle.sessions_of(row):
+    for session in sessions:
         for device in devices(session):
-            floor = mapping(device.get("launch_overhead")).get(row.mode)
+            floor = mapping(device.get("launch_overhead")).get(mode)
             if isinstance(floor, int | float) and floor > 0:
                 found.append(float(floor))
     return found
