@@ -88,7 +88,7 @@ def by_energy(rows: pd.DataFrame) -> pd.DataFrame:
     counted = counted.sort_values(["matrix", "energy", "label"]).drop_duplicates(["matrix", "energy"])
     least = counted.groupby("matrix").cumcount() < LEAST
     counted = counted[least | counted["label"].isin(VENDORS)]
-    return pd.DataFrame(
+    found = pd.DataFrame(
         {
             "GFLOPS": counted["gflops"],
             "Energy of an SpMV, mJ": 1e3 * counted["energy"],
@@ -96,6 +96,7 @@ def by_energy(rows: pd.DataFrame) -> pd.DataFrame:
             "GFLOPS per watt": 1e-9 * counted["work"] / counted["energy"],
         }
     ).set_axis(pd.Index(counted["matrix"] + ", `" + counted["label"] + "`", name="Matrix, format"))
+    return found.dropna(axis=1, how="all")  # rows of older versions have no power
 
 
 def _whole(cells: pd.DataFrame) -> pd.DataFrame:
