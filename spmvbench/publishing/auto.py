@@ -102,6 +102,8 @@ def regrets(found: quick.Chooser, out: Table, looking: float, comparing: float) 
     default = Auto.resolve({})["spmvs"]
     by_spmvs = {spmvs: (slowdowns(out, list(out.spmv), spmvs), out.total(spmvs).min(axis=1)) for spmvs in SPMVS}
     for matrix, columns in out.columns.iterrows():
+        if out.spmv.loc[matrix].reindex(found.labels).isna().all():
+            continue  # a run was stopped there
         numbers = quick.Numbers.of_row(columns)
         for spmvs, (every, best) in by_spmvs.items():
             slowdown = every.loc[matrix]
