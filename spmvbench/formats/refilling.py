@@ -101,8 +101,8 @@ def places(fmt: Format, a: Csr) -> Places | None:
     own: Places | None = fmt.own_places(a.nnz)
     if own is not None:
         return own
-    stored = max((array.size for array in fmt.arrays().values()), default=0)  # more than the entries where zeros fill
-    if fmt.values_decide or a.dtype.itemsize not in FIRST or max(a.nnz, stored) > MOST:
+    longest = max((array.size for array in fmt.arrays().values()), default=0)  # more than the entries where zeros fill
+    if fmt.values_decide or a.dtype.itemsize not in FIRST or max(a.nnz, longest) > MOST:
         return None
     if (tuning := TUNING.get()) is not None:
         tuning.begin()  # what the conversion of `fmt` found by timing holds here
