@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
     const int count = length > above && length <= upto && end > first ? end - first : 0;
     most = most < count ? count : most;
     longest = longest < length ? length : longest;
-    slots += warp_max(count) * WARP;
+    slots += static_cast<long long>(warp_max(count)) * WARP;
     return static_cast<long long>(count);
   });
   most = warp_max(most), longest = warp_max(longest);

@@ -76,7 +76,7 @@ def measure(
         return 0
     if not kept:
         raise SpmvbenchError("nothing of the collection is left to be measured")
-    with store.lock(request.folder), stoppable() as stopping:
+    with collection.alone(), store.lock(request.folder), stoppable() as stopping:
         if request.fresh:
             from spmvbench.rows import folders
 

@@ -112,22 +112,34 @@ def operator(
         found = format_choice.advised(a, opened, spmvs, max_bytes)
         return format_choice.deterministic(found, opened) if deterministic else found
 
-    if not pair:
-        return build(a, opened, advised(a), spmvs, max_bytes, **flags)
+    if pair:
+        return _of_pair(a, opened, advised, spmvs, max_bytes, **flags)
+    return build(a, opened, advised(a), spmvs, max_bytes, **flags)
+
+
+def _of_pair(
+    a: Csr,
+    device: Device,
+    advised: Callable[[Csr], Iterable[Candidate]],
+    spmvs: float,
+    max_bytes: int | None,
+    **flags: bool,
+) -> Operator:
+    """An operator for products with A and A^T. advised: the candidates for y = A x. Raises as `build`."""
 
     def fastest(a: Csr) -> Iterable[Candidate]:
         found = advised(a)
         # In most of those that are timed values decide what is stored, and sums are not the same every time.
-        return found if updatable or deterministic else transposing.with_timed(a, opened, spmvs, max_bytes, found)
+        return found if any(flags.values()) else transposing.with_timed(a, device, spmvs, max_bytes, found)
 
     @cache
     def two() -> Operator:
-        return build(a, opened, format_choice.both_ways(a, opened, fastest), spmvs, max_bytes, **flags)
+        return build(a, device, format_choice.both_ways(a, device, fastest), spmvs, max_bytes, **flags)
 
     sharing = (each for each in advised(a) if formats.parse(each.label)[0][0].transposes())
     with suppress(Skip, SpmvbenchError):  # no kernel for A^T, or not one that the checks take
-        one = build(a, opened, sharing, spmvs, max_bytes, **flags)
-        if transposing.is_paired(one.format, opened, spmvs, lambda: two().format):
+        one = build(a, device, sharing, spmvs, max_bytes, **flags)
+        if transposing.is_paired(one.format, device, spmvs, lambda: two().format):
             return one
     return two()
 

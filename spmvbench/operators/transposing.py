@@ -135,14 +135,18 @@ def with_timed(
 def is_paired(fmt: Format, device: Device, spmvs: float, two: Callable[[], Format]) -> bool:
     """Whether products with A and A^T from the arrays of `fmt` take less than from two copies, or too little to try.
 
-    two: makes these. Times of the emulated device say nothing: there two copies are two formats that the advice knows.
+    two: makes these; one copy is taken if they do not fit. Times of the emulated device say nothing: there two copies
+    are two formats that the advice knows.
     """
     if device.kind not in TIMED:
         return False
     one = timed(fmt, device) + timed(Transposed.of(fmt), device)
     if spmvs * one < WORTH_TIMING:
         return True
-    other = two()
+    try:
+        other = two()
+    except (Skip, SpmvbenchError):
+        return True
     return one <= timed(other, device) + timed(Transposed.of(other), device)
 
 

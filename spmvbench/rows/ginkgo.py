@@ -145,11 +145,12 @@ def _results(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str, f
 def _time(result: Mapping[str, Any]) -> float:
     """The time of a product as the file has it; 0 if it was not timed."""
     time = _number(result.get("time")) if result.get("completed") is True else math.nan
-    return time if 0 < time < math.inf else 0.0
+    return time if time > 0 else 0.0
 
 
 def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    """NaN for what is no number, and for one that no row or table holds."""
+    return float(value) if type(value) in (int, float) and abs(value) < 2**62 else math.nan
 
 
 def _unit(path: Path, entries: Sequence[Mapping[str, Any]]) -> str:
@@ -264,7 +265,7 @@ def _measured(result: Mapping[str, Any], unit: float, *, in_bytes: bool) -> dict
         stored.SAMPLES: stored.milliseconds([seconds], repeats),
         "repeats": repeats,
         "bytes_arrays": json.dumps({"storage": int(storage)}) if in_bytes and storage >= 0 else "",
-        "detail": json.dumps({"max_relative_norm2": error}) if 0 <= error < math.inf else "",
+        "detail": json.dumps({"max_relative_norm2": error}) if error >= 0 else "",
     }
     if seconds:
         return about
@@ -292,7 +293,7 @@ def _facts(entry: Mapping[str, Any]) -> dict[str, Any]:
         lengths = lengths if isinstance(lengths, dict) else {}
         for name, of in LENGTHS.items():
             value = _number(lengths.get(name))
-            value = value if 0 <= value < 2**62 else math.nan
+            value = value if value >= 0 else math.nan
             found[f"{side}_len_{of}"] = math.sqrt(value) if name == "variance" else value
     return found
 

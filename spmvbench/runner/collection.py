@@ -12,7 +12,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -220,11 +221,9 @@ def simulate(stages: Sequence[Sequence[Item]], disk: int, rate: float, start: fl
         queue = deque(items)
         for chunk in parts:
             wanted = {item.entry.id for item in chunk}
-            while True:  # what comes until this chunk is whole, then until it is measured
+            while queue:  # what comes until this chunk is whole, then until it is measured
                 needed = any(item.entry.id in wanted for item in queue)
                 if not needed and fetched_at >= clock + start + sum(item.seconds for item in chunk):
-                    break
-                if not queue:
                     break
                 item = queue[0]
                 had = item.entry.id in room.held
@@ -235,11 +234,9 @@ def simulate(stages: Sequence[Sequence[Item]], disk: int, rate: float, start: fl
                 queue.popleft()
                 fetched += 0 if had else item.fetched
                 fetched_at = fetched_at + (0 if had else item.fetched / rate)
-                if needed:
-                    arrived = fetched_at
-                    if not any(item.entry.id in wanted for item in queue):
-                        waiting += max(arrived - clock, 0.0)
-                        clock = max(clock, arrived)
+                if needed and not any(item.entry.id in wanted for item in queue):
+                    waiting += max(fetched_at - clock, 0.0)
+                    clock = max(clock, fetched_at)
             clock += start + sum(item.seconds for item in chunk)
             fetched_at = max(fetched_at, clock)  # what had no room comes from now on
             for item in chunk:
@@ -307,6 +304,7 @@ class Stock:
         with self.changed:
             if reason:
                 self.failed[name] = reason
+            if not item.place(self.folder).exists():  # it failed, or another process fetched it to the user's cache
                 self.disk.drop(name)
             elif name in self.disk.held:
                 self.disk.held[name] = min(item.most, item.place(self.folder).stat().st_size + item.converted)
@@ -340,6 +338,18 @@ def folder() -> Path:
     return paths.home() / "collection"
 
 
+@contextmanager
+def alone() -> Iterator[None]:
+    """Hold the folder. Raises SpmvbenchError if another process does: it would remove what this one measures."""
+    with paths.locked(folder() / "lock", lambda: True) as had:
+        if not had:
+            raise SpmvbenchError(
+                f"another run of the collection fetches to {folder()}: wait for it, or give this one an SPMVBENCH_HOME "
+                "of its own"
+            )
+        yield
+
+
 def remove(place: Path, name: str) -> None:
     """Remove an archive from the folder, and its conversion."""
     group, _, rest = name.partition("/")
@@ -359,8 +369,3 @@ def on_disk(place: Path, items: Mapping[str, Item]) -> dict[str, int]:
             continue
         found[name] = path.stat().st_size + items[name].converted
     return found
-
-
-def with_costs(items: Iterable[Item], cases: int, seconds: Callable[[int], float]) -> list[Item]:
-    """The items with so many cases each. seconds: of a case, by the number of entries."""
-    return [replace(i, cases=cases, seconds=cases * seconds(i.entry.stored or 0)) for i in items]

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import os
 import re
 from pathlib import Path
@@ -63,8 +64,9 @@ def test_units_are_found(imported, tmp_path, name, unit):
     assert facts == "HB/a,100,90,1000,0.5,yes,graph,K40m.json.gz,,1,2,3.5,5,9,1.5,1,2,3.5,5,8,1.5"
 
 
-def test_storage_that_counts_elements_is_no_bytes(imported, tmp_path):
-    imported(sample(size=1.0))
+@pytest.mark.parametrize("size", [1.0, math.inf, 10**400])
+def test_storage_that_counts_elements_or_is_no_number_is_no_bytes(imported, tmp_path, size):
+    imported(sample(size=size))
     assert (store.load(tmp_path / "K40m")["bytes_format"] == 0).all()
 
 

@@ -165,6 +165,16 @@ def test_each_way_of_a_pair_is_the_fastest_of_those_that_are_tried(a, device, mo
     check(op.T, a.T)
 
 
+def test_a_pair_is_one_copy_where_two_do_not_fit(a, device, monkeypatch):
+    monkeypatch.setattr(format_choice, "advised", lambda *_: iter([Candidate("csr-scalar", "told")]))
+    monkeypatch.setattr(transposing, "TIMED", ("emulated",))
+    monkeypatch.setattr(transposing, "timed", lambda *_: 1.0)
+    most = operator(a, format="csr-scalar", device=device).nbytes + 100
+    op = operator(a, device=device, pair=True, max_bytes=most)
+    assert op.choice.label == "csr-scalar"
+    check(op.T, a.T)
+
+
 def test_a_pair_of_formats_that_repeat_their_bits(a, device):
     op = operator(a, device=device, pair=True, deterministic=True)
     assert "+" in op.choice.label

@@ -1,6 +1,7 @@
 """The whole collection as one run: its plan, the simulation of it, and stages that fetch, measure and remove."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def test_the_disk_is_kept_and_the_device_busy(request, which, disk):
     assert len(few) == collection.SAMPLE
 
     def costing(items, cases):  # as published rows of an H200 have it
-        return collection.with_costs(items, cases, lambda entries: 0.1 + 2e-9 * entries)
+        return [replace(item, seconds=cases * (0.1 + 2e-9 * item.entry.stored)) for item in items]
 
     stages = [costing([i for i in items if i.entry.id in few], 32), costing(items, 24), costing(items, 150)]
     for rate, most in ((100e6, 0.1), (1e6, 1.0)):
@@ -136,6 +137,24 @@ def test_stages_fetch_measure_and_remove(site, tmp_path, command):
     second = run()
     assert second.code == 0 and "2 cases on 1 matrix" in second.out and reasons()["c"] == ""
     assert not list(collection.folder().glob("*/*"))
+
+
+def test_archives_are_of_one_run_at_a_time(site, tmp_path, command):
+    with collection.alone():
+        result = command("run", "--all", "--device", "emulated", "--formats", FORMATS, "--results", tmp_path)
+    assert result.code == 1 and "another run of the collection" in result.err
+
+
+def test_an_archive_that_another_process_fetches_to_the_cache_is_used_there(site):
+    item = collection.Item.of(suitesparse.search(["G/a"])[0])
+    disk, place = collection.Disk(10**6), collection.folder()
+    disk.admit("G/a", item.most)  # before it was in the cache
+    mine = suitesparse.location("G", "a")
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(archive("a"))
+    stock = collection.Stock([item], disk, suitesparse.Archives.to(place, 1), place)
+    stock._fetch(item)
+    assert not list(stock.wait([item], lambda: False)) and not disk.held and not stock.failed
 
 
 @pytest.mark.slow
