@@ -312,10 +312,8 @@ def offsets(counts: Array, run: Run) -> tuple[Array, int]:
 
 def narrow_offsets(counts: Array, run: Run, dtype: Any = np.int32) -> Array:
     """The same without a wait, where the total is known to fit `dtype`."""
-    xp, n, state = array_module(counts), len(counts), notes(array_module(counts), len(counts))
-    ptr = xp.empty(n + 1, dtype=dtype)
-    run(summing(OFFSETS, f"offsets<{ctype(counts)}, {ctype(ptr)}>", (np.int64(n), counts, ptr), state))
-    return ptr
+    xp, n, most = array_module(counts), len(counts), INT32_MAX if dtype == np.int64 else 0
+    return summed(xp, n, OFFSETS, f"offsets<{ctype(counts)}", (np.int64(n), counts), run, total=most)[0]
 
 
 TAKE = "take_convert.cu"

@@ -8,7 +8,6 @@ storage as a number of elements, newer ones seconds and bytes; no file says so, 
 from __future__ import annotations
 
 import csv
-import gzip
 import hashlib
 import json
 import math
@@ -40,8 +39,7 @@ FACT_COLUMNS = (
     *(f"{side}_len_{name}" for side in ("row", "col") for name in LENGTHS.values()),
 )  # fmt: skip
 # Words that begin the names of libraries' formats, which Ginkgo measures, too; others are its own.
-_LIBRARIES = {"cusparse": "cusparse", "cusp": "cusparse", "hipsparse": "hipsparse", "hipsp": "hipsparse"}
-_LIBRARIES |= {"onemkl": "onemkl"}
+_LIBRARIES = {"cusp": "cusparse", "hipsp": "hipsparse"} | {name: name for name in ("cusparse", "hipsparse", "onemkl")}
 # Time of a product that units are compared with: a launch, and CSR's bytes at a bandwidth that lies between those of
 # the GPUs of fifteen years. The fastest format of a matrix differs from it by less than a factor of ten.
 _LAUNCH, _BANDWIDTH = 5e-6, 3e11
@@ -77,7 +75,7 @@ def read(path: Path, gpu: str = "", unit: str = "") -> File:
         found = json.loads(content)
         if not isinstance(found, list):
             raise ValueError("it is no list")
-    except (ValueError, RecursionError, zlib.error, EOFError, gzip.BadGzipFile) as error:
+    except (ValueError, RecursionError, zlib.error) as error:
         raise SpmvbenchError(f"{path} is not the JSON of Ginkgo's benchmarks: {files.damage(error)}") from None
     entries, left_out = [], []
     for number, entry in enumerate(found, start=1):

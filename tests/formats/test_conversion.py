@@ -289,6 +289,15 @@ def test_kernels_shorter_than_their_launch_are_told_apart():
     assert tuning.seconds(launches) == pytest.approx(short + longer, rel=0.5)
 
 
+def test_slots_of_a_row_of_over_2_26_entries(emulated):
+    nnz = 2**26 + 1
+    columns, values = (np.broadcast_to(np.zeros(1, dtype), nnz) for dtype in (np.int32, np.float64))  # no memory
+    a = Csr((1, nnz), np.array([0, nnz], np.int32), columns, values)
+    with converting_for(EMULATED, run=lambda launch: emulated.compile([launch]).run()):
+        assert conversion.taken(a) is a
+    assert a.__dict__["slice_slots"] == 32 * nnz
+
+
 def test_sound_matrices_are_told_from_others(emulated):
     def sound(a):
         return conversion.is_sound(a, lambda launch: emulated.compile([launch]).run())

@@ -21,9 +21,9 @@ def coded(values: Array) -> tuple[Array, Array]:
     found = _numbers(known, bits)
     if found is None:
         known = xp.unique(bits)
+        if len(known) > MOST:
+            raise Skip(f"{len(known):,} distinct values, more than {MOST:,}")
         found = _numbers(known, bits)
-    if len(known) > MOST:
-        raise Skip(f"{len(known):,} distinct values, more than {MOST:,}")
     assert found is not None
     return known.view(values.dtype), found.astype(np.uint8 if len(known) <= 1 << 8 else np.uint16)
 

@@ -170,9 +170,7 @@ class Shec(Split):
         # Counts do not tell all rows of the last class apart.
         bounds = [(low, high if high < len(found) - 1 else a.row_len_max) for low, high, _ in classes]
         held = iter(() if run is None else by_classes(a, found, bounds, [c.ell for c in classes], run))
-        for (low, high, ell), (_, last) in zip(
-            classes, bounds, strict=True
-        ):  # counts do not tell all of the last apart
+        for (low, high, ell), (_, last) in zip(classes, bounds, strict=True):
             name, part = (f"ell_{last}", EllRows) if ell else (f"csr_{last}", CsrRows)
             lanes = {} if ell else {"lanes": min(max(power_of_two(high) // 4, 1), 32)}
             if run is None:
