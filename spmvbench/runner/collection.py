@@ -269,7 +269,7 @@ class Stock:
         with self.changed:
             self.stopped = True
             self.changed.notify_all()
-        self.archives.downloads.stop.set()
+        self.archives.downloads.close()
         self.thread.join()
         self.pool.shutdown(cancel_futures=True)
 
