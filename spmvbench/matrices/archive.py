@@ -11,7 +11,7 @@ import io
 import itertools
 import os
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
@@ -126,17 +126,29 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     return content
 
 
-def _main(files: list[str], name: str, suffix: str) -> str:
-    """The matrix among its companions: `<name>/<name>.mtx`, else the file whose name is the prefix of all others."""
+def choice(file: str, names: Collection[str], asked: str) -> str:
+    """The matrix that is asked for, or the only one, of a file's. Raises SpmvbenchError, which says what to write."""
+    if asked in names or (len(names) == 1 and not asked):
+        return asked or next(iter(names))
+    what = f"no matrix {asked}" if asked else f"{len(names)} matrices"
+    ends = " or ".join(f":{name}" for name in names)
+    raise SpmvbenchError(f"{file} holds {what}: add {ends} to its name, as in {file}:{next(iter(names))}")
+
+
+def _main(files: list[str], name: str, suffix: str, asked: str | None = None) -> str:
+    """The matrix among its companions: `<name>/<name>.mtx`, else the file whose name is the prefix of all others.
+
+    asked: the path of another one, without suffix; if empty, one of several may be named.
+    """
     wanted = f"{name}/{name}{suffix}"
-    if wanted in files:
+    if wanted in files and not asked:
         return wanted
     matrices = [file.removesuffix(suffix) for file in files if file.endswith(suffix)]
     heads = [file for file in matrices if not any(file.startswith(other + "_") for other in matrices)]
-    if len(heads) != 1:
+    if not heads or (len(heads) > 1 and asked is None):
         found = ", ".join(files[:5]) or "nothing"
         raise BadArchive(f"{name}.tar.gz holds no {wanted} (it holds {found})")
-    return heads[0] + suffix
+    return choice(f"{name}.tar.gz", matrices if asked else heads, asked or "") + suffix
 
 
 def check(path: Path, name: str, suffix: str = ".mtx") -> None:
@@ -159,19 +171,20 @@ def check(path: Path, name: str, suffix: str = ".mtx") -> None:
 
 
 @contextmanager
-def open_matrix(path: Path, name: str, suffix: str = ".mtx") -> Iterator[IO[bytes]]:
+def open_matrix(path: Path, name: str, suffix: str = ".mtx", asked: str = "") -> Iterator[IO[bytes]]:
     """The text of the matrix `name` as a buffered byte stream, unpacked while it is read.
 
-    Raises BadArchive, also while reading, for the same reasons as `check`; checksums are left to `check`.
+    asked: the path of another one, without suffix. Raises BadArchive, also while reading, for the same reasons as
+    `check`; checksums are left to `check`.
     """
     seen = []
     with _opened(path, name) as (tar, _):
         for file, member in _members(tar, name):
-            if file == f"{name}/{name}{suffix}":
+            if file == f"{asked or f'{name}/{name}'}{suffix}":
                 yield _content(tar, member)
                 return
             seen.append(file)
-    main = _main(seen, name, suffix)
+    main = _main(seen, name, suffix, asked)
     with _opened(path, name) as (tar, _):
         member = next(member for file, member in _members(tar, name) if file == main)
         yield _content(tar, member)

@@ -31,15 +31,15 @@ Facts = dict[str, Any]
 Arrays = dict[str, np.ndarray]
 
 
-def location(source: Path) -> Path:
+def location(source: Path, name: str = "") -> Path:
     """The path of the cache of a matrix file: next to it if it is in `home()`, else in `home()/cache`, so that nothing
-    is written to other folders of a user.
+    is written to other folders of a user. name: of one of its matrices, whose cache is in `home()/cache`, too.
     """
     source = source.resolve()
     root = home().resolve()
-    if source.is_relative_to(root):
+    if source.is_relative_to(root) and not name:
         return source.with_name(source.name + ".csr")
-    digest = hashlib.sha256(os.fsencode(source)).hexdigest()[:16]
+    digest = hashlib.sha256(os.fsencode("\0".join(filter(None, [str(source), name])))).hexdigest()[:16]
     return root / "cache" / f"{source.name[:50]}-{digest}.csr"
 
 

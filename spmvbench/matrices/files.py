@@ -11,7 +11,7 @@ import numpy as np
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats.arrays import index_dtype
 from spmvbench.matrices import cache, values
-from spmvbench.matrices.readers import KNOWN, checked, reader
+from spmvbench.matrices.readers import KNOWN, SEVERAL, checked, reader
 
 ComplexValues = Literal["refuse", "real"]
 
@@ -43,11 +43,12 @@ def is_matrix_file(name: str) -> bool:
     return reader(name) is not None
 
 
-def read(path: str | Path, *, seed: int = 0, complex_values: ComplexValues = "refuse") -> Any:
+def read(path: str | Path, *, name: str = "", seed: int = 0, complex_values: ComplexValues = "refuse") -> Any:
     """A matrix file as a scipy.sparse.csr_array: canonical, float64, indices int32 unless nnz needs int64.
 
     Read are Matrix Market (.mtx, .mtx.gz, or the collection's .tar.gz), Rutherford-Boeing and Harwell-Boeing (.rb, .hb,
-    .rua and the like), MATLAB 5 (.mat: the collection's `Problem`, or the only sparse variable) and SciPy's .npz.
+    .rua and the like), MATLAB 5 (.mat: the collection's `Problem`, or a sparse variable) and SciPy's .npz.
+    name: of one of several matrices in a MATLAB file (a variable) or an archive (a path without suffix).
 
     Symmetric, skew-symmetric and Hermitian matrices are expanded, duplicates summed, stored zeros kept. A pattern (also
     a matrix of truth values) gets values from `seed` and the entries' positions, symmetric ones if the file declares
@@ -59,17 +60,17 @@ def read(path: str | Path, *, seed: int = 0, complex_values: ComplexValues = "re
     path = Path(path)
     if not path.is_file():
         raise SpmvbenchError(f"there is no file {path}")
-    kept = cache.load(cache.location(path), cache.identity(path))
+    kept = cache.load(cache.location(path, name), cache.identity(path))
     if kept:
         facts, arrays = kept
         flags = {name: facts[name] for name in ("symmetric", "real_part", "seed")}
         content = Content(tuple(facts["shape"]), arrays["row_ptr"], arrays["col_idx"], arrays["values"], **flags)
     else:
         identity = cache.identity(path)
-        content = _valued(_parse(path), seed)
+        content = _valued(_parse(path, name), seed)
         facts = {name: value for name, value in vars(content).items() if not isinstance(value, np.ndarray)}
         arrays = {name: value for name, value in vars(content).items() if isinstance(value, np.ndarray)}
-        cache.save(cache.location(path), identity | facts, arrays)
+        cache.save(cache.location(path, name), identity | facts, arrays)
     if content.real_part and complex_values == "refuse":
         raise Complex(
             f"{path.name} is complex and formats hold real values: only its real part can be taken (--real-part)"
@@ -89,13 +90,15 @@ def _valued(content: Content, seed: int) -> Content:
     return replace(content, values=of_seed, seed=seed)
 
 
-def _parse(path: Path) -> Content:
-    """The content of a file, by the reader for its suffix. Whatever that raises for its bytes is a SpmvbenchError."""
+def _parse(path: Path, name: str = "") -> Content:
+    """A matrix of a file, by the reader for its suffix. Whatever that raises for its bytes is a SpmvbenchError."""
     read_of = reader(path.name)
     if read_of is None:
         raise UsageError(f"cannot tell what {path.name} is: known are {', '.join(sorted(KNOWN))}")
+    if name and read_of not in SEVERAL:
+        raise SpmvbenchError(f"{path.name} holds one matrix, which has no name: leave out :{name}")
     try:
-        return _content(*read_of(path), path.name)
+        return _content(*(read_of(path, name) if name else read_of(path)), path.name)
     except SpmvbenchError:
         raise
     except MemoryError:

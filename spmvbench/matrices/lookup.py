@@ -30,7 +30,8 @@ class Matrix:
     file_sha256: of the bytes of a file, which may be edited; empty for others. generator_hash: of the generator's code,
     which may be edited, too; empty for others. order: the order of rows and columns that it is measured in; `read`
     gives the natural one ("none") all the same. order_hash: of the code that computes the order; empty for "none".
-    unavailable: why it cannot be had, which `read` raises; empty if it can.
+    part: the name of one of several matrices in a file, else empty. unavailable: why it cannot be had, which `read`
+    raises; empty if it can.
     """
 
     group: str
@@ -43,6 +44,7 @@ class Matrix:
     generator_hash: str = ""
     order: str = "none"
     order_hash: str = ""
+    part: str = ""
     unavailable: str = ""
 
     @property
@@ -53,7 +55,7 @@ class Matrix:
     @property
     def typed(self) -> str:
         """What selects the matrix on the command line."""
-        return {"synthetic": self.name, "file": str(self.path)}.get(self.source, self.id)
+        return {"synthetic": self.name, "file": _joined(str(self.path), self.part)}.get(self.source, self.id)
 
     def entries(self, seed: int = 0) -> int:
         """Number of stored entries; a file is read if the number is not known otherwise. Raises SpmvbenchError."""
@@ -80,7 +82,7 @@ class Matrix:
         if self.path is None:
             return synthetic.generate(self.name, seed)
         try:
-            a = files.read(self.path, seed=seed, complex_values=complex_values)
+            a = files.read(self.path, name=self.part, seed=seed, complex_values=complex_values)
         except files.Complex:
             raise
         except SpmvbenchError as error:
@@ -113,7 +115,7 @@ def resolve(
     groups = list(groups)
     if not items and not groups and not conditions:
         raise UsageError("no matrix is named: give group/name, a generated spec, a file, --group or --set")
-    chosen: dict[str | Path, Matrix | Entry] = {}
+    chosen: dict[str, Matrix | Entry] = {}
     searched = []
     all_own = {item: _own(item) for item in items}
     entries = _entries([item for item in items if all_own[item] is None and not (conditions or _is_glob(item))])
@@ -121,7 +123,7 @@ def resolve(
         mine = all_own[item]
         if mine is not None:
             if _meets(conditions, mine, seed):
-                chosen.setdefault(mine.path or mine.id, mine)
+                chosen.setdefault(mine.typed, mine)
         elif item in entries:
             chosen.setdefault(entries[item].id, entries[item])
         else:
@@ -191,7 +193,7 @@ def obtain(name: str | os.PathLike[str]) -> Matrix:
 
 
 def load(name: Any, seed: int = 0, complex_values: files.ComplexValues = "refuse") -> Any:
-    """A matrix by name (`HB/1138_bus`, `pde:60`, a file) as a scipy.sparse.csr_array, fetched if it is missing.
+    """A matrix by name (`HB/1138_bus`, `pde:60`, a file, `pair.mat:A`) as a scipy.sparse.csr_array, fetched if missing.
 
     name: also a path, or what `search` returns. seed: for generated values and for those of patterns. complex_values:
     see files.read. Raises TypeError for what is none of these, UsageError and SpmvbenchError for a matrix that cannot
@@ -237,11 +239,13 @@ def _own(text: str) -> Matrix | None:
             raise UsageError(f"{spec} has no rows or no columns; a matrix without entries is empty:R:C")
         nnz = stand_ins.facts(spec.removeprefix(synthetic.STAND_IN)).entries if kind == "like" else None
         return Matrix("synthetic", spec, kind, "synthetic", nnz=nnz, generator_hash=synthetic.generator_hash(kind))
-    path = Path(text)
-    if os.path.isfile(path):  # no error for invalid file names
-        return Matrix("file", untrusted.file_name(path.name), "", "file", path.resolve())
-    if files.is_matrix_file(text):
-        raise UsageError(f"there is no file {text}")
+    before, _, name = text.rpartition(":")
+    for file, part in ((text, ""), (before, name)):
+        if os.path.isfile(file) and (not part or files.is_matrix_file(file)):  # no error for invalid file names
+            path = Path(file)
+            return Matrix("file", untrusted.file_name(_joined(path.name, part)), "", "file", path.resolve(), part=part)
+    if absent := next(filter(files.is_matrix_file, (before, text)), ""):
+        raise UsageError(f"there is no file {absent}")
     return None
 
 
@@ -293,13 +297,14 @@ def _meant(name: str) -> str:
 
 def _distinguished(matrices: Sequence[Matrix]) -> list[Matrix]:
     """The matrices, files with hashes. Files of the same name get the shortest distinguishing ends of their paths."""
-    paths = [matrix.path for matrix in matrices if matrix.source == "file" and matrix.path is not None]
+    paths = {matrix.path for matrix in matrices if matrix.source == "file" and matrix.path is not None}
 
     def named(matrix: Matrix) -> Matrix:
         if matrix.source != "file" or matrix.path is None:
             return matrix
         same_name = [path for path in paths if path.name == matrix.path.name]
-        return replace(matrix, name=_short(matrix.path, same_name), file_sha256=_digest(matrix.path))
+        name = untrusted.file_name(_joined(_short(matrix.path, same_name), matrix.part))
+        return replace(matrix, name=name, file_sha256=_digest(matrix.path))
 
     return [named(matrix) for matrix in matrices]
 
@@ -307,7 +312,12 @@ def _distinguished(matrices: Sequence[Matrix]) -> list[Matrix]:
 def _short(path: Path, others: Sequence[Path]) -> str:
     """The shortest end of a path that none of the others has; `others` holds the path itself."""
     depth = next(n for n in itertools.count(1) if sum(other.parts[-n:] == path.parts[-n:] for other in others) == 1)
-    return untrusted.file_name(str(Path(*path.parts[-depth:])))
+    return str(Path(*path.parts[-depth:]))
+
+
+def _joined(file: str, part: str) -> str:
+    """A file and the name of one of its matrices, as `_own` takes them."""
+    return f"{file}:{part}" if part else file
 
 
 def _digest(path: Path) -> str:

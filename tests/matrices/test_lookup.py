@@ -1,13 +1,19 @@
+import re
 import shutil
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from scipy.io import savemat
 
 import spmvbench
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.matrices import Matrix, load, lookup, resolve, suitesparse
 from spmvbench.matrices.conditions import Conditions
 from spmvbench.matrices.download import Unreachable
+from tests.archives import packed
+
+MARKET = "%%MatrixMarket matrix coordinate real general\n1 1 1\n1 1 {}\n"
 
 
 @pytest.fixture
@@ -68,6 +74,64 @@ def test_files_of_one_name_are_matrices_of_their_own(offline, tmp_path):
     assert [matrix.read().data.tolist() for matrix in found] == [[0], [0], [1], [1]]
     assert len({matrix.file_sha256 for matrix in found}) == 2
     assert resolve([str(paths[0])])[0][0].id == "file/m.mtx"
+
+
+@pytest.fixture
+def files_of_two(tmp_path, monkeypatch):
+    """Files of 1 x 1 matrices, whose values are numbers of their own."""
+    one, two = sp.csc_array([[1.0]]), sp.csc_array([[2.0]])
+    savemat(tmp_path / "pair.mat", {"A": one, "B": two})
+    savemat(tmp_path / "odd:A.mat", {"A": one, "B": two})
+    savemat(tmp_path / "problem.mat", {"Problem": {"A": one}, "B": two})
+    (tmp_path / "pair.mat:C").touch()
+    texts = [MARKET.format(value).encode() for value in (1, 2)]
+    (tmp_path / "set.tar.gz").write_bytes(packed(*zip(("s/a.mtx", "s/b.mtx"), texts, strict=True)))
+    (tmp_path / "m.tar.gz").write_bytes(packed(*zip(("m/m.mtx", "m/m_b.mtx"), texts, strict=True)))
+    (tmp_path / "one.mtx").write_text(MARKET.format(1))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("pair.mat:A", 1),
+        ("pair.mat:B", 2),
+        ("./pair.mat:B", 2),
+        ("odd:A.mat:B", 2),
+        ("problem.mat", 1),
+        ("problem.mat:B", 2),
+        ("problem.mat:Problem.A", 1),
+        ("set.tar.gz:s/b", 2),
+        ("m.tar.gz", 1),
+        ("m.tar.gz:m/m_b", 2),
+        ("pair.mat", "pair.mat holds 2 matrices: add :A or :B to its name, as in pair.mat:A"),
+        ("odd:A.mat", "odd:A.mat holds 2 matrices: add :A or :B to its name, as in odd:A.mat:A"),
+        ("pair.mat:b", "pair.mat holds no matrix b: add :A or :B to its name, as in pair.mat:A"),
+        ("pair.mat:C", "cannot tell what pair.mat:C is"),
+        ("set.tar.gz", "set.tar.gz holds 2 matrices: add :s/a or :s/b to its name, as in set.tar.gz:s/a"),
+        ("set.tar.gz:s/b.mtx", "set.tar.gz holds no matrix s/b.mtx: add :s/a or :s/b to its name"),
+        ("one.mtx:A", "one.mtx holds one matrix, which has no name: leave out :A"),
+        ("away.mat:A", "there is no file away.mat"),
+    ],
+)
+def test_one_of_several_matrices_in_a_file_is_named(offline, files_of_two, name, expected):
+    for _ in range(2):  # from the file, then from the cache
+        if isinstance(expected, str):
+            with pytest.raises(UsageError, match=re.escape(expected)):
+                load(name)
+        else:
+            assert load(name).toarray().tolist() == [[expected]]
+            ((matrix,), _) = resolve([name])
+            assert matrix.id == f"file/{name.removeprefix('./')}"
+            assert load(matrix.typed).toarray().tolist() == [[expected]]
+
+
+def test_matrices_of_one_file_have_rows_of_their_own(offline, files_of_two, tmp_path):
+    rows = spmvbench.run(
+        ["pair.mat:A", "pair.mat:B"], "csr-scalar", device="emulated", mode="hot", dtype="f64", results=tmp_path / "r"
+    )
+    assert set(rows["name"]) == {"pair.mat:A", "pair.mat:B"} and set(rows["status"]) == {"ok"}
+    assert rows["case_id"].nunique() == rows["matrix_sha256"].nunique() == len(rows) == 2
 
 
 def test_a_file_edited_after_it_was_named_is_not_read_as_what_it_was(offline, tmp_path):

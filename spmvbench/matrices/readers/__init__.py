@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -25,17 +24,22 @@ class Stored(NamedTuple):
     symmetry: str = "general"
 
 
-Reader = Callable[[Path], Stored]
+Reader = Callable[..., Stored]  # of the path, and of the name of a matrix if it is one of SEVERAL and a name is given
 READERS: dict[str, Reader] = {}
+SEVERAL: set[Reader] = set()  # readers of files that may hold several matrices
 KNOWN: list[str] = []  # the suffixes that messages name
 
 
-def reads(*suffixes: str, also: Iterable[str] = ()) -> Callable[[Reader], Reader]:
-    """Register a reader for file names with these suffixes, in lower case; also: more of them, which none names."""
+def reads(*suffixes: str, also: Iterable[str] = (), several: bool = False) -> Callable[[Reader], Reader]:
+    """Register a reader for file names with these suffixes, in lower case; also: more of them, which none names.
+
+    several: files may hold several matrices, and the reader takes the name of one, too; see `archive.choice`.
+    """
 
     def register(reader: Reader) -> Reader:
         READERS.update(dict.fromkeys([*suffixes, *also], reader))
         KNOWN.extend(suffixes)
+        SEVERAL.update([reader] if several else [])
         return reader
 
     return register

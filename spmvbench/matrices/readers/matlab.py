@@ -1,4 +1,4 @@
-"""MATLAB's .mat files to version 7, by SciPy: the collection's `Problem`, or the only sparse variable.
+"""MATLAB's .mat files to version 7, by SciPy: the collection's `Problem`, or a sparse variable.
 
 SciPy's reader is compiled, and some damaged files end the process that it runs in.
 """
@@ -13,27 +13,24 @@ from typing import Any
 import numpy as np
 
 from spmvbench.errors import SpmvbenchError
+from spmvbench.matrices import archive
 from spmvbench.matrices.readers import Stored, apart, reads
 
 
-@reads(".mat")
-def read(path: Path) -> Stored:
-    """`Problem.A` with the stored zeros of `Problem.Zeros`, or the only sparse variable."""
+@reads(".mat", several=True)
+def read(path: Path, name: str = "") -> Stored:
+    """The variable of a name, else `Problem.A` with the stored zeros of `Problem.Zeros`, else the only sparse one."""
     import scipy.sparse as sp
 
     with open(path, "rb") as file:
         if file.read(128)[124:126] in (b"\x00\x02", b"\x02\x00"):
             raise SpmvbenchError(f"{path.name} is a MATLAB 7.3 file (HDF5): save it with -v7 or as .mtx")
     found = apart.matrices(path, variables, "a MATLAB file")
-    a, zeros = found.get("Problem.A"), found.get("Problem.Zeros")
-    if a is None:
-        if len(found) != 1:
-            names = ", ".join(found) or "none"
-            raise SpmvbenchError(
-                f"{path.name} must hold one sparse matrix or the struct Problem with its A; sparse in it: {names}"
-            )
-        (a,) = found.values()
-    elif zeros is not None and sp.issparse(zeros) and zeros.nnz and zeros.shape == a.shape:
+    if not found:
+        raise SpmvbenchError(f"{path.name} holds no sparse matrix, and no struct Problem with its A")
+    name = archive.choice(path.name, found, name or ("Problem.A" if "Problem.A" in found else ""))
+    a, zeros = found[name], found.get("Problem.Zeros")
+    if name == "Problem.A" and zeros is not None and sp.issparse(zeros) and zeros.nnz and zeros.shape == a.shape:
         # MATLAB stores no zeros, so the collection keeps their places in a matrix of their own.
         a, zeros = sp.coo_array(a), sp.coo_array(zeros)
         places = tuple(np.concatenate(pair) for pair in zip(a.coords, zeros.coords, strict=True))

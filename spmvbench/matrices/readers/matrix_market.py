@@ -57,14 +57,20 @@ class Header:
         return (self.rows, self.cols) == (rows, cols) and fewest <= most and least <= full
 
 
-@reads(".mtx", ".mtx.gz", ".tar.gz")
-def read(path: Path) -> Stored:
-    """The stored entries as a scipy.sparse.coo_array, or the whole of a dense array."""
+@reads(".tar.gz", several=True)
+def of_archive(path: Path, name: str = "") -> Stored:
+    """The matrix of a path in the archive, without suffix, else that of the archive's name, or the only one."""
+    return read(path, name)
+
+
+@reads(".mtx", ".mtx.gz")
+def read(path: Path, member: str = "") -> Stored:
+    """The stored entries as a scipy.sparse.coo_array, or the whole of a dense array; member: of an archive."""
     import scipy.io
     import scipy.sparse as sp
 
     try:
-        with _opened(path) as (text, most):
+        with _opened(path, member) as (text, most):
             found = header(text)
             dense, pattern = found.layout == "array", found.field == "pattern"
             _check(found, path.name, most)
@@ -79,7 +85,7 @@ def read(path: Path) -> Stored:
         reason = str(error)
         if of_line := re.fullmatch(r"Line (\d+): (.*)", reason):  # SciPy counts from the two lines of the header
             number = found.line + int(of_line[1]) - 2
-            with _opened(path) as (text, _):
+            with _opened(path, member) as (text, _):
                 line = next(itertools.islice(text, number - 1, None), b"")
             reason = f"{_named(number, line)}: {of_line[2]}"
         raise SpmvbenchError(f"{path.name} cannot be read as Matrix Market: {reason}") from None
@@ -89,12 +95,12 @@ def read(path: Path) -> Stored:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[IO[bytes], int]]:
+def _opened(path: Path, member: str) -> Iterator[tuple[IO[bytes], int]]:
     """The text of a .mtx, .mtx.gz or .tar.gz file as a buffered stream, and the most bytes that it may give."""
     name = path.name.lower()
     most = archive.unpacked_limit(path) if name.endswith(".gz") else path.stat().st_size
     if name.endswith(".tar.gz"):
-        with archive.open_matrix(path, path.name[: -len(".tar.gz")]) as text:
+        with archive.open_matrix(path, path.name[: -len(".tar.gz")], asked=member) as text:
             yield text, most
     elif name.endswith(".gz"):
         with archive.unpacked(path, path.name) as text:
