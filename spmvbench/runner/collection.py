@@ -85,7 +85,7 @@ def left_out(
     disk, memory and device: bytes of the disk that may be used, of the host's memory, and of the device's.
     """
     found: dict[str, list[Entry]] = {}
-    kept = []
+    kept, most = [], 0
     for entry in sorted(entries, key=lambda entry: (entry.stored or 0, entry.id)):
         count, item = entry.stored or entry.nnz or 0, Item.of(entry)
         reasons = {
@@ -94,11 +94,12 @@ def left_out(
             "2^31 entries or more": count >= MOST_ENTRIES,
             "over the memory of the device": 12 * count > device,
             "over the memory of the host": READING_BYTES * count > memory,
-            "over --disk": item.most + item.converted > disk,
+            "over --disk": max(most, item.most) + item.converted > disk,  # or a smaller one beside its conversion
         }
         reason = next((text for text, is_so in reasons.items() if is_so), None)
         if reason is None:
             kept.append(entry)
+            most = max(most, item.most)
         else:
             found.setdefault(reason, []).append(entry)
     return kept, found

@@ -67,6 +67,20 @@ def test_the_disk_is_kept_and_the_device_busy(request, which, disk):
     assert sum(seen.waiting for seen in found) > 0  # by a slow network
 
 
+def test_all_that_are_kept_fit_beside_the_conversion_of_the_largest():
+    general, symmetric = (
+        Entry("G", f"m{n}", n // 5, n // 5, n, "real", False, False, one, one, "graph", n)
+        for n, one in ((240_000_000, 0.0), (270_000_000, 1.0))
+    )
+
+    def kept(*entries):
+        found, _ = collection.left_out(entries, real_part=False, disk=1e10, memory=1e15, device=1e15)
+        collection.simulate([[collection.Item.of(entry) for entry in found]], int(1e10), 1e8)
+        return found
+
+    assert kept(general) == kept(general, symmetric) == [general] and kept(symmetric) == [symmetric]
+
+
 def test_a_sample_has_all_sizes_and_kinds():
     every = index()
     few = collection.sample(every, 300, 0)
