@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spmvbench.cli.progress import Progress, stoppable
-from spmvbench.cli.results import counted, echo_failed, echo_results, echo_table
+from spmvbench.cli.results import counted, echo_failed, echo_next, echo_results, echo_table
 from spmvbench.errors import SpmvbenchError, UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from spmvbench.cli.distribution import Distribution
     from spmvbench.matrices.suitesparse import Entry
     from spmvbench.measure.cases import Case
@@ -70,12 +67,15 @@ def measure(
     )
     if notice:
         click.echo(notice, err=True)
+    if not kept:
+        reasons = ", ".join(f"{len(of):,} {reason}" for reason, of in left_out.items())
+        raise SpmvbenchError(
+            f"nothing of the collection is left to be measured: {reasons or 'nothing meets the conditions'}"
+        )
     if plan:
         stages = list(_stages(request, kept, distribution, {}))
         _echo_plan(stages, left_out, len(entries), disk, plan)
         return 0
-    if not kept:
-        raise SpmvbenchError("nothing of the collection is left to be measured")
     with collection.alone(), store.lock(request.folder), stoppable() as stopping:
         if request.fresh:
             from spmvbench.rows import folders
@@ -281,7 +281,5 @@ def _finish(request: RunRequest) -> int:
     if (rows["reason"].str.startswith(collection.NOT_FETCHED) & (rows["matrix_sha256"] == "")).any():
         click.echo("\nThe same command tries again to fetch what could not be had.")
         code = 1
-    folder: Path = request.folder
-    report = ["spmvbench", "report", folder.name if str(request.results) == "results" else str(folder)]
-    click.echo(f"\nRows: {folder / store.ROWS}\nNext: {shlex.join(report)}")
+    echo_next(request.folder, request.results, request.device)
     return code

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
 LISTED_FAILURES = 20
@@ -50,6 +53,17 @@ def echo_results(rows: pd.DataFrame) -> None:
         )
     _echo_bits(rows)
     _echo_reasons(rows)
+
+
+def echo_next(folder: Path, results: Path, device: str) -> None:
+    """Print where the rows of a run are, and the command that draws them."""
+    from spmvbench.measure.cases import device_kind
+    from spmvbench.rows import store
+
+    report = ["spmvbench", "report", folder.name if str(results) == "results" else str(folder)]
+    if device_kind(device) == "emulated":
+        report.append("--emulated")  # otherwise the report omits emulated times
+    click.echo(f"\nRows: {folder / store.ROWS}\nNext: {shlex.join(report)}")
 
 
 def _echo_bits(rows: pd.DataFrame) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import re
-import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from spmvbench.cli.formats import echo_meanings
 from spmvbench.cli.option_groups import GroupedCommand
 from spmvbench.cli.option_types import SECONDS, SIZE, words
 from spmvbench.cli.progress import Progress, stoppable
-from spmvbench.cli.results import counted, echo_failed, echo_results
+from spmvbench.cli.results import counted, echo_failed, echo_next, echo_results
 from spmvbench.cli.selection import OPTIONS, selection
 from spmvbench.errors import UsageError
 
@@ -265,6 +264,8 @@ def command(
     chosen, dry_run = replace(chosen, every=every), dry_run or plan is not None
     if plan is not None and not every:
         raise UsageError("--plan goes with --all: other runs have --dry-run")
+    if _is_typed("disk") and not every:
+        raise UsageError("--disk goes with --all: other runs keep what they fetch")
     device, notice, workers = distribution.open(device, dry_run=dry_run)
     if device_kind(device) != "cuda" and not _is_typed("convert"):
         convert = "both"  # a configuration for GPUs can be tried without one
@@ -350,10 +351,7 @@ def _measure(
     if progress.notices:
         click.echo("\n" + "\n".join(progress.notices))
     code = echo_failed(rows)
-    report = ["spmvbench", "report", folder.name if str(request.results) == "results" else str(folder)]
-    if device_kind(request.device) == "emulated":
-        report.append("--emulated")  # otherwise the report omits emulated times
-    click.echo(f"\nRows: {folder / store.ROWS}\nNext: {shlex.join(report)}")
+    echo_next(folder, request.results, request.device)
     return code
 
 

@@ -94,7 +94,7 @@ def left_out(
             "2^31 entries or more": count >= MOST_ENTRIES,
             "over the memory of the device": 12 * count > device,
             "over the memory of the host": READING_BYTES * count > memory,
-            "over --disk": max(most, item.most) + item.converted > disk,  # or a smaller one beside its conversion
+            "over --disk": max(most, item.most) + max(item.converted, SHARE * disk) > disk,  # beside what is converted
         }
         reason = next((text for text, is_so in reasons.items() if is_so), None)
         if reason is None:

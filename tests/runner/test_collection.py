@@ -45,12 +45,12 @@ def of_the_site(request):
     return suitesparse.index(str(request.getfixturevalue("mirror")))
 
 
-@pytest.mark.parametrize("disk", [30e9, 100e9])
+@pytest.mark.parametrize("disk", [1e9, 30e9, 100e9])
 @pytest.mark.parametrize("which", ["generated", "the site's"])
 def test_the_disk_is_kept_and_the_device_busy(request, which, disk):
     every = index() if which == "generated" else request.getfixturevalue("of_the_site")
     kept, out = collection.left_out(every, real_part=False, disk=disk, memory=512e9, device=140e9)
-    assert len(kept) + sum(map(len, out.values())) == len(every) and len(kept) > 2700
+    assert len(kept) + sum(map(len, out.values())) == len(every) and len(kept) > (2700 if disk > 1e9 else 2000)
     items = [collection.Item.of(entry) for entry in kept]
     few = {entry.id for entry in collection.sample(kept, collection.SAMPLE, 0)}
     assert len(few) == collection.SAMPLE
@@ -149,7 +149,12 @@ def test_stages_fetch_measure_and_remove(site, tmp_path, command):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(archive("c"))
     second = run()
-    assert second.code == 0 and "2 cases on 1 matrix" in second.out and reasons()["c"] == ""
+    assert (
+        second.code == 0
+        and "2 cases on 1 matrix" in second.out
+        and second.out.endswith("all --emulated\n")
+        and reasons()["c"] == ""
+    )
     assert not list(collection.folder().glob("*/*"))
 
 
@@ -191,7 +196,10 @@ def test_three_stages_measure_each_case_once(site, tmp_path, command, monkeypatc
         (["--all", "pde:8"], "name no matrix and no set"),
         (["--all", "--sample", "3"], "leave out --shard, --sample"),
         (["pde:8", "--plan", "table"], "--plan goes with --all"),
-        (["--all", "--disk", "1kB", "--device", "emulated", "--formats", "ell"], "nothing of the collection"),
+        (["pde:8", "--disk", "1GB"], "--disk goes with --all"),
+        (["--all", "--disk", "1kB", "--device", "emulated", "--formats", "ell"], "measured: 4 over --disk"),
+        (["--all", "--disk", "1kB", "--device", "emulated", "--plan", "table"], "nothing of the collection"),
+        (["--all", "--min-nnz", "99", "--device", "emulated", "--plan", "table"], "nothing meets the conditions"),
     ],
 )
 def test_what_does_not_go_with_it(site, tmp_path, command, words, said):
