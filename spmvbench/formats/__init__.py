@@ -213,6 +213,8 @@ def get(key: str) -> type[Format]:
         _discover()
         first, plus, second = key.partition(two_copies.PLUS)
         if plus and key not in REGISTRY:
+            if not first or not second:
+                raise UsageError(f"cannot read {key!r}: of two formats, write key+key")
             return two_copies.of(key, get(first), get(second))
     try:
         return REGISTRY[key]

@@ -117,6 +117,8 @@ class TwoCopies(Format):
 def of(key: str, first: type[Format], second: type[Format]) -> type[TwoCopies]:
     """The class of a key with a plus, from the classes of both halves. Raises UsageError unless both run y = A x."""
     both = first, second
+    if any(issubclass(half, TwoCopies) for half in both):
+        raise UsageError(f"{key} has more than two formats: a pair is of A and of its transpose")
     for half in both:
         if half.op != Format.op:
             raise UsageError(f"{half.key} computes {half.op}, and a copy of a pair y = A x")

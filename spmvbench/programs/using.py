@@ -36,7 +36,7 @@ def use(names: Sequence[str]) -> list[str]:
         assert match is not None
         path = Path(match[1]).expanduser()
         if not path.is_file():
-            raise UsageError(f"--program names {match[1]}, which is not a file")
+            raise UsageError(f"there is no file {match[1]}: a program is a shared library or a Python file")
         if path.suffix in (".cu", ".cpp", ".cc", ".c"):
             raise UsageError(f"{match[1]} is a source file: spmvbench program build {match[1]} makes a library of it")
         listed = [*filter(None, os.environ.get("SPMVBENCH_FORMATS", "").split(os.pathsep)), str(path.resolve())]

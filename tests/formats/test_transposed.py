@@ -119,6 +119,8 @@ def test_two_formats_with_a_plus_are_one_with_the_parameters_of_both(device):
     for text, said in [
         ("bfs-do+csr5", "bfs-do computes bfs"),
         ("csr5+csr6", "there is no format 'csr6'"),
+        ("csr5+", "of two formats, write"),
+        ("csr5+csr5+csr5", "more than two formats"),
         ("sell[height=64]+csr5", r"of two formats key\+key\[a.name=value"),
     ]:
         with pytest.raises(UsageError, match=said):
