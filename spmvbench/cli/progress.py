@@ -84,9 +84,8 @@ class Progress:
     def on_begin(self, group: Group, case: Case | None, stage: str) -> None:
         """Show the case or stage that begins."""
         order = "" if group.matrix.order == "none" else f" in order {group.matrix.order}"
-        self.now = f"{group.matrix.id}{order} {case.label if case else stage}"
         self.work.begin(group, case, stage)
-        self.show(self.now)
+        self.show(f"{group.matrix.id}{order} {case.label if case else stage}")
 
     def show(self, text: str) -> None:
         """Show what happens."""

@@ -42,11 +42,8 @@ def listed_rows(a: Csr, rows: Array, nnz: int, run: Run) -> dict[str, Any]:
     ptr, _ = summed(xp, len(rows), CONVERT, f"listed_counts<{index}", args, run, total=nnz)
     col_idx, values = xp.empty(nnz, dtype=np.int32), xp.empty(nnz, dtype=a.dtype)
     given = (size, np.int64(nnz), rows, a.row_ptr, ptr, a.col_idx, a.values, col_idx, values)
-    run(
-        Launch(
-            CONVERT, f"listed_entries<{ctype(values)}, {index}, {ctype(ptr)}>", *per_thread(cdiv(nnz, TAKE_EACH)), given
-        )
-    )
+    kernel = f"listed_entries<{ctype(values)}, {index}, {ctype(ptr)}>"
+    run(Launch(CONVERT, kernel, *per_thread(cdiv(nnz, TAKE_EACH)), given))
     return {"rows": rows, "row_ptr": ptr, "col_idx": col_idx, "values": values}
 
 
