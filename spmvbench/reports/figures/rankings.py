@@ -66,7 +66,11 @@ def _draw_rates(table: pd.DataFrame, options: Options) -> Figure:
     figure, found = panels(table)
     for ax, setting, part in found:
         over_nonzeros(ax, part, "gflops", options.marks, title=setting, ylabel=rate_unit(setting))
-        for place, (text, rate) in enumerate(roofs(setting, options.environment).items()):
+        bounds = roofs(setting, options.environment)
+        if bounds:  # room for the text above the highest
+            low, high = ax.get_ylim()
+            ax.set_ylim(low, max(high, low * (max(bounds.values()) / low) ** 1.14))
+        for place, (text, rate) in enumerate(bounds.items()):
             side, away = ("top", -2) if place else ("bottom", 1)  # the second is the lower one
             ax.axhline(rate, color=style.INK, linestyle=":", linewidth=1)
             ax.annotate(

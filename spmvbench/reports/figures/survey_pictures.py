@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.profiles import performance_profile
@@ -121,8 +120,8 @@ def _draw_patterns(table: pd.DataFrame, options: Options) -> Figure:
             cells = part.density.reshape(part.down, part.across)
             style.density(ax, cells, norm, (part.first_row, part.first_col), (part.rows, part.cols))
             ax.set_title(short_name(matrix) if part.part == "whole" else "enlarged", fontsize=9)
-            for axis in (ax.xaxis, ax.yaxis):
-                axis.set_major_locator(MaxNLocator(3, integer=True))
+            for axis, first, count in ((ax.xaxis, part.first_col, part.cols), (ax.yaxis, part.first_row, part.rows)):
+                axis.set_ticks([first, first + count])  # more of six digits touch in a paper's column
                 axis.set_major_formatter(style.COUNTS)
             if part.part == "enlarged":
                 middle = (part.first_col + part.cols / 2, part.first_row + part.rows / 2)
