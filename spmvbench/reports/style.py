@@ -427,6 +427,8 @@ def handles(shown: Mapping[str, Mark], *, lines: bool = False) -> list[Line2D]:
 def colorbar(figure: Figure, of: Any, text: str, **options: Any) -> None:
     """The scale of colours under all panels, which is logarithmic."""
     shown: dict[str, Any] = {"location": "bottom", "shrink": 0.35, "aspect": 40} | options
+    if _paper.get():
+        shown["shrink"] = 0.9  # its labels need a column's width
     bar = figure.colorbar(of, ax=[ax for ax in figure.axes if ax.get_visible()], **shown)
     bar.set_label(fill(text, int(10 * width())), fontsize=8)
     bar.ax.tick_params(labelsize=8)

@@ -140,6 +140,12 @@ def test_figure_draws_its_table(figure, about, data, options):
             assert len({column.heading for column in part.columns}) == len(part.columns), "each column has its own name"
 
 
+def test_labels_of_patterns_fit_a_papers_column(data, options):
+    (figure,) = (figure for figure in EVERY if figure.name == "survey-patterns")
+    with style.paper("one-column"), style.theme():
+        assert apart(figure.draw(data(figure), options)) == []
+
+
 def styles(picture):
     """How each series of each legend and of each panel of bars is drawn: colour, and hatch or marker and line."""
     found = {}
