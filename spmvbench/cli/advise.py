@@ -138,7 +138,7 @@ def command(
         _echo_json(facts | {"choice": _parsed(best)}, advice, rows)
     else:
         if rows is not None:
-            _echo_measured(rows)
+            _echo_measured(rows, vectors)
         _echo_use(best, matrix, dtypes[0], seed, real_part, "y = op @ x" if vectors == 1 else "Y = op @ X")
     failed = rows is not None and not rows["status"].isin(["ok", "skipped"]).all()
     return int(failed)  # the exit code of a run with a failed case
@@ -207,7 +207,7 @@ def _echo(advice: Advice, what: str, dtype: str, spmvs: float, vectors: int, top
     columns = {
         "format": lambda e: e.label,
         "total": lambda e: time(e.total),
-        "per SpMV": lambda e: time(e.spmv),
+        _per(vectors): lambda e: time(e.spmv),
         "80 % interval": lambda e: f"{time(e.low)} - {time(e.high)}",
         "conversion": lambda e: time(e.conversion),
         "relative to cuSPARSE": lambda e: f"{e.total / advice.vendor.total:.2f}",
@@ -229,6 +229,10 @@ def _echo(advice: Advice, what: str, dtype: str, spmvs: float, vectors: int, top
         f"Time for the matrix's features: {time(described)}, for the formats' footprints: {time(estimated)}, "
         f"for one SpMV on one thread of this machine: {time(once)}."
     )
+
+
+def _per(vectors: int) -> str:
+    return "per SpMV" if vectors == 1 else "per product"
 
 
 def _worst_case(best: Expected, second: Expected, spmvs: float) -> str:
@@ -253,13 +257,13 @@ def _echo_use(format: str, matrix: str, dtype: str, seed: int, real_part: bool, 
     click.echo(product)
 
 
-def _echo_measured(rows: pd.DataFrame) -> None:
+def _echo_measured(rows: pd.DataFrame, vectors: int) -> None:
     (device,) = rows.loc[rows["status"] == "ok", "device_name"].unique()
     click.secho(f"\nMeasured on {device}", bold=True)
     columns = {
         "format": lambda row: row.label,
         "total": lambda row: time(row.total) if row.status == "ok" else row.status,
-        "per SpMV": lambda row: time(row.t_median) if row.status == "ok" else "",
+        _per(vectors): lambda row: time(row.t_median) if row.status == "ok" else "",
         "conversion": lambda row: time(row.made) if row.status == "ok" else "",
         "predicted total": lambda row: time(row.expected),
     }

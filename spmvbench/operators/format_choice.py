@@ -174,7 +174,7 @@ def candidates(
     for expected in dict.fromkeys([advice.choice, *advice.ranked]):
         if device is not None and device.kind not in formats.parse(expected.label)[0][0].devices:
             continue
-        reason = f"the least time predicted for {spmvs:,.10g} SpMVs and the conversion on a GPU like {device_like}"
+        reason = f"the least time predicted for {spmvs:,.10g} products and the conversion on a GPU like {device_like}"
         if advice.out_of_range and expected == advice.choice:
             reason = f"the fallback, because the matrix is unlike all of the training: {'; '.join(advice.out_of_range)}"
         yield Candidate(expected.label, reason, (expected.spmv, expected.conversion))

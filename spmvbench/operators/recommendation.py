@@ -144,7 +144,7 @@ class Recommendation:
         if self.measured is not None:
             for row in self.measured[self.measured["status"] == "ok"].itertuples():
                 if device is None or device.kind in formats.parse(row.label)[0][0].devices:
-                    reason = f"the least time measured for {self.spmvs:,.10g} SpMVs and the conversion"
+                    reason = f"the least time measured for {self.spmvs:,.10g} products and the conversion"
                     yield Candidate(row.label, reason)
         yield from format_choice.candidates(self.advice, device, self.spmvs, self.device_like)
         yield format_choice.LAST

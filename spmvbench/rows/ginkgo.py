@@ -102,6 +102,8 @@ def _unpacked(content: bytes) -> bytes:
     found = unpacker.decompress(content, MOST_BYTES)
     if unpacker.unconsumed_tail:
         raise ValueError(f"it unpacks to more than {MOST_BYTES >> 20} MiB")
+    if not unpacker.eof:
+        raise ValueError("its end is missing")
     return found
 
 

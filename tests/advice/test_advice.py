@@ -328,7 +328,7 @@ def test_advice_for_several_vectors(shipped, rows, tmp_path, command):
     assert found.ranked[0].label == "csr-lanes" and found.ranked[0].spmv == pytest.approx(1.1 * least, rel=0.3)
     said = command(*words, "--spmvs", "1e7").out
     assert "10,000,000 products of 6 vectors" in said and "trained on products of 8 vectors" in said
-    assert "Y = op @ X" in said
+    assert "Y = op @ X" in said and "per product" in said and "per SpMV" not in said
     with pytest.raises(UsageError, match="repeat their bits is not known"):
         choosing.advise(a, shipped, 10, vectors=6, deterministic=True)
 

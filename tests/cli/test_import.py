@@ -108,6 +108,7 @@ def test_beside_mixes_what_was_asked_for(command, imported, tmp_path):
     [
         (b"{", "is not the JSON of Ginkgo's benchmarks"),
         (b"{}", "is not the JSON of Ginkgo's benchmarks: it is no list"),
+        (gzip.compress(b"[]", mtime=0)[:-8], "is not the JSON of Ginkgo's benchmarks: its end is missing"),
         ([], "holds no result of an SpMV"),
         ([{"problem": {"group": "HB"}, "spmv": {"Csr": {}}}], "entry 1: its problem has no group or no name"),
         ([entry("a", 10, {"Csr": 1.0}, rows="many")], "entry 1: its problem has no rows or no nonzeros"),
