@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from spmvbench.cli.results import counted
+
 LANGUAGES = ("c", "cpp", "cuda", "python", "numba", "triton")
 
 
@@ -92,6 +94,6 @@ def check(program: str, device: str) -> int:
     seconds = time.monotonic() - began
     click.echo(
         f"{', '.join(labels)}: {tried} of {len(trial.hard())} matrices in two precisions, {seconds:.0f} s: "
-        + (f"{len(found)} kinds of failures" if found else "passed")
+        + (f"{counted(len(found), 'kind')} of failures" if found else "passed")
     )
     return 1 if found else 0

@@ -10,6 +10,7 @@ import sys
 import zipfile
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ from spmvbench.cli import advise, program_trial
 from spmvbench.devices import open_device
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.programs import making, using
-from spmvbench.programs.base import MemoryTaken
+from spmvbench.programs.base import MemoryTaken, bytes_kept
 from tests.programs import faults
 
 HERE = Path(__file__).parent
@@ -218,6 +219,26 @@ def test_what_is_no_program_is_said_in_one_sentence(source, said, tmp_path):
 
     with pytest.raises(SpmvbenchError, match=said):
         use()
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_a_wrong_product_is_not_said_to_be_of_shared_values(shares):
+    class Program:
+        key = "mine"
+        last = None
+
+        @classmethod
+        def converted(cls, a):
+            cls.last = own = a.values
+            return SimpleNamespace(
+                matrix=SimpleNamespace(multiply=lambda x, y, stream: (cls.last if shares else own) * x + np.nan**y)
+            )
+
+    if shares:
+        with pytest.raises(RuntimeError, match="changed the product of the first"):
+            bytes_kept(Program, np, np.dtype(np.float64))
+    else:
+        assert bytes_kept(Program, np, np.dtype(np.float64)) >= 0
 
 
 def test_names_that_nobody_could_type_are_refused(built, tmp_path):
