@@ -52,6 +52,7 @@ OWN = {
             )
         ),
     },
+    "solve/pdhg.cu": {f"pdhg_{kernel}<{v}, float>" for v in ("double", "float") for kernel in ("primal", "dual")},
     "solve/pagerank.cu": {
         "pagerank_check<0>",
         *(
