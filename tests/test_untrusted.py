@@ -273,7 +273,7 @@ def test_a_report_of_all_draws_the_others(command, tmp_path):
 def test_what_cannot_be_opened_is_not_damaged(tmp_path, monkeypatch):
     folder = write_run(tmp_path / "r", row("a"))
 
-    def refused(path, kept):
+    def refused(path, *_):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(files, "read", refused)

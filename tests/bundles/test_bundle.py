@@ -214,7 +214,7 @@ def test_released_sources_have_every_published_format():
 def test_the_table_of_sources_keeps_its_rows():
     text = publishing.with_installed("abc")
     lines = text.splitlines()
-    assert lines[1:] == sorted(lines[1:])
+    assert lines[1:] == sorted(lines[1:], key=lambda line: line.split(","))
     assert len(lines) > len(sources.released())
     assert all(f"{key},{digest},{revision}" in lines for (key, digest), revision in sources.released().items())
     assert f"csr5,{formats.source_hash(formats.get('csr5'))}," in text

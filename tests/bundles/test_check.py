@@ -99,9 +99,11 @@ def test_matrices_of_published_runs_are_made_again():
 
     total = len(chosen)
     assert total > generator.nunique() > 20
-    assert keep("published-matrices", texts, make) == [
-        [check.PASSED, f"{total} of {total} matrices made again: their rows match"]
-    ]
+    (_, passed), (_, changed) = keep("published-matrices", texts, make)
+    count, of, older = (int(text.split()[0]) for text in (passed, passed.split(" of ")[1], changed))
+    # Stand-ins on meshes are made in another way since.
+    stand_ins = chosen["name"].str.startswith("like:").sum()
+    assert count + older == of == total and older <= stand_ins < total and "generators" in changed
 
 
 def test_a_run_of_this_version_is_verified_completely(measured, verdicts, invoke):

@@ -14,7 +14,7 @@ from spmvbench.formats.launches import Launch, ctype
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
-BLOCK = 128  # threads
+THREADS = 128  # threads
 
 
 def lengths_dtype(longest: int) -> np.dtype:
@@ -47,7 +47,7 @@ class CsrWang(CsrByLanes):
     @classmethod
     def _firsts(cls, a: Csr) -> Array:
         """The pointers to the first rows of blocks, and the last."""
-        each = BLOCK // lanes_that_hold(a.row_len_mean + 1)
+        each = THREADS // lanes_that_hold(a.row_len_mean + 1)
         return a.xp.append(a.row_ptr[: a.rows : each], a.row_ptr[-1:])
 
     @classmethod
@@ -79,8 +79,8 @@ class CsrWang(CsrByLanes):
         types = ", ".join(map(ctype, (self.values, self.row_ptr, self.lengths)))
         sizes = np.int32(self.shape[0]), self.row_ptr.dtype.type(len(self.values))
         args = (*sizes, self.row_ptr, self.lengths, self.col_idx, self.values, x, y)
-        kernel = f"csr_lengths<{types}, {self.lanes_per_row}, {BLOCK}>"
-        return [Launch("csr/lengths.cu", kernel, len(self.row_ptr) - 1, BLOCK, args)]
+        kernel = f"csr_lengths<{types}, {self.lanes_per_row}, {THREADS}>"
+        return [Launch("csr/lengths.cu", kernel, len(self.row_ptr) - 1, THREADS, args)]
 
     def add_transposed(self, x: Array, y: Array) -> list[Launch]:
         row_ptr = self.row_ptr if self.kernel != "paper" else offsets(self.lengths).astype(self.row_ptr.dtype)

@@ -21,6 +21,7 @@ from spmvbench.analysis.older import changed
 from spmvbench.analysis.ranking import by_mean_slowdown
 from spmvbench.analysis.totals import Totals, read, totals
 from spmvbench.errors import SpmvbenchError
+from spmvbench.formats.two_copies import PLUS
 from spmvbench.reports import page
 from spmvbench.rows import store
 
@@ -129,7 +130,7 @@ def notices(rows: pd.DataFrame) -> list[str]:
     if replaced:
         found.append(f"These keys run another program today: {', '.join(replaced)}.")
     own = read(rows[rows["family"] != PROGRAMS])  # programs of other projects are in no version
-    missing = sorted(set(own["format"]) - set(formats.keys()))
+    missing = sorted({word for key in set(own["format"]) for word in key.split(PLUS)} - set(formats.keys()))
     if missing:
         found.append(f"This version has no format {', '.join(missing)}.")
     return found

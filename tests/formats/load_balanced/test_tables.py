@@ -94,7 +94,8 @@ def test_rows_that_shares_of_several_lines_cut(spec, lengths, checking):
 
 
 FIXED = [
-    formats.label(cls, params) for cls, params in formats.parse("all[sum=fixed],csr5[kernel=paper,sum=fixed],-csr5-nv")
+    formats.label(cls, params)
+    for cls, params in formats.parse("all[sum=fixed],csr5[kernel=paper,sum=fixed],-csr5-nv,-csr5-dict")
 ]
 
 
