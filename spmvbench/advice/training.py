@@ -28,7 +28,7 @@ from spmvbench.advice.model import (
     operation,
 )
 from spmvbench.analysis.breakeven import ready
-from spmvbench.analysis.cases import families, fewer_values, in_natural_order, latest_cases, verified
+from spmvbench.analysis.cases import authors, families, fewer_values, in_natural_order, latest_cases, verified
 from spmvbench.analysis.ranking import VENDORS
 from spmvbench.analysis.several_vectors import LIBRARIES
 from spmvbench.errors import SpmvbenchError
@@ -126,7 +126,7 @@ def _advisable(rows: pd.DataFrame) -> set[str]:
     Without those of `auto`, which is one of the others on each matrix, and the products of libraries.
     """
     fewer = rows.loc[fewer_values(rows), "label"]
-    papers = rows.loc[rows["label"].str.contains("kernel=paper", regex=False), "label"]
+    papers = rows.loc[authors(rows["label"]), "label"]
     chosen = rows.loc[(rows["format"] == "auto") | (rows["family"] == LIBRARIES), "label"]
     return {*rows["label"]} - {*fewer} - {*papers} - {*chosen}
 

@@ -114,6 +114,11 @@ def emulated(rows: pd.DataFrame) -> pd.Series:
     return rows["device"].str.startswith("emulated")
 
 
+def gpus(rows: pd.DataFrame) -> list[str]:
+    """The models of GPU of these rows."""
+    return sorted(set(rows.loc[~emulated(rows), "device_name"]) - {""})
+
+
 def imported(rows: pd.DataFrame) -> pd.Series:
     """Which rows others measured with a program of their own; they have settings of their own."""
     return rows["device"] == "imported"

@@ -100,9 +100,7 @@ def _device_memory(device: str) -> int:
     ordinal = int(device.partition(":")[2] or 0)
     if device_kind(device) != "cuda" or cuda.why_unavailable(ordinal):
         return 0
-    import cupy
-
-    return int(cupy.cuda.Device(ordinal).mem_info[1])
+    return cuda.memory_bytes(ordinal)
 
 
 def formats_of_stages() -> tuple[str, str, str]:
@@ -210,10 +208,9 @@ def _echo_plan(
         "interval": lambda row: " to ".join(duration(3600 * part) for part in row[0].hours[1:]),
     }
     echo_table(list(zip(stages, first, strict=True)), columns, ("stage",))
-    whole = sum(seen.seconds for seen in first) or 1.0
     for rate, found in by_rate.items():
         waiting = sum(seen.waiting for seen in found)
-        total = sum(seen.seconds for seen in found) or whole
+        total = sum(seen.seconds for seen in found) or 1.0
         click.echo(f"At {byte_text(rate)}/s the device waits {duration(waiting)} for archives, {waiting / total:.0%}.")
     if not all(stage.known for stage in stages):
         click.echo("Times are of an H200, within a factor of two: --like RUN takes them from your rows.")

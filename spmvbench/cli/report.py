@@ -335,13 +335,14 @@ def _joined(
 ) -> tuple[pd.DataFrame, tuple[pd.DataFrame, dict[str, Any]] | None, str]:
     """The rows with those of another run; if it is of another card, apart, its rows and metadata; what was compared."""
     from spmvbench.analysis import cards
+    from spmvbench.analysis.cases import gpus
     from spmvbench.reports.figures import comparisons
     from spmvbench.rows import store
 
     other = store.folder(beside, results)
     second = rows_of(other)
     if comparisons.differ(rows, second):
-        there = comparisons.names(second)[0]
+        there = gpus(second)[0]
         return rows, (second, store.environment(other)), f"Compared with {other.name}, of an {there}: figure Two cards."
     told = f"With the rows of {other.name}, whose formats have its name in brackets."
     return cards.beside(rows, second, other.name), None, told

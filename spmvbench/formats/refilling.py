@@ -123,7 +123,7 @@ def places(fmt: Format, a: Csr) -> Places | None:
             bits = stored[name].reshape(-1).view(f"i{a.dtype.itemsize}")
             if bool(bits[~held].any()) or bool((bits[held] != a.values[entry[held]].view(bits.dtype)).any()):
                 return None
-            found[name] = entry.astype(index_dtype(max(a.nnz, len(entry))))  # with padding there may be more
+            found[name] = entry.astype(index_dtype(a.nnz))
     return Places(a.nnz, found)
 
 

@@ -41,7 +41,7 @@ def time_with_changing_x(
     if context.device.kind != "cuda":
         _compare_on_host(context, bound, case)
         return seconds
-    rule = replace(context.rule, rounds=1, budget=context.rule.budget / 10)
+    rule = context.rule.short()
     before, tries = series, 1
     while _skips_work(context, case, before, seconds):
         if tries == X_CHANGED_TRIES:
@@ -115,7 +115,7 @@ def _seconds_with_changing_x(context: Context, fmt: Format, bound: Bound, case: 
     if timed_alone:
         work = device.capture(device.compile([change, *bound.steps]), changes)
         series = timing.Series(work, changes, flush=False)
-        timing.take_round(series, device, replace(rule, rounds=1, budget=rule.budget / 10, spread=0.02))
+        timing.take_round(series, device, rule.short(spread=0.02))
         samples = [seconds - cost for seconds in series.seconds]
     else:
         changing, work, samples = device.compile([change]), device.capture(bound.program, 1), []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -139,7 +139,7 @@ class Context:
     def change_x_seconds(self, op: str) -> float:
         """Seconds of one change of x alone, in a graph of many changes; the same for all formats."""
         if op not in self._change_x_seconds:
-            rule = replace(self.rule, rounds=1, budget=self.rule.budget / 10)
+            rule = self.rule.short()
             series = timing.prepare(self.device.compile([self.change_x(op)]), self.device, "hot", rule)
             timing.take_round(series, self.device, rule)
             self._change_x_seconds[op] = timing.quartiles(series).median

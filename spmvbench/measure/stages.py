@@ -453,7 +453,7 @@ def time_in_use(context: Context, task: Task, op: str, hot: timing.Series) -> fl
     """
     context.begin(task, "timing after other work", op)
     series = replace(hot, seconds=[])
-    rule = replace(context.rule, rounds=1, budget=context.rule.budget / 10, min_samples=3)
+    rule = context.rule.short(min_samples=3)
     timing.take_round(series, context.device, rule, in_use=True)
     return timing.quartiles(series).median
 
@@ -469,7 +469,7 @@ def time_update(context: Context, task: Task, fmt: Format, op: str) -> float:
         return math.nan
     context.begin(task, "timing new values", op)
     device, a = context.device, context.references.device_stored
-    rule = replace(context.rule, rounds=1, budget=context.rule.budget / 10)
+    rule = context.rule.short()
     try:
         with converting_for(device.limits):
             if (places := refilling.places(fmt, a)) is None:
@@ -495,7 +495,7 @@ def time_update(context: Context, task: Task, fmt: Format, op: str) -> float:
 
 def time_kernels(context: Context, task: Task, bound: Bound, op: str) -> dict[str, float]:
     """Kernel breakdown: seconds of each named part alone, hot, in a tenth of a case's budget. Leaves y undefined."""
-    rule = replace(context.rule, rounds=1, budget=context.rule.budget / 10)
+    rule = context.rule.short()
     found = {}
     for part, launches in by_part(bound.steps).items():
         context.begin(task, f"timing {part}", op)

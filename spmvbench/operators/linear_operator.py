@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import cache, cached_property
+from itertools import tee
 from typing import Any
 from weakref import WeakSet, ref
 
@@ -126,17 +127,18 @@ def _of_pair(
     **flags: bool,
 ) -> Operator:
     """An operator for products with A and A^T. advised: the candidates for y = A x. Raises as `build`."""
+    of_a, again = tee(advised(a))
 
-    def fastest(a: Csr) -> Iterable[Candidate]:
-        found = advised(a)
+    def fastest(matrix: Csr) -> Iterable[Candidate]:
+        found = again if matrix is a else advised(matrix)
         # In most of those that are timed values decide what is stored, and sums are not the same every time.
-        return found if any(flags.values()) else transposing.with_timed(a, device, spmvs, max_bytes, found)
+        return found if any(flags.values()) else transposing.with_timed(matrix, device, spmvs, max_bytes, found)
 
     @cache
     def two() -> Operator:
         return build(a, device, format_choice.both_ways(a, device, fastest), spmvs, max_bytes, **flags)
 
-    sharing = (each for each in advised(a) if formats.parse(each.label)[0][0].transposes())
+    sharing = (each for each in of_a if formats.parse(each.label)[0][0].transposes())
     with suppress(Skip, SpmvbenchError):  # no kernel for A^T, or not one that the checks take
         one = build(a, device, sharing, spmvs, max_bytes, **flags)
         if transposing.is_paired(one.format, device, spmvs, lambda: two().format):

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from spmvbench.analysis import verdicts
-from spmvbench.analysis.cases import emulated, latest_cases
+from spmvbench.analysis.cases import authors, emulated, latest_cases
 from spmvbench.analysis.older import changed
 from spmvbench.errors import UsageError
 from spmvbench.publishing import in_page
@@ -26,7 +26,6 @@ from spmvbench.reports.tables import NONE, number
 from spmvbench.rows import store
 
 CLAIM = ["paper", "over", "op", "dtype"]  # identifies a claim
-AUTHORS = "kernel=paper"
 HEAD = (
     "Paper", "Over", "Type", "Printed", "Measured", "Authors' kernel", "Why it differs", "Matrices", "Run",
     "Not at hand",
@@ -119,8 +118,8 @@ def sums(found: pd.DataFrame) -> str:
 
 def _kernels(claim: pd.DataFrame) -> list[Any]:
     """The rows of this project's kernel and of the authors' in one claim's rows of the table, None if not measured."""
-    authors = claim["label"].str.contains(AUTHORS, regex=False).fillna(False).astype(bool)
-    parts = (claim[~authors & (claim["run"] != "")], claim[authors])
+    papers = authors(claim["label"].fillna(""))
+    parts = (claim[~papers & (claim["run"] != "")], claim[papers])
     return [None if part.empty else part.iloc[0] for part in parts]
 
 

@@ -101,8 +101,8 @@ def of_run(run: str) -> str:
     parts = []
     for setting, part in found.groupby("setting", observed=True):
         labels = sorted(named() & set(part["label"]))
-        sizes = [f"{int((part.groupby('matrix')['nnz'].first().between(*ends)).sum())}" for ends in (
-            (0, SMALL - 1), (SMALL, LARGE - 1), (LARGE, np.inf))]  # fmt: skip
+        matrices = part.groupby("matrix")["nnz"].first()
+        sizes = map(str, np.bincount(np.digitize(matrices, (SMALL, LARGE)), minlength=3))
         parts.append(
             f"{setting}, {rate / 1e12:.1f} TB/s; matrices: {', '.join(sizes)}.\n\n"
             + in_page.markdown(HEAD, lines(part, labels), HEAD[1:-1])

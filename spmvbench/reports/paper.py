@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from spmvbench.analysis.cases import counted, emulated, latest_cases, verified
+from spmvbench.analysis.cases import counted, gpus, latest_cases, verified
 from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE, best_formats, by_mean_slowdown
 from spmvbench.paths import written_whole
 from spmvbench.reports import bibliography, export, tables
@@ -96,14 +96,13 @@ def _sentence(labels: Sequence[str], references: Mapping[str, str], tried: int) 
 
 def _circumstances(rows: pd.DataFrame, data: pd.DataFrame) -> str:
     """GPU, precision, mode and matrices of a figure's or a table's data, or of all rows where it does not say."""
-    on_gpu = rows[~emulated(rows)]
-    gpus = sorted(set(on_gpu["device_name"]) - {""}) or ["EMULATED, times say nothing about a GPU"]
+    models = gpus(rows) or ["EMULATED, times say nothing about a GPU"]
     column = next((name for name in ("setting", "dtype") if name in data), None)
     settings = (rows["setting"] if column is None else data[column]).astype(str).unique()
     parts = itertools.zip_longest(*(setting.split(" ", 1) for setting in settings))  # types, modes with operations
     words = [" and ".join(_WORDS.get(word, word) for word in dict.fromkeys(part) if word) for part in parts]
     matrices = (data["matrix"] if "matrix" in data else verified(rows)["matrix"]).nunique()
-    return "; ".join([", ".join(gpus), *words, f"{matrices:,} {'matrix' if matrices == 1 else 'matrices'}"]) + "."
+    return "; ".join([", ".join(models), *words, f"{matrices:,} {'matrix' if matrices == 1 else 'matrices'}"]) + "."
 
 
 def _figure(figure: Drawn, out: Path, star: str, rows: pd.DataFrame) -> str:

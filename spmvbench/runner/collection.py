@@ -223,7 +223,7 @@ def simulate(stages: Sequence[Sequence[Item]], disk: int, rate: float, start: fl
         for chunk in parts:
             wanted = {item.entry.id for item in chunk}
             while queue:  # what comes until this chunk is whole, then until it is measured
-                needed = any(item.entry.id in wanted for item in queue)
+                needed = queue[0].entry.id in wanted  # chunks are in the order of the queue
                 if not needed and fetched_at >= clock + start + sum(item.seconds for item in chunk):
                     break
                 item = queue[0]
@@ -235,7 +235,7 @@ def simulate(stages: Sequence[Sequence[Item]], disk: int, rate: float, start: fl
                 queue.popleft()
                 fetched += 0 if had else item.fetched
                 fetched_at = fetched_at + (0 if had else item.fetched / rate)
-                if needed and not any(item.entry.id in wanted for item in queue):
+                if needed and not (queue and queue[0].entry.id in wanted):
                     waiting += max(fetched_at - clock, 0.0)
                     clock = max(clock, fetched_at)
             clock += start + sum(item.seconds for item in chunk)
@@ -364,9 +364,8 @@ def on_disk(place: Path, items: Mapping[str, Item]) -> dict[str, int]:
     found = {}
     for path in sorted(place.glob("*/*")):
         name = f"{path.parent.name}/{path.name.partition('.tar.gz')[0]}"
-        if name not in items or not path.name.endswith(".tar.gz"):
-            if name not in items:
-                path.unlink(missing_ok=True)
-            continue
-        found[name] = path.stat().st_size + items[name].converted
+        if name not in items:
+            path.unlink(missing_ok=True)
+        elif path.name.endswith(".tar.gz"):
+            found[name] = path.stat().st_size + items[name].converted
     return found

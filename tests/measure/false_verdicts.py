@@ -11,7 +11,6 @@ from __future__ import annotations
 import secrets
 import sys
 import time
-from dataclasses import replace
 
 import click
 
@@ -58,7 +57,7 @@ def main(device_name: str, set_name: str, matrices: str, specs: str, dtypes: str
     device = open_device(device_name)
     settings = Settings(device.name, convert="device")
     facts = measure_limits(device, settings)
-    rule = replace(timing.RULES[device.kind], rounds=1, budget=timing.RULES[device.kind].budget / 10)
+    rule = timing.RULES[device.kind].short()
     names = matrices.split() or sets.members(set_name)
     chosen = plan.choose_formats(specs, device.name, ["spmv"])
     every = plan.cross([lookup.obtain(names[0])], chosen, dtypes.split(","), ["hot"], device.name, 0, ["spmv"])

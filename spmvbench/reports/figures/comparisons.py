@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis import cards
-from spmvbench.analysis.cases import counted, emulated, latest_cases
+from spmvbench.analysis.cases import counted, gpus, latest_cases
 from spmvbench.analysis.ranking import TIE, by_mean_slowdown
 from spmvbench.analysis.speedup import against_summary, with_outcomes
 from spmvbench.errors import UsageError
@@ -47,14 +47,9 @@ def _outcomes(table: pd.DataFrame, options: Options) -> list[Table]:
     return [tables.table(f"{label} compared with {over}", against_summary(with_outcomes(pair)), columns)]
 
 
-def names(rows: pd.DataFrame) -> list[str]:
-    """The models of GPU of these rows."""
-    return sorted(set(rows.loc[~emulated(rows), "device_name"]) - {""})
-
-
 def differ(rows: pd.DataFrame, others: pd.DataFrame) -> bool:
     """Whether the rows are of one model of GPU each, and not of the same."""
-    here, there = names(rows), names(others)
+    here, there = gpus(rows), gpus(others)
     return len(here) == len(there) == 1 and here != there
 
 
@@ -66,7 +61,7 @@ def bandwidth_ratio(environment: Mapping[str, Any], other: Mapping[str, Any]) ->
 
 def compared(rows: pd.DataFrame, others: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, str]]:
     """`analysis.cards.ratios`, and the names of the cards. Raises UsageError if no case is verified on both."""
-    pair = names(rows)[0], names(others)[0]
+    pair = gpus(rows)[0], gpus(others)[0]
     table = cards.ratios(latest_cases(rows), latest_cases(others))
     if table.empty:
         raise UsageError(f"no case was verified on both {pair[0]} and {pair[1]}: matrices, formats or types differ")
