@@ -120,6 +120,33 @@ def test_captured_in_a_graph(cupy, a, pair, label, bound_before):
 
 
 @pytest.mark.parametrize("label", FORMATS)
+def test_new_values_are_captured(cupy, a, pair, label):
+    op = operator(a, format=label, updatable=True)
+    x, y = pair
+    values = cupy.asarray(a.data)
+    flipped = op.T  # made before: it takes the values too
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.runtime.deviceSynchronize()
+    with stream:
+        op.update(values)
+        op.matvec(x, out=y)
+        pool = cupy.get_default_memory_pool()
+        before = pool.used_bytes(), pool.total_bytes()
+        stream.begin_capture()
+        op.update(values)
+        op.matvec(x, out=y)
+        graph = stream.end_capture()
+        assert (pool.used_bytes(), pool.total_bytes()) == before
+        for factor in (3, -2):
+            values[...] = factor * cupy.asarray(a.data)
+            y.fill(np.nan)
+            graph.launch(stream)
+            stream.synchronize()
+            agree(y, factor * (a @ x.get()))
+        agree(flipped @ x, factor * (a.T @ x.get()))
+
+
+@pytest.mark.parametrize("label", FORMATS)
 def test_on_the_current_stream(cupy, a, pair, label):
     """A kernel that takes long comes first on the stream: what does not wait for it takes an old x."""
     op = operator(a, format=label)
