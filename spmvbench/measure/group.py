@@ -182,15 +182,18 @@ class GroupRun:
         """
         context, began, waited = self.context, perf_counter(), self.context.waited
 
-        def inspect(progress: Progress) -> None:
+        def work() -> None:
+            try:
+                step(progress)
+            finally:
+                self._restore_process(progress)
+
+        def inspect() -> None:
             context.inspect(progress.prepared.converted.guards if progress.prepared else None)
 
-        for work in (step, inspect):
+        for each in (work, inspect):
             try:
-                try:
-                    work(progress)
-                finally:
-                    self._restore_process(progress)
+                each()
             except Exception as error:
                 context.reject(error)
                 progress.fail(failure_of(error, context.link.stage))

@@ -18,8 +18,9 @@ import sys
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from operator import is_, itemgetter
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ STREAMS = ("stdin", "stdout", "stderr")
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 DEFAULT_FLOATS = ctypes.c_void_p(-1)  # FE_DFL_ENV of fenv.h
 MISSING = object()
+ALL, MAP = all, map  # bound before a format can replace them
 PRINTED = 10_000  # bytes that are kept of what a step of a format prints
 
 
@@ -193,6 +195,37 @@ def _read(setting: Setting) -> Any:
         return repr(error)
 
 
+class _Owner(NamedTuple):
+    """A module or class, and its functions and classes. get: these, of its members now.
+
+    A process has tens of thousands of them, looked at after each step of a format: no loop in Python does it.
+    """
+
+    owner: Any
+    members: Mapping[str, Any]
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+    get: Callable[[Mapping[str, Any]], Any]
+
+    @classmethod
+    def of(cls, owner: Any) -> _Owner | None:
+        """None if it has none."""
+        kinds = classmethod, staticmethod, property
+        found = {name: held for name, held in list(vars(owner).items()) if callable(held) or isinstance(held, kinds)}
+        if not found:
+            return None
+        names = tuple(found)
+        get = itemgetter(*names, names[0])  # of one name it would give no tuple
+        return cls(owner, vars(owner), names, tuple(found.values()), get)
+
+    def is_unchanged(self) -> bool:
+        """Whether each of them is the same object."""
+        try:
+            return ALL(MAP(is_, self.get(self.members), self.values))
+        except KeyError:
+            return False
+
+
 class ProcessState:
     """The settings of this process, and the functions and classes in its modules, as they were.
 
@@ -208,7 +241,7 @@ class ProcessState:
         self._settings = settings(streams)
         self._held = [_read(setting) for setting in self._settings]
         self._modules: dict[str, ModuleType] = {}
-        self._members: list[tuple[dict[str, Any], Any, str, Any]] = []
+        self._owners: list[_Owner] = []
         self.note_modules()
 
     def note_modules(self) -> None:
@@ -221,11 +254,10 @@ class ProcessState:
             if name in of_formats and not ours:
                 continue
             self._modules[name] = module
-            self._members += _callables(module)
+            owners: list[Any] = [module]
             if ours:
-                own = [held for held in vars(module).values() if isinstance(held, type) and held.__module__ == name]
-                for cls in own:
-                    self._members += _callables(cls)
+                owners += [held for held in vars(module).values() if isinstance(held, type) and held.__module__ == name]
+            self._owners += filter(None, map(_Owner.of, owners))
 
     def restore(self) -> list[str]:
         """Restore all that differs. Returns the names of what differed; `lost` has those of what still does."""
@@ -234,10 +266,11 @@ class ProcessState:
             if sys.modules.get(name) is not module:
                 sys.modules[name] = module
                 found.append(f"the module {name}")
-        for members, owner, name, value in self._members:
-            if members.get(name, MISSING) is not value:
-                setattr(owner, name, value)
-                found.append(f"{getattr(owner, '__module__', owner.__name__)}.{name}")
+        for owner in self._owners:
+            for name, value in () if owner.is_unchanged() else zip(owner.names, owner.values, strict=True):
+                if owner.members.get(name, MISSING) is not value:
+                    setattr(owner.owner, name, value)
+                    found.append(f"{getattr(owner.owner, '__module__', owner.owner.__name__)}.{name}")
         for setting, held in zip(self._settings, self._held, strict=True):
             if setting.name in self.lost or _read(setting) == held:
                 continue
@@ -271,10 +304,3 @@ def take_own() -> str:
         sys.stdout.flush()
     ctypes.CDLL(None).fflush(None)  # what C code has printed
     return take_printed(1)
-
-
-def _callables(owner: Any) -> Iterator[tuple[Any, Any, str, Any]]:
-    members = vars(owner)
-    for name, value in list(members.items()):
-        if callable(value) or isinstance(value, classmethod | staticmethod | property):
-            yield members, owner, name, value

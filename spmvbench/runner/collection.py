@@ -278,37 +278,55 @@ class Stock:
         under_way: set[Future[None]] = set()
         while self.queue:
             item = self.queue.popleft()
-            name = item.entry.id
-            with self.changed:
-                while not self.stopped:
-                    under_way = {future for future in under_way if not future.done()}
-                    if suitesparse.cached(item.entry.group, item.entry.name):
-                        leaving: list[str] | None = []
-                    else:
-                        leaving = self.disk.admit(name, item.most) if len(under_way) < CONNECTIONS else None
-                    if leaving is not None:
-                        break
-                    self.changed.wait(1.0)
-                if self.stopped:
+            try:
+                if not self._has_room(item, under_way):
                     return
-                for other in leaving or ():
-                    remove(self.folder, other)
-            under_way.add(self.pool.submit(self._fetch, item))
+            except Exception as error:  # a file that cannot be removed, a folder that cannot be read
+                self._is_ready(item, error)
+            else:
+                under_way.add(self.pool.submit(self._fetch, item))
+
+    def _has_room(self, item: Item, under_way: set[Future[None]]) -> bool:
+        """Wait until there is room for an archive and one of `under_way` has come. Returns whether to go on."""
+        name = item.entry.id
+        with self.changed:
+            while not self.stopped:
+                under_way -= {future for future in under_way if future.done()}
+                if suitesparse.cached(item.entry.group, item.entry.name):
+                    return True
+                held = self.disk.held.copy()
+                leaving = self.disk.admit(name, item.most) if len(under_way) < CONNECTIONS else None
+                if leaving is not None:
+                    self.disk.held |= {other: held[other] for other in leaving}  # until they have left
+                    for other in leaving:
+                        remove(self.folder, other)
+                        self.disk.drop(other)
+                    return True
+                self.changed.wait(1.0)
+        return False
 
     def _fetch(self, item: Item) -> None:
-        name, reason = item.entry.id, ""
+        error: Exception | None = None
         try:
             if not suitesparse.cached(item.entry.group, item.entry.name):
                 self.archives.bring(item.entry)
-        except Exception as error:  # whatever one archive raises, the others are fetched
-            reason = f"{NOT_FETCHED}: {str(error) or type(error).__name__}"
+        except Exception as found:  # whatever one archive raises, the others are fetched
+            error = found
+        self._is_ready(item, error)
+
+    def _is_ready(self, item: Item, error: Exception | None) -> None:
+        """Note that an archive is there, or why it cannot be had."""
+        name = item.entry.id
         with self.changed:
-            if reason:
-                self.failed[name] = reason
-            if not item.place(self.folder).exists():  # it failed, or another process fetched it to the user's cache
+            if error:
+                self.failed[name] = f"{NOT_FETCHED}: {str(error) or type(error).__name__}"
+            try:
+                size = item.place(self.folder).stat().st_size
+            except OSError:  # it failed, or another process fetched it to the user's cache
                 self.disk.drop(name)
-            elif name in self.disk.held:
-                self.disk.held[name] = min(item.most, item.place(self.folder).stat().st_size + item.converted)
+            else:
+                if name in self.disk.held:
+                    self.disk.held[name] = min(item.most, size + item.converted)
             self.ready.add(name)
             self.changed.notify_all()
 

@@ -176,6 +176,25 @@ def test_an_archive_that_another_process_fetches_to_the_cache_is_used_there(site
     assert not list(stock.wait([item], lambda: False)) and not disk.held and not stock.failed
 
 
+def test_what_cannot_be_removed_stays_counted_and_fails_one_archive_alone(site):
+    """A folder where the archive should be: `unlink` raises OSError in the thread that fetches."""
+    place = collection.folder()
+    items = [collection.Item.of(entry) for entry in suitesparse.search(["G/b", "G/d"])]
+    size = max(item.most for item in items)
+    disk = collection.Disk(3 * size, again=frozenset({"G/a"}))
+    disk.admit("G/a", 2 * size + 1)
+    disk.done("G/a")
+    suitesparse.location("G", "a", folder=place).mkdir(parents=True)
+    with collection.Stock(items, disk, suitesparse.Archives.to(place, 1), place) as stock:
+        for _ in stock.wait(items[:1], lambda: False):
+            pass
+        assert "a.tar.gz" in stock.failed["G/b"] and disk.held["G/a"] == 2 * size + 1
+        stock.disk.bound *= 2
+        for _ in stock.wait(items, lambda: False):
+            pass
+    assert stock.failed.keys() == {"G/b"} and items[1].place(place).exists()
+
+
 @pytest.mark.slow
 def test_three_stages_measure_each_case_once(site, tmp_path, command, monkeypatch):
     formats = "ell", "csr-scalar,csr-vector", "csr-scalar,csr-vector,ell,coo-flat"
