@@ -66,8 +66,8 @@ OWN = {
         *(
             "sample_counts<int, int>",
             "sample_columns<long long, int>",
-            "slice_steps<int, int>",
-            "slice_steps<long long, long long>",
+            "slice_steps<int, true, int>",
+            "slice_steps<long long, false, long long>",
         ),
         *(f"count_shapes<{index}, {r}, {c}>" for index in ("int", "long long") for r, c in ((175, 175), (4, 175))),
         *("add_shapes<175, 175>", "count_long<int>", "count_long<long long>"),
@@ -87,7 +87,7 @@ OWN = {
         *(f"adaptive_following<int, {regions}>" for regions in ("false", "true")),
         *("adaptive_following<long long, true>", "adaptive_cut<int>", "adaptive_cut<long long>"),
     },
-    "cache_blocking/hub_convert.cu": {"hub_count", "hub_used", "hub_keys", "hub_places"},
+    "cache_blocking/hub_convert.cu": {"hub_count", "hub_used", "hub_ranks", "hub_places", "hub_columns"},
     "cache_blocking/window_convert.cu": {
         *("window_slices<int, false>", "window_slices<long long, true>", "window_chunks"),
         *("window_tables", "window_fill<double, int, false>", "window_fill<float, long long, true>"),
@@ -158,7 +158,8 @@ OWN = {
     },
     "csr/rows_convert.cu": {
         *("rows_by_length<int, 4096>", *(f"sort_windows<{i}>" for i in ("int", "long long"))),
-        *("order_keys<int, true>", "order_keys<long long, false>", "order_places", "rows_of_classes<int>"),
+        *(f"order_{part}<{numbers}>" for part in ("counts", "pass") for numbers in ("int, true", "long long, false")),
+        "rows_of_classes<int>",
         *("listed_counts<int, int>", "listed_entries<double, int, int>"),
         *("pieces_count<int, int>", "pieces_cut<int, int>", "pieces_cut<long long, int>", "pieces_place<int, int>"),
     },

@@ -1,7 +1,5 @@
 // The order of columns by hubs on the device; see spmvbench/formats/cache_blocking/hub.py.
-#include "spmv.cuh"
-
-constexpr int LAST = 0x7fffffff;
+#include "largest.cuh"
 
 // Entries of each column, zero before: lanes with one column add once.
 __global__ void hub_count(long long nnz, const int* __restrict__ col_idx, int* __restrict__ counts) {
@@ -11,31 +9,50 @@ __global__ void hub_count(long long nnz, const int* __restrict__ col_idx, int* _
   if (column >= 0 && !(peers & ((1u << lane_id()) - 1))) atomicAdd(counts + column, __popc(peers));
 }
 
-// used, zero before: columns that have entries.
-__global__ void hub_used(int cols, const int* __restrict__ counts, unsigned* __restrict__ used) {
+// found, zero before: columns that have entries, and the most entries of one.
+__global__ void hub_used(int cols, const int* __restrict__ counts, unsigned long long* __restrict__ found) {
   const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
-  int found = 0;
-  for (long long column = global_thread(); column < cols; column += stride) found += counts[column] > 0;
-  found = group_sum<WARP>(found);
-  if (lane_id() == 0 && found) atomicAdd(used, static_cast<unsigned>(found));
+  int used = 0, most = 0;
+  for (long long column = global_thread(); column < cols; column += stride) {
+    const int count = counts[column];
+    used += count > 0;
+    most = most < count ? count : most;
+  }
+  used = group_sum<WARP>(used);
+  most = warp_max(most);
+  if (lane_id() != 0 || !used) return;
+  atomicAdd(found, static_cast<unsigned long long>(used));
+  note_most(found + 1, most);
 }
 
-// What to sort columns by: hubs, of more than `least` entries, by falling number, the others as they are, empty ones
-// last.
-__global__ void hub_keys(int cols, double least, const int* __restrict__ counts, long long* __restrict__ keys) {
+// In place of its entries what a column's place falls by: hubs, of more than `least` entries, have 2 more than what they
+// have beyond, other columns with entries 1.
+__global__ void hub_ranks(int cols, double least, int* __restrict__ counts) {
   const long long column = global_thread();
   if (column >= cols) return;
   const int entries = counts[column];
-  const long long rank = entries > least ? LAST - entries : LAST;
-  keys[column] = entries ? rank << 32 | column : 0x7fffffffffffffffLL;
+  counts[column] = entries > least ? entries - static_cast<int>(least) + 1 : entries > 0;
 }
 
-// The columns in order, and the place of each.
-__global__ void hub_places(int used, const long long* __restrict__ keys, int* __restrict__ order,
-                           int* __restrict__ places) {
+// The place of each column in their order.
+__global__ void hub_places(int used, const int* __restrict__ order, int* __restrict__ places) {
   const long long place = global_thread();
-  if (place >= used) return;
-  const int column = static_cast<int>(keys[place] & LAST);
-  order[place] = column;
-  places[column] = static_cast<int>(place);
+  if (place < used) places[order[place]] = static_cast<int>(place);
+}
+
+// The place of each entry's column.
+__global__ void hub_columns(long long nnz, const int* __restrict__ col_idx, const int* __restrict__ places,
+                            int* __restrict__ columns) {
+  constexpr int EACH = 4;
+  const long long first = global_thread() / WARP * (EACH * WARP) + lane_id();
+  int column[EACH];
+#pragma unroll
+  for (int i = 0; i < EACH; ++i) {
+    const long long k = first + i * WARP;
+    column[i] = k < nnz ? load_stream(col_idx + k) : -1;
+  }
+#pragma unroll
+  for (int i = 0; i < EACH; ++i) {
+    if (column[i] >= 0) columns[first + i * WARP] = places[column[i]];
+  }
 }

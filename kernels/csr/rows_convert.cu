@@ -152,30 +152,134 @@ __global__ void listed_entries(int n, long long total, const int* __restrict__ r
   });
 }
 
-constexpr int LENGTH_BITS = 31;
+// ---- The order of places by windows, in a window by falling number, equal ones in place: radix sort, a kernel for each
+// digit of the keys, in which blocks look back at those before (Adinets & Merrill, arXiv:2206.01784).
 
-// What to sort by for an order by windows of places, in a window by falling number, equal ones in place; below are a
-// place's `bits` within its window. DIFFERENCES: numbers are those of neighbours. filled, zero before: numbers above 0.
+constexpr int ORDER_BITS = 8;  // of a digit
+constexpr int ORDER_DIGITS = 1 << ORDER_BITS;
+constexpr int ORDER_EACH = 8;     // places of a thread
+constexpr int ORDER_BLOCK = 256;  // threads
+constexpr int ORDER_PASSES = 8;   // at most
+static_assert(ORDER_BLOCK == ORDER_DIGITS, "a thread for each digit");
+
+// The key of each place. DIFFERENCES: numbers are those of neighbours. bits: that hold all numbers.
 template <typename C, bool DIFFERENCES>
-__global__ void order_keys(long long n, int window, int bits, const C* __restrict__ numbers,
-                           unsigned long long* __restrict__ keys, unsigned long long* __restrict__ filled) {
-  const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
+struct FallingKeys {
+  int window;
+  int bits;
+  const C* __restrict__ numbers;
+
+  __device__ __forceinline__ unsigned long long number(long long at) const {
+    return static_cast<unsigned long long>(DIFFERENCES ? numbers[at + 1] - numbers[at] : numbers[at]);
+  }
+  __device__ __forceinline__ unsigned long long key(long long at, unsigned long long number) const {
+    const unsigned long long own = at < window ? 0 : static_cast<unsigned long long>(at / window);
+    return own << bits | ((1ull << bits) - 1 - number);
+  }
+  __device__ __forceinline__ static int digit(unsigned long long key, int pass) {
+    return static_cast<int>(key >> (ORDER_BITS * pass)) & (ORDER_DIGITS - 1);
+  }
+};
+
+// How many keys have each digit in each pass, (passes, ORDER_DIGITS), after how many numbers are above 0; zero before.
+template <typename C, bool DIFFERENCES>
+__global__ void __launch_bounds__(ORDER_BLOCK)
+    order_counts(long long n, int window, int bits, int passes, const C* __restrict__ numbers,
+                 unsigned long long* __restrict__ counts) {
+  __shared__ int seen[ORDER_PASSES * ORDER_DIGITS];
+  const FallingKeys<C, DIFFERENCES> keys{window, bits, numbers};
+  for (int i = threadIdx.x; i < passes * ORDER_DIGITS; i += ORDER_BLOCK) seen[i] = 0;
+  __syncthreads();
+  const long long stride = static_cast<long long>(gridDim.x) * ORDER_BLOCK;
   int any = 0;
-  for (long long at = global_thread(); at < n; at += stride) {
-    const unsigned long long number = DIFFERENCES ? numbers[at + 1] - numbers[at] : numbers[at];
-    const unsigned long long falling = (1ull << LENGTH_BITS) - 1 - number;
-    keys[at] = (static_cast<unsigned long long>(at / window) << LENGTH_BITS | falling) << bits | at % window;
+  for (long long first = static_cast<long long>(blockIdx.x) * ORDER_BLOCK; first < n; first += stride) {
+    const long long at = first + threadIdx.x;
+    const unsigned long long number = at < n ? keys.number(at) : 0;
+    const unsigned long long key = keys.key(at, number);
     any += number > 0;
+    for (int pass = 0; pass < passes; ++pass) {
+      const int digit = at < n ? keys.digit(key, pass) : -1;  // mostly of few values: lanes with one add once
+      const unsigned peers = __match_any_sync(FULL_MASK, digit);
+      if (digit >= 0 && !(peers & ((1u << lane_id()) - 1))) {
+        atomicAdd(seen + pass * ORDER_DIGITS + digit, __popc(peers));
+      }
+    }
   }
   any = group_sum<WARP>(any);
-  if (lane_id() == 0 && any) atomicAdd(filled, static_cast<unsigned long long>(any));
+  if (lane_id() == 0 && any) atomicAdd(counts, static_cast<unsigned long long>(any));
+  __syncthreads();
+  for (int i = threadIdx.x; i < passes * ORDER_DIGITS; i += ORDER_BLOCK) {
+    if (seen[i]) atomicAdd(counts + 1 + i, static_cast<unsigned long long>(seen[i]));
+  }
 }
 
-// The places in the order of their keys.
-__global__ void order_places(long long n, int window, int bits, const unsigned long long* __restrict__ keys,
-                             int* __restrict__ places) {
-  const long long at = global_thread();
-  if (at >= n) return;
-  const long long own = static_cast<long long>(keys[at] >> (LENGTH_BITS + bits));
-  places[at] = static_cast<int>(own * window + static_cast<long long>(keys[at] & ((1ull << bits) - 1)));
+// The places of `from`, all as they are in the first pass, in the order of a digit. counts: of the pass. words, zero
+// before: blocks begun, then of each block one word for each digit, see offsets.cuh.
+template <typename C, bool DIFFERENCES>
+__global__ void __launch_bounds__(ORDER_BLOCK)
+    order_pass(long long n, int window, int bits, int pass, const C* __restrict__ numbers,
+               const unsigned long long* __restrict__ counts, const int* __restrict__ from, int* __restrict__ to,
+               unsigned long long* __restrict__ words) {
+  constexpr int WARPS = ORDER_BLOCK / WARP;
+  __shared__ int of_warp[WARPS][ORDER_DIGITS];  // places with a digit, then those of warps before
+  __shared__ long long first[ORDER_DIGITS];     // where the block's places with a digit go
+  __shared__ long long of_digits[WARPS], begun;
+  const FallingKeys<C, DIFFERENCES> keys{window, bits, numbers};
+  const int warp = threadIdx.x / WARP, lane = lane_id();
+  if (threadIdx.x == 0) begun = static_cast<long long>(atomicAdd(words, 1ull));
+  for (int d = lane; d < ORDER_DIGITS; d += WARP) of_warp[warp][d] = 0;
+  __syncthreads();
+  const long long block = begun;
+  const long long begin = (block * WARPS + warp) * (ORDER_EACH * WARP) + lane;
+
+  int place[ORDER_EACH], digit[ORDER_EACH], rank[ORDER_EACH];  // rank: among the warp's places with the digit
+#pragma unroll
+  for (int u = 0; u < ORDER_EACH; ++u) {
+    const long long at = begin + u * WARP;
+    place[u] = at < n ? pass ? from[at] : static_cast<int>(at) : -1;
+  }
+#pragma unroll
+  for (int u = 0; u < ORDER_EACH; ++u) {
+    digit[u] = place[u] < 0 ? -1 : keys.digit(keys.key(place[u], keys.number(place[u])), pass);
+  }
+#pragma unroll
+  for (int u = 0; u < ORDER_EACH; ++u) {
+    const unsigned peers = __match_any_sync(FULL_MASK, digit[u]);
+    const unsigned earlier = __popc(peers & ((1u << lane) - 1));
+    rank[u] = digit[u] < 0 ? 0 : of_warp[warp][digit[u]] + static_cast<int>(earlier);
+    __syncwarp();
+    if (earlier == 0 && digit[u] >= 0) of_warp[warp][digit[u]] = rank[u] + __popc(peers);
+    __syncwarp();
+  }
+  __syncthreads();
+  {
+    const int d = threadIdx.x;
+    long long total = 0;
+    for (int w = 0; w < WARPS; ++w) {
+      const int count = of_warp[w][d];
+      of_warp[w][d] = static_cast<int>(total);
+      total += count;
+    }
+    unsigned long long* const own = words + 1 + block * ORDER_DIGITS + d;
+    atomicExch(own, (block ? OWN_SUM : WHOLE_SUM) | static_cast<unsigned long long>(total));
+    const long long count = static_cast<long long>(counts[d]), through = group_scan<WARP>(count);
+    if (lane == WARP - 1) of_digits[warp] = through;
+    __syncthreads();
+    long long before = through - count;
+    for (int w = 0; w < warp; ++w) before += of_digits[w];
+    long long earlier = 0;
+    for (long long b = 1; b <= block; ++b) {
+      unsigned long long word;
+      while (!((word = atomicAdd(own - b * ORDER_DIGITS, 0ull)) >> 62)) __nanosleep(20);
+      earlier += static_cast<long long>(word & (OWN_SUM - 1));
+      if (word >> 62 == 2) break;
+    }
+    if (block) atomicExch(own, WHOLE_SUM | static_cast<unsigned long long>(earlier + total));
+    first[d] = before + earlier;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int u = 0; u < ORDER_EACH; ++u) {
+    if (digit[u] >= 0) to[first[digit[u]] + of_warp[warp][digit[u]] + rank[u]] = place[u];
+  }
 }

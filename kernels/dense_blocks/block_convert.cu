@@ -268,13 +268,15 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   }
 }
 
-// Offsets of the most tiles of `height` neighbouring block rows each.
-template <typename I, typename P>
+// Offsets of the most tiles of `height` block rows each: neighbours, or those at neighbouring places of `perm`, which are
+// sorted by their tiles.
+template <typename I, bool SORTED, typename P>
 __global__ void __launch_bounds__(OFFSETS_BLOCK)
-    slice_steps(int block_rows, int slices, int height, const I* __restrict__ counts, P* __restrict__ ptr,
-                unsigned long long* __restrict__ state) {
+    slice_steps(int block_rows, int slices, int height, const I* __restrict__ counts, const int* __restrict__ perm,
+                P* __restrict__ ptr, unsigned long long* __restrict__ state) {
   write_offsets<OFFSETS_EACH>(slices, ptr, state, [=](long long slice) {
     const long long end = (slice + 1) * height < block_rows ? (slice + 1) * height : block_rows;
+    if (SORTED) return slice < slices ? static_cast<long long>(counts[perm[slice * height]]) : 0ll;
     I most = 0;
     for (long long block_row = slice * height; block_row < end; ++block_row) {
       most = counts[block_row] > most ? counts[block_row] : most;

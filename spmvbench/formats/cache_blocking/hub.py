@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, column_places, tabled
+from spmvbench.formats.arrays import Array, Csr, cdiv, column_places, tabled
 from spmvbench.formats.carries import SUM
 from spmvbench.formats.conversion import numbers, runner
 from spmvbench.formats.csr.csr5 import Csr5
+from spmvbench.formats.ellpack.sell_convert import falling_order
 from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Launch, ctype, per_thread
 from spmvbench.formats.parameters import Parameter
@@ -37,16 +38,18 @@ def renumbered(a: Csr, above: float) -> tuple[Array, Array]:
     if run is None or not tabled(a.nnz, a.cols):
         order = hub_order(a, above)
         return order, column_places(a.col_idx, order, a.cols)
-    cols, counts, used = np.int32(a.cols), xp.zeros(a.cols, dtype=np.int32), xp.zeros(1, dtype=np.uint32)
+    cols, counts, found = np.int32(a.cols), xp.zeros(a.cols, dtype=np.int32), xp.zeros(2, dtype=np.uint64)
     grid, block = per_thread(a.cols)
     run(Launch(CONVERT, "hub_count", *per_thread(a.nnz), (np.int64(a.nnz), a.col_idx, counts)))
-    run(Launch(CONVERT, "hub_used", min(grid, 1024), block, (cols, counts, used)))
-    (size,) = numbers(used)
-    keys = xp.empty(a.cols, dtype=np.int64)
-    run(Launch(CONVERT, "hub_keys", grid, block, (cols, np.float64(above * (a.nnz / size)), counts, keys)))
-    order, places = xp.empty(size, dtype=np.int32), counts
-    run(Launch(CONVERT, "hub_places", *per_thread(size), (np.int32(size), xp.sort(keys), order, places)))
-    return order, places[a.col_idx]
+    run(Launch(CONVERT, "hub_used", min(grid, 1024), block, (cols, counts, found)))
+    size, most = numbers(found)
+    run(Launch(CONVERT, "hub_ranks", grid, block, (cols, np.float64(above * (a.nnz / size)), counts)))
+    order = falling_order(counts, a.cols, a.cols, most + 1, run)[0]
+    order = order if size == a.cols else order[:size].copy()
+    places, col_idx = counts, xp.empty(a.nnz, dtype=np.int32)
+    run(Launch(CONVERT, "hub_places", *per_thread(size), (np.int32(size), order, places)))
+    run(Launch(CONVERT, "hub_columns", *per_thread(cdiv(a.nnz, 4)), (np.int64(a.nnz), a.col_idx, places, col_idx)))
+    return order, col_idx
 
 
 @register

@@ -31,7 +31,7 @@ from spmvbench.formats.arrays import (
     round_up,
 )
 from spmvbench.formats.conversion import Run, longest_row, numbers, runner, summed
-from spmvbench.formats.ellpack.sell_convert import Slices, fill
+from spmvbench.formats.ellpack.sell_convert import Slices, falling_order, fill
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
 
@@ -130,19 +130,32 @@ def sampled(a: Csr, run: Run | None) -> Csr:
     return Csr((rows, a.cols), row_ptr, col_idx, a.values[:total], a.vectors)
 
 
-def first_steps(counts: Array, height: int, run: Run | None, known: int | None = None) -> tuple[Array, int]:
+def first_steps(
+    counts: Array, height: int, run: Run | None, known: int | None = None, perm: Array | None = None
+) -> tuple[Array, int]:
     """The first step of each slice and the end, (slices + 1,), and how many there are.
 
-    counts: (block rows,), the tiles of each in the order of storage. known: how many, if it is known.
+    counts: (block rows,), the tiles of each. perm: the block row at each place where they are sorted by their tiles.
+    known: how many, if it is known.
     """
     xp = array_module(counts)
     if run is None:
+        counts = counts if perm is None else counts[perm]
         ptr = offsets(steps_of_slices(counts, xp, height) if height > 1 else counts)
         return ptr, int(ptr[-1])
-    counts, slices = xp.ascontiguousarray(counts), cdiv(len(counts), height)  # sorted ones may be read backwards
-    args = (np.int32(len(counts)), np.int32(slices), np.int32(height), counts)
-    ptr, (*_, steps) = summed(xp, slices, CONVERT, f"slice_steps<{ctype(counts)}", args, run, total=known)
+    slices = cdiv(len(counts), height)
+    order = xp.empty(0, dtype=np.int32) if perm is None else perm
+    args = (np.int32(len(counts)), np.int32(slices), np.int32(height), counts, order)
+    kernel = f"slice_steps<{ctype(counts)}, {cbool(perm is not None)}"
+    ptr, (*_, steps) = summed(xp, slices, CONVERT, kernel, args, run, total=known)
     return ptr, steps
+
+
+def most_first(counts: Array, most: int, run: Run | None) -> Array:
+    """The block rows in the order of their tiles, most first, equal ones in place: (block rows,), int32."""
+    if run is None:
+        return np.argsort(-counts, kind="stable").astype(np.int32)
+    return falling_order(counts, len(counts), max(len(counts), 1), most, run)[0]
 
 
 def steps_of_slices(counts: Array, xp: ArrayModule, height: int) -> Array:
@@ -188,7 +201,11 @@ class SortedTiles:
     def steps(self, r: int, c: int, height: int, *, sort: bool = False) -> int:
         """Steps of all slices of so many block rows. sort: block rows with the most tiles first."""
         counts = self.counts(r, c)
-        return first_steps(np.sort(counts)[::-1] if sort else counts, height, None)[1]
+        return first_steps(counts, height, None, perm=self.most_first(r, c) if sort else None)[1]
+
+    def most_first(self, r: int, c: int) -> Array:
+        """The block rows in the order of their tiles: `most_first`."""
+        return most_first(self.counts(r, c), r * longest_row(self.a), None)
 
     def counts(self, r: int, c: int) -> Array:
         """Tiles of each block row, (block rows,)."""
@@ -301,9 +318,13 @@ class MergedTiles:
         """As that of `SortedTiles`."""
         known = None if sort and height > 1 else self.known.get((r, c, height))
         if known is None:
-            counts = self.counts(r, c)
-            known = first_steps(self.a.xp.sort(counts)[::-1] if sort else counts, height, self.run)[1]
+            perm = self.most_first(r, c) if sort else None
+            known = first_steps(self.counts(r, c), height, self.run, perm=perm)[1]
         return known
+
+    def most_first(self, r: int, c: int) -> Array:
+        """As that of `SortedTiles`."""
+        return most_first(self.counts(r, c), r * longest_row(self.a), self.run)
 
     def _merge(self, r: int) -> tuple[int, int, Array]:
         """Rows that a thread merges, entries, and the list of block rows that have more."""

@@ -26,7 +26,6 @@ from spmvbench.formats.dense_blocks.blocks import (
     tiles_of,
     value_places,
 )
-from spmvbench.formats.ellpack.sell_convert import falling_order
 from spmvbench.formats.format import Format
 
 
@@ -107,16 +106,9 @@ class Tiled(Format):
             block_col, values = (aligned(array).reshape(-1, 1) for array in (a.col_idx, a.values))
             found = {"block_col": block_col, "values": values, "perm": xp.empty(0, dtype=np.int32)}
             return {**cls.finder(row_ptr), **found, "tile": (r, c), "nnz": a.nnz}
-        counts, perm = tiles.counts(r, c), None
-        if cut.sort:
-            run = runner(a)
-            if run is None:
-                perm = np.argsort(-counts, kind="stable").astype(np.int32)
-            else:
-                perm, _ = falling_order(counts, len(counts), max(len(counts), 1), run)
-            counts = counts[perm]
+        perm = tiles.most_first(r, c) if cut.sort else None
         known = None if cut.sort else tiles.known.get((r, c, cut.height))
-        slice_ptr, steps = first_steps(counts, cut.height, runner(a), known)
+        slice_ptr, steps = first_steps(tiles.counts(r, c), cut.height, runner(a), known, perm)
         load = values_together(cls.load, a.dtype, r, c)
         block_col, values = tiles.store(r, c, cut.height, load, slice_ptr, steps, perm)
         none = xp.empty(0, dtype=np.int32)

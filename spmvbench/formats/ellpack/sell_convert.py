@@ -18,14 +18,16 @@ from spmvbench.formats.arrays import (
 )
 from spmvbench.formats.conversion import Run, filled_rows, longest_row, numbers, refuse_more_than_memory, runner, summed
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
+from spmvbench.formats.launches import Launch, cbool, ctype
 
 # Threads of a conversion kernel's block. No slice of several has more rows.
 SOURCE = "ellpack/sell_convert.cu"
 BLOCK = constant(SOURCE, "CONVERT_BLOCK")
 PART = 32 * BLOCK  # slots that a block of a conversion kernel fills
 WARP = constant("include/spmv.cuh", "WARP")
-SORT_PLACES = constant("csr/rows_convert.cu", "SORT_PLACES")  # most rows of a window that a kernel sorts
+_ROWS = "csr/rows_convert.cu"
+SORT_PLACES = constant(_ROWS, "SORT_PLACES")  # most rows of a window that a block sorts
+_ORDER_BITS, _ORDER_BLOCK, _ORDER_EACH = (constant(_ROWS, f"ORDER_{name}") for name in ("BITS", "BLOCK", "EACH"))
 
 
 def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array:
@@ -43,31 +45,44 @@ def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array:
         perm = xp.empty(a.rows, dtype=np.int32)
         args = (np.int32(a.rows), np.int32(window), np.int32(padded), a.row_ptr, perm)
         grid = cdiv(cdiv(a.rows, window), SORT_PLACES // padded)
-        run(Launch("csr/rows_convert.cu", f"sort_windows<{ctype(a.row_ptr)}>", grid, SORT_PLACES // 2, args))
+        run(Launch(_ROWS, f"sort_windows<{ctype(a.row_ptr)}>", grid, SORT_PLACES // 2, args))
         return perm
     if run is not None:
-        perm, filled = falling_order(a.row_ptr, a.rows, window, run, differences=True)
+        perm, filled = falling_order(a.row_ptr, a.rows, window, longest_row(a), run, differences=True)
         return perm[: numbers(filled)[0]].copy() if drop_empty else perm
     group = xp.arange(a.rows, dtype=np.int64) // window
     perm = longest_first(a.row_lengths, a.row_len_max, group, cdiv(a.rows, window)).astype(np.int32)
     return perm[: int(xp.count_nonzero(a.row_lengths))].copy() if drop_empty else perm
 
 
-def falling_order(numbers: Array, n: int, window: int, run: Run, *, differences: bool = False) -> tuple[Array, Array]:
+def falling_order(
+    numbers: Array, n: int, window: int, most: int, run: Run, *, differences: bool = False
+) -> tuple[Array, Array]:
     """The order of n places by windows of so many, in each by falling number, equal ones in place: (n,), int32.
 
-    By kernels and a sort. numbers: (n,), below 2^31; or (n + 1,), whose differences they are. Returns also how many
-    are not 0, (1,), uint64.
+    By a radix sort. numbers: (n,), at most `most`; or (n + 1,), whose differences they are. Returns also how many are
+    not 0, (1,), uint64.
     """
-    xp, source, bits = array_module(numbers), "csr/rows_convert.cu", max(window - 1, 0).bit_length()
-    keys, filled, perm = xp.empty(n, dtype=np.uint64), xp.zeros(1, dtype=np.uint64), xp.empty(n, dtype=np.int32)
+    xp, bits = array_module(numbers), max(most.bit_length(), 1)
+    passes = cdiv(bits + max(cdiv(n, window) - 1, 0).bit_length(), _ORDER_BITS)
+    blocks, digits, types = (
+        cdiv(n, _ORDER_BLOCK * _ORDER_EACH),
+        1 << _ORDER_BITS,
+        f"{ctype(numbers)}, {cbool(differences)}",
+    )
+    head, each = 1 + passes * digits, 1 + blocks * digits
+    notes = xp.zeros(head + passes * each, dtype=np.uint64)
     size = np.int64(n), np.int32(window), np.int32(bits)
-    kernel = f"order_keys<{ctype(numbers)}, {cbool(differences)}>"
-    grid, block = per_thread(n)
-    run(Launch(source, kernel, min(grid, 1024), block, (*size, numbers, keys, filled)))
-    keys.sort()
-    run(Launch(source, "order_places", *per_thread(n), (*size, keys, perm)))
-    return perm, filled
+    grid = min(cdiv(n, _ORDER_BLOCK), 1024)
+    run(Launch(_ROWS, f"order_counts<{types}>", grid, _ORDER_BLOCK, (*size, np.int32(passes), numbers, notes)))
+    perm = xp.empty(0, dtype=np.int32)
+    for number in range(passes):
+        counts, words = (notes[begin:] for begin in (1 + number * digits, head + number * each))
+        found = xp.empty(n, dtype=np.int32)
+        args = (*size, np.int32(number), numbers, counts, perm, found, words)
+        run(Launch(_ROWS, f"order_pass<{types}>", blocks, _ORDER_BLOCK, args))
+        perm = found
+    return perm, notes[:1]
 
 
 class Slices(NamedTuple):
