@@ -180,42 +180,28 @@ def convert(context: Context, task: Task, host: HostConversion, integer_test: In
 def _converted_on_device(context: Context, task: Task, integer_test: IntegerTest, tuning: Tuning) -> Converted:
     """Convert on the device and time it, after a warm-up that compiles CuPy's kernels and fills its memory pool.
 
-    Short conversions: the median of three, because delays of the host are as long as the conversion, after one that
-    counts what is allocated and looks at each launch, which takes microseconds that users do not have.
+    Short conversions: the median of three, because delays of the host are as long as the conversion. Before them one
+    counts what is allocated and looks at each launch, after them one leaves room for guards around its arrays: each
+    takes microseconds an allocation that users do not have.
     """
-    seconds, search, peak = math.nan, math.nan, 0
+    device, device_a, guards = context.device, context.references.device_stored, Guards(context.device)
 
-    def timed() -> Format:
-        nonlocal seconds, search, peak
-        fmt, seconds, peak = _timed_on_device(context, task, tuning, warm=integer_test.passed)
-        search = tuning.seconds if tuning.asked else math.nan
-        return fmt
-
-    fmt, guards = _guarded(context, timed)
-    peak = max(peak, integer_test.peak + context.references.device_stored.nbytes if integer_test.peak else 0)
-    return Converted(fmt, guards, seconds, peak, search)
-
-
-def _timed_on_device(context: Context, task: Task, tuning: Tuning, warm: bool) -> tuple[Format, float, int]:
-    """The format, seconds of its conversion and bytes allocated meanwhile, see `_converted_on_device`."""
-    device, device_a = context.device, context.references.device_stored
-
-    def once(warm_up: bool = False) -> Format:
+    def converted(warm_up: bool = False) -> Format:
         tuning.begin(warm_up=warm_up)
         fmt = task.cls.converted(device_a.fresh(), **task.params)
         device.synchronize()
         return fmt
 
-    if not warm:
-        once(warm_up=True)
-
     def timed() -> tuple[Format, float]:
-        fmt, latest = timed_conversion(once)
-        return fmt, latest + tuning.uncounted - tuning.seconds
+        fmt, seconds = timed_conversion(converted)
+        return fmt, seconds + tuning.uncounted - tuning.seconds
 
+    if not integer_test.passed:
+        converted(warm_up=True)
     held = _reset_memory_peak(device)
     fmt: Format | None
-    fmt, counted = timed()
+    with guards.leaving_room():
+        fmt, counted = timed()
     peak = (device.memory_peak() or 0) - held + device_a.nbytes
     seconds: list[float] = []
     with device.uncounted(), unchecked():
@@ -223,8 +209,14 @@ def _timed_on_device(context: Context, task: Task, tuning: Tuning, warm: bool) -
             fmt = None  # memory may be too small for two
             fmt, latest = timed()
             seconds.append(latest)
+        if seconds and device.xp is not np:  # the host's arrays are copied in any case
+            fmt = None
+            with guards.leaving_room():
+                fmt = converted()
     assert fmt is not None
-    return fmt, float(np.median(seconds or [counted])), peak
+    search = tuning.seconds if tuning.asked else math.nan
+    peak = max(peak, integer_test.peak + device_a.nbytes if integer_test.peak else 0)
+    return Converted(guards.hold_format(fmt), guards, float(np.median(seconds or [counted])), peak, search)
 
 
 def _reset_memory_peak(device: Device) -> int:
