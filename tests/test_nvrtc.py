@@ -39,7 +39,11 @@ OWN = {
         for n in (1, 2, 8, 33)
     },
     "solve/scaled_add.cu": {f"scaled_add<{v}, {keep}>" for v in ("double", "float") for keep in ("false", "true")},
-    "solve/refill.cu": {f"refill<{v}, {index}>" for v in ("double", "float") for index in ("int", "long long")},
+    "solve/refill.cu": {
+        kernel.format(v)
+        for v in ("double", "float")
+        for kernel in ("refill<{}, int>", "refill<{}, long long>", "refill_all<{}>")
+    },
     "solve/cg.cu": {
         *(
             kernel.format(v, jacobi, stops)

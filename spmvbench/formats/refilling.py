@@ -9,72 +9,125 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.admission import Skip
-from spmvbench.formats.arrays import Array, ArrayModule, Csr, index_dtype
+from spmvbench.formats.arrays import Array, ArrayModule, Csr, array_module, cdiv, expand, index_dtype, stable_order
 from spmvbench.formats.conversion import TUNING
 from spmvbench.formats.format import Format
+from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Step, ctype, per_thread
 
 # The first of the numbers that stand for entries, as bits of a value: the least that is no subnormal.
 FIRST = {4: 0x00800000, 8: 0x0010000000000000}
 MOST = 2**31 - 2**24  # so many of four bytes are finite
 
+# Entries in a chunk of `Moves`: of a large matrix as many as L1 holds values of; of a small one so few that there are
+# chunks for all multiprocessors.
+CHUNK, SMALL, LARGE = 4096, 1024, 2**21
+ITEMS = constant("solve/refill.cu", "REFILL_ITEMS")  # values that a thread has in flight
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """Which elements of a stored array take the values of which entries, by chunks of a matrix's entries.
+
+    chunk: entries in a chunk. place: (n,) elements of the array, ascending in each chunk, so that neighbouring threads
+    write to neighbouring elements while the chunk's values are in L1. entry: (n,) uint16, the entry less the chunk's
+    first. start: (chunks + 1,) where the chunks begin in both. If entry i goes to element i, all three are empty.
+    """
+
+    chunk: int
+    place: Array
+    entry: Array
+    start: Array
+
+    @classmethod
+    def of(cls, place: Array, entry: Array, size: int, stored: int) -> Moves:
+        """The moves of entries to places, both (n,). size: entries of the matrix. stored: elements of the array."""
+        xp, index = array_module(place), index_dtype(stored)
+        chunk = CHUNK if size >= LARGE else SMALL
+        if len(place) == size and bool((place == entry).all()):
+            return cls(chunk, xp.zeros(0, index), xp.zeros(0, np.uint16), xp.zeros(0, index))
+        chunks = cdiv(size, chunk)
+        of_chunk = entry // chunk
+        order = stable_order(of_chunk, max(chunks, 1))
+        counts = xp.bincount(of_chunk, minlength=chunks)
+        start = xp.zeros(chunks + 1, index)
+        start[1:] = xp.cumsum(counts)
+        return cls(chunk, place[order].astype(index), (entry % chunk)[order].astype(np.uint16), start)
+
+    def pairs(self, size: int) -> tuple[Array, Array]:
+        """(places, entries), each (n,). size: entries of the matrix."""
+        xp = array_module(self.place)
+        if not len(self.place):
+            return xp.arange(size), xp.arange(size)
+        return self.place, expand(self.start, len(self.place)).astype(np.int64) * self.chunk + self.entry
+
+    def launch(self, values: Array, stored: Array) -> Launch:
+        """The launch that puts values, (size,), into the elements of a stored array."""
+        if not len(self.place):
+            kernel, given = f"refill_all<{ctype(stored)}>", (np.int64(len(values)), values, stored)
+            return Launch("solve/refill.cu", kernel, *per_thread(len(values)), given)
+        kernel, threads = f"refill<{ctype(stored)}, {ctype(self.place)}>", min(self.chunk // ITEMS, 512)
+        args = np.int32(self.chunk), self.start, self.place, self.entry, values, stored
+        return Launch("solve/refill.cu", kernel, len(self.start) - 1, threads, args)
+
+    def arrays(self) -> list[Array]:
+        """What is kept on the device."""
+        return [self.place, self.entry, self.start]
+
 
 @dataclass(frozen=True, eq=False)
 class Places:
     """Where a format stores the entries of a matrix.
 
-    size: number of entries. entries: by the name of a stored array of values, (its size,): the number of the entry, in
-    the order of canonical CSR, that each element holds; negative for padding.
+    size: number of entries, in the order of canonical CSR. moves: by the name of a stored array of values, what each of
+    its elements takes; elements that take nothing are padding, and stay 0.
     """
 
     size: int
-    entries: Mapping[str, Array]
+    moves: Mapping[str, Moves]
+
+    def arrays(self) -> list[Array]:
+        """What is kept on the device for updates."""
+        return [array for moves in self.moves.values() for array in moves.arrays()]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the numbers."""
-        return sum(array.nbytes for array in self.entries.values())
+        """Bytes of `arrays`."""
+        return sum(array.nbytes for array in self.arrays())
 
     def launches(self, fmt: Format, values: Array) -> list[Step]:
         """The launches that put values, (size,), in the order of canonical CSR, in the format's arrays."""
-        arrays, found = fmt.arrays(), list[Step]()
-        for name, entry in self.entries.items():
-            stored = arrays[name].reshape(-1)
-            kernel = f"refill<{ctype(stored)}, {ctype(entry)}>"
-            args = (entry.dtype.type(len(entry)), entry, values, stored)
-            found.append(Launch("solve/refill.cu", kernel, *per_thread(len(entry)), args))
-        return found
+        arrays = fmt.arrays()
+        return [moves.launch(values, arrays[name].reshape(-1)) for name, moves in self.moves.items()]
 
-    def renumbered(self, numbers: Array) -> Places:
+    def renumbered(self, fmt: Format, numbers: Array) -> Places:
         """The same places if entry i of the matrix has the number numbers[i], (size,)."""
-        return replace(self, entries={name: _renumbered(entry, numbers) for name, entry in self.entries.items()})
+        arrays, found = fmt.arrays(), {}
+        for name, moves in self.moves.items():
+            place, entry = moves.pairs(self.size)
+            found[name] = Moves.of(place, numbers[entry], self.size, arrays[name].size)
+        return replace(self, moves=found)
 
     def values(self, fmt: Format) -> Array:
         """The values that the format holds, (size,), in the order of canonical CSR."""
-        found = fmt.xp.zeros(self.size, fmt.value_dtype)
-        for name, entry in self.entries.items():
-            held = entry >= 0
-            found[entry[held]] = fmt.arrays()[name].reshape(-1)[held]
+        arrays, found = fmt.arrays(), fmt.xp.zeros(self.size, fmt.value_dtype)
+        for name, moves in self.moves.items():
+            place, entry = moves.pairs(self.size)
+            found[entry] = arrays[name].reshape(-1)[place]
         return found
 
     def refilled(self, fmt: Format, values: Array) -> Format:
         """The format with other values, (size,), in the order of canonical CSR, in arrays of its own."""
 
         def change(name: str, array: Array) -> Array:
-            if name not in self.entries:
+            if name not in self.moves:
                 return array
-            entry, found = self.entries[name], array.copy()
-            held = entry >= 0
-            found.reshape(-1)[held] = values[entry[held]]
+            place, entry = self.moves[name].pairs(self.size)
+            found = array.copy()
+            found.reshape(-1)[place] = values[entry]
             return found
 
         return fmt.with_arrays(change)
-
-
-def _renumbered(entry: Array, numbers: Array) -> Array:
-    found, held = entry.copy(), entry >= 0
-    found[held] = numbers[entry[held]]
-    return found
 
 
 def numbers(n: int, dtype: np.dtype[Any], xp: ArrayModule) -> Array:
@@ -101,8 +154,7 @@ def places(fmt: Format, a: Csr) -> Places | None:
     own: Places | None = fmt.own_places(a.nnz)
     if own is not None:
         return own
-    longest = max((array.size for array in fmt.arrays().values()), default=0)  # more than the entries where zeros fill
-    if fmt.values_decide or a.dtype.itemsize not in FIRST or max(a.nnz, longest) > MOST:
+    if fmt.values_decide or a.dtype.itemsize not in FIRST or a.nnz > MOST:
         return None
     if (tuning := TUNING.get()) is not None:
         tuning.begin()  # what the conversion of `fmt` found by timing holds here
@@ -121,9 +173,12 @@ def places(fmt: Format, a: Csr) -> Places | None:
             if bool(((array.reshape(-1) != 0) & ~held | (entry >= a.nnz)).any()):
                 return None
             bits = stored[name].reshape(-1).view(f"i{a.dtype.itemsize}")
-            if bool(bits[~held].any()) or bool((bits[held] != a.values[entry[held]].view(bits.dtype)).any()):
+            place = a.xp.flatnonzero(held)
+            entry = entry[place]
+            if bool(bits[~held].any()) or bool((bits[place] != a.values[entry].view(bits.dtype)).any()):
                 return None
-            found[name] = entry.astype(index_dtype(a.nnz))
+            if len(place) or not a.nnz:
+                found[name] = Moves.of(place, entry, a.nnz, array.size)
     return Places(a.nnz, found)
 
 

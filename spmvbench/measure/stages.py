@@ -466,11 +466,11 @@ def time_update(context: Context, task: Task, fmt: Format, op: str) -> float:
         with converting_for(device.limits):
             if (places := refilling.places(fmt, a)) is None:
                 return math.nan
-        if not places.entries:
+        if not places.moves:
             device.compile(places.launches(fmt, 2 * a.values)).run()
             twice = [replace(r, y=2 * r.y, bound=2 * r.bound) for r in context.references.checks[op].dense]
             check(context, fmt, device.compile(context.launches(fmt, op)), op, twice, "with twice the values")
-        empty = fmt.with_arrays(lambda name, array: fmt.xp.zeros_like(array) if name in places.entries else array)
+        empty = fmt.with_arrays(lambda name, array: fmt.xp.zeros_like(array) if name in places.moves else array)
         program = device.compile(places.launches(empty, a.values))
         series = timing.prepare(program, device, "hot", rule)
         timing.take_round(series, device, rule)
@@ -478,7 +478,7 @@ def time_update(context: Context, task: Task, fmt: Format, op: str) -> float:
     except OUT_OF_MEMORY as error:
         context.reject(error)
         return math.nan
-    for name in places.entries:
+    for name in places.moves:
         written, stored = (each.arrays()[name].reshape(-1).view(np.uint8) for each in (empty, fmt))
         if bool((written != stored).any()):
             raise Wrong(f"new values in place gave another {name} than conversion", math.nan)

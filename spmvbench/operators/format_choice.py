@@ -35,7 +35,7 @@ class Choice:
     GPU, None without a prediction. advice_seconds, conversion_seconds: measured here, without the copy to the device;
     the former includes what was rejected. nbytes: of the arrays that the format stores. rejected: formats that were
     tried first, each with the reason why it is not used. shared: whether it is A^T from the arrays of A, which are
-    not counted again. update_bytes: of the numbers of entries that an updatable operator keeps.
+    not counted again. update_bytes: of what an updatable operator keeps of where entries go.
     deterministic: whether the format had to be one that is known to repeat its bits.
     """
 
@@ -270,4 +270,4 @@ class Placing:
 
     def own(self, fmt: Format) -> Format:
         """The format with arrays of values of its own, which are no array of the matrix that it was converted from."""
-        return fmt.with_arrays(lambda name, array: array.copy() if name in self.found.entries else array)
+        return fmt.with_arrays(lambda name, array: array.copy() if name in self.found.moves else array)

@@ -627,7 +627,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         found = self._pairs.get(key)
         if found is None:
             view = self._binder.view(key[0], places.size, self.dtype)
-            known = [*fmt.arrays().values(), *places.entries.values(), view]
+            known = [*fmt.arrays().values(), *places.arrays(), view]
             found = self._binder.bind(lambda: places.launches(fmt, view), known)
             self._known.clear()
             self._pairs.add(key, found, capturing=self._binder.capturing())

@@ -170,7 +170,7 @@ def updated(
     placing = Placing(a, device, check)
     candidates = format_choice.advised(a, device, choice.spmvs, limit)
     made, found = format_choice.choose(a, device, candidates, choice.spmvs, placing, limit)
-    return placing.own(made), replace(found, reason=f"{reason}; {found.reason}"), placing.found.renumbered(of_a)
+    return placing.own(made), replace(found, reason=f"{reason}; {found.reason}"), placing.found.renumbered(made, of_a)
 
 
 def _second(

@@ -57,7 +57,7 @@ class Matrix(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class OwnPlaces(Places):
-    """The places of a program, which takes new values itself: `entries` is empty."""
+    """The places of a program, which takes new values itself: `moves` is empty."""
 
     def launches(self, fmt: Format, values: Array) -> list[Step]:
         """The call that takes the values."""

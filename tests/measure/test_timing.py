@@ -220,6 +220,6 @@ def test_new_values_in_wrong_places_are_no_time(monkeypatch):
     fmt = testing.convert("csr5", a)
     assert stages.time_update(context, None, fmt, "spmv") > 0
     found = refilling.places(fmt, a)
-    monkeypatch.setattr(refilling, "places", lambda *_: found.renumbered(np.roll(np.arange(a.nnz), 1)))
+    monkeypatch.setattr(refilling, "places", lambda *_: found.renumbered(fmt, np.roll(np.arange(a.nnz), 1)))
     with pytest.raises(Wrong, match="new values in place gave another values than conversion"):
         stages.time_update(context, None, fmt, "spmv")

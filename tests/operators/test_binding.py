@@ -351,7 +351,13 @@ def test_an_update_is_captured(cupy, gpu, a, label):
     ((cls, params),) = formats.parse(label)
     fmt = cls.from_csr(a, **params)
     where = places(fmt, formats.Csr.of(a))
-    there = replace(where, entries={name: cupy.asarray(entry) for name, entry in where.entries.items()})
+    there = replace(
+        where,
+        moves={
+            name: replace(moves, **{key: cupy.asarray(getattr(moves, key)) for key in ("place", "entry", "start")})
+            for name, moves in where.moves.items()
+        },
+    )
     choice = operator(fmt, device="emulated").choice
     op = Operator(fmt.with_arrays(lambda name, array: cupy.array(array)), choice, gpu, places=there)
     x, y, values = vector(cupy), cupy.empty(60), cupy.asarray(-a.data)
