@@ -1,7 +1,8 @@
 """Rows as files hold them: without columns that follow from others, and with samples as the clock gave them.
 
 A GPU's clock gives float32 milliseconds for a sample, which is `repeats` SpMVs. Seconds per SpMV and the statistics of
-the samples are computed when rows are read, so that no row can hold others.
+the samples are computed when rows are read, so that no row can hold others. The clock ticks every 32 ns: where all
+samples of a row are whole ticks, Parquet holds their numbers, in less than half of the bytes.
 """
 
 from __future__ import annotations
@@ -27,12 +28,71 @@ READ = {SAMPLES if name == "samples" else name: column for name, column in COLUM
         "samples in the order of measurement, milliseconds for `repeats` SpMVs, as the clock gives them",
     )
 }
-STORED = {name: column for name, column in READ.items() if name not in DERIVED}
+TICKS, TICKS_PER_MS = "samples_ticks", 31_250
+STORED = {name: column for name, column in READ.items() if name not in DERIVED} | {
+    TICKS: (
+        "ints",
+        f"{SAMPLES} of a row whose samples are all whole ticks of 32 ns, in ticks; {SAMPLES} is empty then",
+    ),
+}
 
 
 def milliseconds(samples: Any, repeats: int) -> np.ndarray:
     """Samples in seconds per SpMV as float32 milliseconds of the clock."""
     return (np.asarray(samples, np.float64) * repeats * 1e3).astype(np.float32)
+
+
+def packed(table: pa.Table) -> pa.Table:
+    """The table with `TICKS` in place of `SAMPLES` in the rows where they are the same numbers."""
+    import pyarrow as pa
+
+    counts, clock = _lists(table, SAMPLES)
+    with np.errstate(all="ignore"):  # samples may be no numbers
+        ticks = np.rint(clock.astype(np.float64) * TICKS_PER_MS)
+        same = ((ticks / TICKS_PER_MS).astype(np.float32) == clock) & (abs(ticks) < 2**53)
+    row = np.repeat(np.arange(len(counts)), counts)
+    whole = np.bincount(row[~same], minlength=len(counts)) == 0
+    kept = whole[row]
+    places = table.column_names.index(SAMPLES)
+    rest = _as_lists(counts * ~whole, pa.array(clock[~kept]))
+    ticks_of = _as_lists(counts * whole, pa.array(ticks[kept].astype(np.int64)))
+    return table.set_column(places, SAMPLES, rest).append_column(TICKS, ticks_of)
+
+
+def unpacked(table: pa.Table) -> pa.Table:
+    """The table with all samples in `SAMPLES`, those of `TICKS` after the others of their row.
+
+    Raises ArrowException or ValueError for columns of other types.
+    """
+    if TICKS not in table.column_names:
+        return table
+    import pyarrow as pa
+
+    counts, ticks = _lists(table, TICKS)
+    clock = (ticks / TICKS_PER_MS).astype(np.float32)
+    table = table.drop_columns([TICKS])
+    if SAMPLES in table.column_names:
+        others, before = _lists(table, SAMPLES)
+        rows = np.concatenate([np.repeat(np.arange(len(each)), each) for each in (others, counts)])
+        counts, clock = others + counts, np.concatenate([before, clock])[np.argsort(rows, kind="stable")]
+        table = table.drop_columns([SAMPLES])
+    return table.append_column(SAMPLES, _as_lists(counts, pa.array(clock, pa.float32())))
+
+
+def _lists(table: pa.Table, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """How long the lists of a column of numbers are, (rows,), and all numbers, one list after the other."""
+    import pyarrow as pa
+
+    kind = pa.int64() if name == TICKS else pa.float32()
+    column = table[name].cast(pa.list_(kind)).combine_chunks()
+    counts = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    return counts.astype(np.int64), column.flatten().to_numpy(zero_copy_only=False)
+
+
+def _as_lists(counts: np.ndarray, values: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32()), values)
 
 
 def full(table: pa.Table) -> pa.Table:
@@ -42,20 +102,15 @@ def full(table: pa.Table) -> pa.Table:
     """
     import pyarrow as pa
 
-    column = table[SAMPLES].combine_chunks()
-    counts = column.value_lengths().to_numpy()
+    counts, clock = _lists(table, SAMPLES)
     repeats = table["repeats"].to_numpy()
-    ends = np.cumsum(counts)
-    flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
+    ends, flat = np.cumsum(counts), clock.astype(np.float64)
     with np.errstate(all="ignore"):  # a stranger's rows may hold anything, and are checked after this
         flat = flat / (1e3 * np.repeat(repeats, counts))
         found = _of_samples(table, flat, counts, ends) | _of_bytes(table) | _of_lengths(table)
-    offsets = pa.array(np.concatenate([[0], ends]), pa.int32())
     for name, values in found.items():
         table = table.set_column(table.column_names.index(name), table.schema.field(name), pa.array(values))
-    return table.set_column(
-        table.column_names.index(SAMPLES), "samples", pa.ListArray.from_arrays(offsets, pa.array(flat))
-    )
+    return table.set_column(table.column_names.index(SAMPLES), "samples", _as_lists(counts, pa.array(flat)))
 
 
 def _of_samples(table: pa.Table, flat: np.ndarray, counts: np.ndarray, ends: np.ndarray) -> dict[str, np.ndarray]:

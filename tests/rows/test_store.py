@@ -54,11 +54,35 @@ def test_every_column_survives_the_round_trip(folder):
         }
         store.compact(folder)
     kept = pq.read_table(folder / "rows.parquet")
-    assert kept["samples_ms"].to_pylist() == [clock.tolist()] and not set(stored.DERIVED) & set(kept.column_names)
+    assert kept["samples_ticks"].to_pylist() == [[445, 446, 505, 448]] and kept["samples_ms"].to_pylist() == [[]]
+    assert not set(stored.DERIVED) & set(kept.column_names)
     assert kept.schema.metadata == {b"schema_version": str(SCHEMA_VERSION).encode()}
     assert {field.name: field.metadata[b"meaning"].decode() for field in kept.schema} == {
         name: meaning for name, (_, meaning) in stored.STORED.items()
     }
+
+
+def test_samples_that_are_no_ticks_stay_as_they_are(folder):
+    """Of a host's clock, none, no numbers; a stranger's row of both kinds."""
+    samples = [[3.2e-5, 6.4e-5], [3.2e-5, 1.23e-5], [9000.125], []]
+    for place, each in enumerate(samples):
+        store.append(folder, row(str(place), repeats=1, samples=each))
+    clock = [np.float32(np.multiply(each, 1e3)).tolist() for each in samples]
+    for _ in range(2):
+        store.compact(folder)
+        for found, each in zip(store.load(folder)["samples"], clock, strict=True):
+            np.testing.assert_array_equal(found, np.array(each) / 1e3)
+    kept = pq.read_table(folder / "rows.parquet")
+    assert [len(ticks) for ticks in kept["samples_ticks"].to_pylist()] == [2, 0, 1, 0]
+    odd = pa.table({"samples_ms": pa.array([[np.nan, 0.032], [np.inf, -1e30], None], pa.list_(pa.float32()))})
+    assert stored.packed(odd)["samples_ticks"].to_pylist() == [[], [], []]
+    assert (
+        str(stored.unpacked(stored.packed(odd))["samples_ms"].to_pylist())
+        == "[[nan, 0.03200000151991844], [inf, -1.0000000150474662e+30], []]"
+    )
+    both = kept.set_column(kept.column_names.index("samples_ms"), "samples_ms", pa.array([[1.0]] * 4))
+    pq.write_table(both, folder / "rows.parquet")
+    assert store.load(folder)["samples"][0].tolist() == pytest.approx([1e-3, 3.2e-5, 6.4e-5])
 
 
 @pytest.mark.parametrize("merged", [False, True])
