@@ -1,8 +1,11 @@
-"""Device limits that are measured once per invocation, before the first case."""
+"""Device limits that are measured before the first case of an invocation, or known of an earlier one."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,10 +15,12 @@ import numpy as np
 
 from spmvbench import paths
 from spmvbench.devices import Device, Throttling
-from spmvbench.formats import Launch
-from spmvbench.formats.arrays import LINE_BYTES, cdiv
+from spmvbench.formats import Launch, kernels
+from spmvbench.formats.arrays import LINE_BYTES, Array, cdiv
+from spmvbench.matrices import cache
 from spmvbench.measure import timing
 from spmvbench.measure.cases import DEFAULT_MODES, Settings
+from spmvbench.rows.store import now
 
 MAX_GATHER_BYTES = 2**30  # longest x whose gathers are timed
 MAX_ROUNDS = 5  # of samples that are all discarded
@@ -23,7 +28,9 @@ L2_SHARES = (0.5, 0.75, 1.0)  # of L2, that the reading kernel tries to keep the
 # Short reads are timed with several launch geometries, several times: threads of a block, pairs of doubles per thread.
 SHORT_READ, SHORT_READS = 8 << 20, 2
 GEOMETRIES = tuple(itertools.product((128, 256, 512), (1, 2, 4)))
-MEASURED_LIMITS = ("launch_overhead", "copy_bandwidth_gbps", "read_bandwidth_gbps", "bounds")  # once per invocation
+MEASURED_LIMITS = ("launch_overhead", "copy_bandwidth_gbps", "read_bandwidth_gbps", "bounds", "limits_measured")
+KEPT_WITHIN = 0.03  # of both ends of kept limits
+EMPTY = Launch("vector.cu", "empty<0>", 1, 32, ())
 
 
 def compilation_lock() -> Path:
@@ -34,8 +41,9 @@ def compilation_lock() -> Path:
 def measure_limits(device: Device, settings: Settings) -> dict[str, Any]:
     """Properties of a device and its measured limits: launch overhead by mode (s), bandwidths (GB/s), bounds by size.
 
-    Limits that an earlier worker has measured (`settings.measured`) are taken over. Raises Throttling as `timing.rest`,
-    and if the device throttles whenever it works.
+    Limits that an earlier worker has measured (`settings.measured`) are taken over; of a GPU, those that an earlier
+    invocation has measured, too, as long as both ends are the same now. Raises Throttling as `timing.rest`, and if the
+    device throttles whenever it works.
     """
     properties = {"device_name": device.name} | device.properties()
     facts: dict[str, Any] = {"device": device.name, "kind": device.kind, "properties": properties}
@@ -43,19 +51,47 @@ def measure_limits(device: Device, settings: Settings) -> dict[str, Any]:
     if settings.measured is not None:
         return facts | dict(settings.measured)
     rule = timing.RULES[device.kind]
-    median = partial(_median, device, rule=rule)
-    empty = Launch("vector.cu", "empty<0>", 1, 32, ())
-    facts["launch_overhead"] = {mode: median(empty, mode) for mode in DEFAULT_MODES[device.kind]}
-    if device.kind == "cuda":
-        # Pairs of doubles, far more than L2 holds.
-        pairs = int(min(device.memory_free() // 8, 1 << 30)) // 16
-        source, target = (device.to_device(np.zeros(2 * pairs)) for _ in range(2))
-        copy = Launch("vector.cu", "copy<double2>", cdiv(pairs, 256), 256, (source, target, np.int64(pairs)))
-        read = Launch("vector.cu", "read<double2>", 8192, 256, (source, target, np.int64(0), np.int64(pairs)))
-        facts["copy_bandwidth_gbps"] = 2e-9 * source.nbytes / median(copy, "hot")
-        facts["read_bandwidth_gbps"] = 1e-9 * source.nbytes / median(read, "hot")
-        facts["bounds"] = _measured_bounds(device, replace(rule, rounds=1, budget=rule.budget / 20), source, target)
-    return facts
+    if device.kind != "cuda":
+        return facts | {"launch_overhead": _launch_overhead(device, rule)}
+    # Pairs of doubles, far more than L2 holds.
+    pairs = int(min(device.memory_free() // 8, 1 << 30)) // 16
+    source, target = (device.xp.zeros(2 * pairs) for _ in range(2))
+    brief = replace(rule, rounds=1, budget=rule.budget / 20)
+    file = _kept_in(properties, rule)
+    kept = cache.load(file)
+    if kept and _holds(kept[0], _ends(device, brief, source, target)):
+        return facts | {name: kept[0][name] for name in MEASURED_LIMITS}
+    copy = Launch("vector.cu", "copy<double2>", cdiv(pairs, 256), 256, (source, target, np.int64(pairs)))
+    found = _ends(device, rule, source, target)
+    found["copy_bandwidth_gbps"] = 2e-9 * source.nbytes / _median(device, copy, "hot", rule)
+    found |= {"bounds": _measured_bounds(device, brief, source, target), "limits_measured": now()}
+    cache.save(file, found, {})
+    return facts | found
+
+
+def _ends(device: Device, rule: timing.Rule, source: Array, target: Array) -> dict[str, Any]:
+    """The two limits between which the bounds lie: by them kept limits are compared with the device as it is now."""
+    args = (source, target, np.int64(0), np.int64(len(source) // 2))
+    read = _median(device, Launch("vector.cu", "read<double2>", 8192, 256, args), "hot", rule)
+    return {"launch_overhead": _launch_overhead(device, rule), "read_bandwidth_gbps": 1e-9 * source.nbytes / read}
+
+
+def _launch_overhead(device: Device, rule: timing.Rule) -> dict[str, float]:
+    return {mode: _median(device, EMPTY, mode, rule) for mode in DEFAULT_MODES[device.kind]}
+
+
+def _holds(kept: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether both ends of kept limits are those of now, within KEPT_WITHIN."""
+    pairs = [(kept["read_bandwidth_gbps"], now["read_bandwidth_gbps"])]
+    pairs.append((kept["launch_overhead"]["hot"], now["launch_overhead"]["hot"]))
+    return all(abs(before / after - 1) <= KEPT_WITHIN for before, after in pairs)
+
+
+def _kept_in(properties: Mapping[str, Any], rule: timing.Rule) -> Path:
+    """The file of a GPU's limits, by all that is known of it, the rule and what measures: the driver, clocks, power."""
+    code = Path(__file__).read_text(encoding="utf-8"), kernels.text(EMPTY.source)
+    known = json.dumps([properties, timing.facts(rule), rule.budget, *code], sort_keys=True, default=str)
+    return paths.home() / "limits" / f"{hashlib.sha256(known.encode()).hexdigest()[:32]}.csr"
 
 
 def l2_shares(size: int, l2: int) -> set[float]:
@@ -109,7 +145,7 @@ def _measured_bounds(device: Device, rule: timing.Rule, source: Any, target: Any
     l2 = device.properties()["l2_bytes"]
     near = {int(size * 2 ** (quarter / 4)) for size in powers if l2 / 4 < size < 4 * l2 for quarter in range(4)}
     found: dict[str, list[tuple[int, float]]] = {"read": [], "sectors": [], "lines": []}
-    least = [(1, min(_sampled(device, Launch("vector.cu", "empty<0>", 1, 32, ()), "hot", rule).seconds))]
+    least = [(1, min(_sampled(device, EMPTY, "hot", rule).seconds))]
     for size in sorted({*powers, *near}):
         times = [read(size, kept) for kept in l2_shares(size, l2)]
         least.append((size, min([*times, short_read(size)] if size <= SHORT_READ else times)))

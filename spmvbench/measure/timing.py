@@ -14,6 +14,7 @@ counted.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -23,7 +24,6 @@ from time import monotonic, perf_counter, sleep  # bound before a format can rep
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import bdtr
 
 from spmvbench.devices.base import Device, Program, Throttling
 
@@ -116,7 +116,8 @@ def _median_rank(n: int) -> int:
     """
     if n > 200:  # the normal approximation holds
         return math.floor((n - 1.96 * math.sqrt(n)) / 2)
-    return int(np.count_nonzero(bdtr(np.arange(n), n, 0.5) <= 0.025))
+    sums = itertools.accumulate(math.comb(n, successes) for successes in range(n))
+    return sum(40 * of <= 2**n for of in sums)
 
 
 def median_interval(samples: Sequence[float]) -> tuple[float, float, float]:

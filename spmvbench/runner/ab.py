@@ -52,6 +52,7 @@ class _Build(Worker):
         self.matrix: tuple[str, str, str] | None = None  # that the process has
         self.environment = os.environ | {"PYTHONPATH": path}
         super().__init__(settings.device, log)
+        self.wait()
         self.limit = settings.timeout or TIMEOUTS[device_kind(settings.device)]
         if not Path(self.facts["build"]).is_relative_to(root.resolve()):
             self.kill()

@@ -67,10 +67,11 @@ class WorkerDied(Exception):
 
 
 class Worker:
-    """The measuring process and the parent's end of its pipe. Its output goes to the log.
+    """The measuring process and the parent's end of its pipe, from its start on. Its output goes to the log.
 
-    is_cancelled: called while waiting for the worker; True ends it. Class attributes: program, the arguments of Python;
-    environment, its variables; None for those of this process.
+    is_cancelled: called while waiting for the worker; True ends it. is_ready: it has opened its device, and `facts` are
+    that one's. Class attributes: program, the arguments of Python; environment, its variables; None for those of this
+    process.
     """
 
     program: tuple[str, ...] = ("-m", "spmvbench.measure.worker")
@@ -78,7 +79,8 @@ class Worker:
 
     def __init__(self, settings: Any, log: IO[bytes], is_cancelled: Callable[[], bool] = lambda: False):
         self.connection, theirs = Pipe()
-        self.log, self.is_cancelled = log, is_cancelled
+        self.log, self.is_cancelled, self.is_ready = log, is_cancelled, False
+        self.facts: dict[str, Any] = {}
         self.logged = os.fstat(log.fileno()).st_size  # later output belongs to the present stage
         self.oom_kills = _oom_kills()
         self.inbox = Inbox(self.connection)
@@ -88,18 +90,19 @@ class Worker:
         streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": self.printed, "stderr": log}
         self.process = Supervised(command, pass_fds=[theirs.fileno()], env=self.environment, **streams)
         theirs.close()
+        with suppress(ConnectionError):  # it has died: `wait` says how
+            self.connection.send(settings)
+
+    def wait(self) -> None:
+        """Wait until it is ready. Raises DeviceUnavailable, SpmvbenchError, Disconnected."""
         try:
-            try:
-                self.connection.send(settings)
-            except ConnectionError:
-                raise self.death("starting") from None
             answer = self.receive(time.monotonic() + START_LIMIT, START_LIMIT, "starting")
         except WorkerDied as died:
             self.kill()
-            raise SpmvbenchError(f"the measuring process did not start ({died.reason}): see {log.name}") from None
+            raise SpmvbenchError(f"the measuring process did not start ({died.reason}): see {self.log.name}") from None
         match answer:
             case ("ready", dict(facts)):
-                self.facts: dict[str, Any] = facts
+                self.facts, self.is_ready = facts, True
             case ("refused", str(reason), int(exit_code)):
                 self.kill()
                 error = DeviceUnavailable(reason)
@@ -107,7 +110,9 @@ class Worker:
                 raise error
             case _:
                 self.kill()
-                raise SpmvbenchError(f"the measuring process did not start (it sent an unknown answer): see {log.name}")
+                raise SpmvbenchError(
+                    f"the measuring process did not start (it sent an unknown answer): see {self.log.name}"
+                )
 
     def receive(self, deadline: float, limit: float, stage: str) -> tuple[Any, ...]:
         """The next message. Raises WorkerDied if none arrives before the deadline or it is invalid; Disconnected."""
@@ -222,21 +227,32 @@ class Driver:
             left.extendleft(reversed(self.measure_group(worker, left.popleft())))
         return list(left)
 
-    def ready_worker(self) -> Worker:
-        """A worker that accepts work: the present one, or a new one."""
-        if self.worker is not None and self.worker.process.poll() is not None:
+    def begin(self) -> Worker:
+        """The present worker, or a new one, which may still be starting."""
+        if self.worker is not None and self.worker.is_ready and self.worker.process.poll() is not None:
             self.close()
         if self.worker is None:
-            began = time.monotonic()
             # Looked up at each call: the worker outlives the job that it was started for.
             self.worker = Worker(self.settings, self.log, lambda: self.is_cancelled())
+        return self.worker
+
+    def ready_worker(self) -> Worker:
+        """A worker that accepts work: the present one, or a new one."""
+        worker = self.begin()
+        if not worker.is_ready:
+            began = time.monotonic()
+            try:
+                worker.wait()
+            except BaseException:
+                self.worker = None
+                raise
             self.seconds["starting"] += time.monotonic() - began
         if not self.facts:
-            self.facts = self.worker.facts
+            self.facts = worker.facts
             measured = {name: self.facts[name] for name in MEASURED_LIMITS if name in self.facts}
             self.settings = replace(self.settings, measured=measured)
             self.on_facts(self.facts)
-        return self.worker
+        return worker
 
     def close(self, *, graceful: bool = False) -> None:
         """End the worker, if there is one; graceful: let it end by itself first."""

@@ -147,14 +147,19 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
     if not groups:
         store.compact(folder)  # a run that was killed at its end has not done this
         return True
-    writer = Writer(folder, groups, watcher)
     with store.opened_log(folder) as log:
-        driver = Driver(settings, log, writer.row, writer.description, watcher.on_begin)
-        driver.on_facts = lambda facts: writer.device(facts, settings)
-        driver.is_cancelled = lambda: driver.worker is None and watcher.stopping()  # while one starts, no case is lost
+        driver, on_gpu = Driver(settings, log, lambda row: True), device_kind(settings.device) == "cuda"
+        # No case is lost while a process starts.
+        driver.is_cancelled = lambda: not (driver.worker and driver.worker.is_ready) and watcher.stopping()
         try:
+            if on_gpu:
+                driver.settings = replace(settings, per_host=str(matrix_cache.per_host(secrets.token_hex(8))))
+            driver.begin()  # what follows takes as long as its imports and opening its device
+            writer = Writer(folder, groups, watcher)
+            driver.write, driver.describe, driver.on_begin = writer.row, writer.description, watcher.on_begin
+            driver.on_facts = lambda facts: writer.device(facts, settings)
             with ExitStack() as stack:
-                if device_kind(settings.device) == "cuda":
+                if on_gpu:
                     ordinal = int(settings.device.partition(":")[2])
                     if not cuda.why_unavailable(ordinal):  # otherwise the worker reports the reason
                         stack.enter_context(_work_ahead(driver, groups, cuda_limits(ordinal)))
@@ -176,15 +181,14 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
 @contextmanager
 def _work_ahead(driver: Driver, groups: Sequence[Group], limits: Limits) -> Iterator[None]:
     """Have other processes read the matrices of the next groups while a group is measured. limits: of the device."""
-    folder = matrix_cache.per_host(secrets.token_hex(8))
+    assert driver.settings.per_host is not None
     on_begin = driver.on_begin
 
     def advance(group: Group, case: Case | None, stage: str) -> None:
         prefetcher.advance(group)
         on_begin(group, case, stage)
 
-    with Prefetcher(folder, groups, driver.settings, limits) as prefetcher:
-        driver.settings = replace(driver.settings, per_host=str(folder))
+    with Prefetcher(Path(driver.settings.per_host), groups, driver.settings, limits) as prefetcher:
         driver.on_begin = advance
         prefetcher.advance(groups[0])
         yield

@@ -3,6 +3,7 @@
 import math
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from spmvbench.formats import Csr
 from spmvbench.formats.arrays import distinct_groups
 from spmvbench.measure import bounds, timing
 from spmvbench.measure.bounds import ERROR, Fetched, least_seconds, upper
-from spmvbench.measure.device_limits import _measured_bounds, l2_shares
+from spmvbench.measure.cases import Settings
+from spmvbench.measure.device_limits import _measured_bounds, l2_shares, measure_limits
 from spmvbench.rows import store
 from tests.measure import false_verdicts
 from tests.measure.recording import HostCuda
@@ -110,11 +112,20 @@ class ReadsLate(HostCuda):
         return 1e-3 * self.least(size) * (1 + slow) * (1 + 0.3 * self.rng.random() ** 2)
 
     def properties(self):
-        return {"l2_bytes": 50 << 20}
+        return {"l2_bytes": 50 << 20, "gpu": "one"}
 
-    @staticmethod
-    def least(size):
-        return 1.4e-6 + 1e-12 * size
+    def memory_free(self):
+        return 1 << 25
+
+    def fill_cache(self):
+        pass
+
+    empty_cache = fill_cache
+
+    def least(self, size):
+        return 1.4e-6 + self.per_byte * size
+
+    per_byte = 1e-12
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -129,6 +140,26 @@ def test_a_short_read_is_bound_by_the_least_that_was_measured(seed):
         least = 1e-3 * device.least(size)
         assert least_seconds(found, size, "hot") / (1 + ERROR) < least
         assert least_seconds(found, size, "hot") / (1 + ERROR) > 0.5 * least
+
+
+def test_limits_are_kept_as_long_as_the_gpu_reads_as_fast(tmp_path, monkeypatch):
+    """An invocation takes what an earlier one has measured of the same GPU, unless its ends are others now."""
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path))
+    rule = timing.Rule(rounds=1, budget=1e-3, sample=0.0, min_samples=20)
+    monkeypatch.setitem(timing.RULES, "cuda", rule)
+    asked = Settings("cuda:0")
+    device, other = ReadsLate(), ReadsLate()
+    device.rng = other.rng = SimpleNamespace(random=lambda: 0.0)
+    first, again = (measure_limits(device, asked) for _ in range(2))
+    assert again["limits_measured"] == first["limits_measured"] and again["bounds"]["read"] == [
+        list(pair) for pair in first["bounds"]["read"]
+    ]
+    other.properties = lambda: device.properties() | {"gpu": "another"}
+    assert measure_limits(other, asked)["limits_measured"] > first["limits_measured"]
+    device.per_byte *= 2
+    slower = measure_limits(device, asked)
+    assert slower["limits_measured"] > first["limits_measured"]
+    assert slower["read_bandwidth_gbps"] < 0.7 * first["read_bandwidth_gbps"]
 
 
 @pytest.mark.gpu

@@ -516,6 +516,7 @@ def test_what_a_worker_has_sent_is_known_without_waiting(monkeypatch, tmp_path):
     monkeypatch.setattr(driver.Worker, "program", ("-S", "-c", WRITES.format(first=READY, content=content)))
     with open(tmp_path / "log", "wb") as log:
         worker = driver.Worker(Settings("emulated"), log)
+        worker.wait()
         until(lambda: not worker.has_sent() and len(worker.inbox.buffer) == len(content))
         worker.kill()
     assert not worker.has_sent()
@@ -572,6 +573,7 @@ def test_invalid_bytes_end_the_wait(monkeypatch, tmp_path, content, died):
     monkeypatch.setattr(driver.Worker, "program", ("-S", "-c", WRITES.format(first=READY, content=content)))
     with open(tmp_path / "log", "wb") as log:
         worker = driver.Worker(Settings("emulated"), log)
+        worker.wait()
         until(lambda: worker.inbox.buffer or worker.connection.poll())
         with pytest.raises(driver.WorkerDied, match=re.escape(died[1])) as raised:
             worker.receive(time.monotonic() + 0.1, 0.1, "checking")
@@ -586,7 +588,7 @@ def test_a_worker_that_begins_with_an_invalid_message_did_not_start(monkeypatch,
         open(tmp_path / "log", "wb") as log,
         pytest.raises(SpmvbenchError, match="the measuring process did not start"),
     ):
-        driver.Worker(Settings("emulated"), log)
+        driver.Worker(Settings("emulated"), log).wait()
 
 
 CLOSES_ITS_PIPE = """
@@ -605,6 +607,7 @@ def test_a_worker_that_closes_its_pipe_and_continues_is_killed(monkeypatch, tmp_
     monkeypatch.setattr(driver.Worker, "program", ("-c", CLOSES_ITS_PIPE))
     with open(tmp_path / "log", "wb") as log:
         worker = driver.Worker(Settings("emulated"), log)
+        worker.wait()
         with pytest.raises(driver.WorkerDied, match=r"closed its pipe while checking, and did not end in 0\.1 s"):
             worker.receive(time.monotonic() + 3600, 3600, "checking")
     assert worker.process.returncode == -signal.SIGKILL
