@@ -56,7 +56,17 @@ OWN = {
             )
         ),
     },
-    "solve/pdhg.cu": {f"pdhg_{kernel}<{v}, float>" for v in ("double", "float") for kernel in ("primal", "dual")},
+    "solve/pdhg.cu": {
+        name
+        for v in ("double", "float")
+        for name in (
+            f"pdhg_start<{v}, float>",
+            *(f"pdhg_step<{v}, {update}<{v}, float>>" for update in ("Primal", "Dual")),
+        )
+    },
+    "csr/csr.cu": {"csr_vector<double, int, 4, 2, 1, double, Dual<double, float>>"},
+    "dia/row_patterns.cu": {"row_patterns_spmv<double, unsigned char, false, Primal<double, float>>"},
+    "ellpack/sell_coded.cu": {"sell_pack_spmv<float, int, true, Dual<float, float>>"},
     "solve/pagerank.cu": {
         "pagerank_check<0>",
         *(
@@ -152,7 +162,8 @@ OWN = {
     },
     # Their rows have more entries than the matrices below have columns.
     "csr/acsr.cu": {"launch_row_grids<double, int, 256, 5>", "launch_row_grids<float, long long, 256, 5>"},
-    "ellpack/sell_local.cu": {
+    "ellpack/sell_local.cu": {"sell_local_spmv<float, int, 1, 1, 256, false, false, float, Primal<float, float>>"}
+    | {
         f"sell_local_long<{value}, int, {pieces}, {threads}, {rows}, {wide}, {wide}, {index}>"
         for value, pieces, threads, rows, wide, index in (
             ("double", 1, 1, 256, "false", "int"),

@@ -1,5 +1,6 @@
 // Sliced ELLPACK with coded columns: codes of a dictionary of offsets, or differences in low bits of the values. See
 // spmvbench/formats/ellpack/sell_coded.py.
+#include "epilogue.cuh"
 #include "sell.cuh"
 
 constexpr int WORD_BYTES = 4;    // of codes that are loaded together
@@ -93,16 +94,16 @@ union Bits<float> {
 
 // A thread per row. The lowest `bits` bits of a slot are what its column is more than that of the slot before; all set
 // is no entry.
-template <typename V, typename P, bool SORTED>
+template <typename V, typename P, bool SORTED, typename Y = V*>
 __global__ void __launch_bounds__(PACK_BLOCK)
     sell_pack_spmv(unsigned rows, int bits, const P* __restrict__ slice_ptr, const int* __restrict__ bases,
-                   const int* __restrict__ perm, const V* __restrict__ packed, const V* __restrict__ x,
-                   V* __restrict__ y) {
+                   const int* __restrict__ perm, const V* __restrict__ packed, const V* __restrict__ x, Y y) {
   const unsigned place = blockIdx.x * PACK_BLOCK + threadIdx.x;
   if (place >= rows) return;
   const unsigned slice = place / WARP;
   const P begin = slice_ptr[slice];
   const int width = static_cast<int>((slice_ptr[slice + 1] - begin) / WARP);
+  const auto to = y + (SORTED ? perm[place] : place);
   const unsigned mask = (1u << bits) - 1;
   packed += begin + lane_id();
   unsigned column = bases[slice];
@@ -127,5 +128,5 @@ __global__ void __launch_bounds__(PACK_BLOCK)
       if (columns[u] != FULL_MASK) sum += loaded[u].value * load_x(x, static_cast<int>(columns[u]));
     }
   }
-  y[SORTED ? perm[place] : place] = sum;
+  put<false>(to, sum);
 }

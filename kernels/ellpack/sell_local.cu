@@ -1,6 +1,7 @@
 // Sliced ELLPACK with 16-bit columns: a slice's columns less a base, or, where they spread too far, whole. See
 // spmvbench/formats/ellpack/sell_local.py.
 #include "csr.cuh"
+#include "epilogue.cuh"
 #include "sell.cuh"
 
 constexpr int PIECE = 2048;  // entries of a long row that a block takes
@@ -60,18 +61,18 @@ __device__ __forceinline__ V place_sum(unsigned place, int t, const P* __restric
 // Block (ROWS, THREADS), as sell_spmv; the rest as `place_sum`. SORTED: `perm` holds the row of each place. Registers
 // are for a full multiprocessor: with more, wide columns in blocks of 1024 threads gave 63 instead of 95 GFLOPS on
 // rmat:20:16 (f64, H200).
-template <typename V, typename P, int PIECES, int THREADS, int ROWS, bool WIDE, bool SORTED, typename S = V>
+template <typename V, typename P, int PIECES, int THREADS, int ROWS, bool WIDE, bool SORTED, typename S = V,
+          typename Y = V*>
 __global__ void __launch_bounds__(ROWS* THREADS, 2048 / (ROWS * THREADS))
     sell_local_spmv(unsigned rows, const P* __restrict__ slice_ptr, const int* __restrict__ bases,
                     const P* __restrict__ column_ptr, const unsigned short* __restrict__ columns,
-                    const int* __restrict__ perm, const S* __restrict__ values, const V* __restrict__ x,
-                    V* __restrict__ y) {
+                    const int* __restrict__ perm, const S* __restrict__ values, const V* __restrict__ x, Y y) {
   const unsigned place = blockIdx.x * ROWS + threadIdx.x;
   const int t = threadIdx.y;
   V sum = 0;
   if (place < rows) sum = place_sum<PIECES, THREADS, WIDE>(place, t, slice_ptr, bases, column_ptr, columns, values, x);
   sum = rows_sum<ROWS, THREADS>(sum);
-  if (place < rows && t == 0) y[SORTED ? perm[place] : place] = sum;
+  if (place < rows && t == 0) put<false>(y + (SORTED ? perm[place] : place), sum);
 }
 
 // Rows that are stored apart, in compressed rows of their own: pieces of at most PIECE entries, those of a row in order.

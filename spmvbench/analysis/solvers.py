@@ -18,9 +18,10 @@ def solvers(rows: pd.DataFrame) -> pd.DataFrame:
 
     rows: as `latest_cases`, of all operations. Columns: setting; label; seconds: of one iteration, geometric mean over
     the matrices; share: of the products in the sum of products and vector kernels, each timed on its own, mean over the
-    matrices, NaN in cold rows; slowdown: `ranking.mean_slowdowns` of the solver; rank: by it, 1 is the least;
-    slowdown_spmv, rank_spmv: the same of y = A x, or of ``pair`` if that is an iteration's product, in the same type,
-    mode and device on the matrices of the solver, NaN if it was not measured; matrices: verified ones.
+    matrices, NaN in cold rows and if a product takes vectors along; slowdown: `ranking.mean_slowdowns` of the solver;
+    rank: by it, 1 is the least; slowdown_spmv, rank_spmv: the same of y = A x, or of ``pair`` if that is an iteration's
+    product, in the same type, mode and device on the matrices of the solver, NaN if it was not measured; matrices:
+    verified ones.
     """
     counts = rows["op"].str.extract(f"^{SOLVERS}$")[0].astype(float)
     parts = [
@@ -36,7 +37,8 @@ def _of_setting(part: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     by_label = held.assign(log=np.log(held["t_median"] / held["iterations"])).groupby("label")
     found = _slowdowns(part).join(np.exp(by_label["log"].mean()).rename("seconds"))
     times = kernel_times(part)
-    of_products = times[times["kernel"] != "vectors"].groupby(["label", "matrix"])["share"].sum()
+    times["share"] = times["share"].where(~times["kernel"].str.contains("+", regex=False))
+    of_products = times[times["kernel"] != "vectors"].groupby(["label", "matrix"])["share"].sum(skipna=False)
     found = found.join(of_products.groupby("label").mean())
     found = found.join(by_label["matrix"].nunique().rename("matrices"))
     same = (rows[["dtype", "mode", "device_name"]] == part[["dtype", "mode", "device_name"]].iloc[0]).all(axis=1)

@@ -161,12 +161,14 @@ class Declaration:
     """A kernel as its file declares it.
 
     template: name and default of each template parameter, the default empty without one; a pack is named ``...``.
+    The type of y is left out if it is a parameter of its own, ``typename Y = V*`` (`epilogue`): y has its name, and Y.
     parameters: the text of each function parameter. types: the type of each that is a number or a pointer to one, ``V``
     of ``const V* x``; empty for others.
     """
 
     template: tuple[tuple[str, str], ...] = ()
     parameters: tuple[str, ...] = ()
+    y: tuple[str, str] = ("", "")
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -175,7 +177,9 @@ class Declaration:
             re.match(r"(?:const |volatile )?(\w+)(?: const)?(?:\*(?:__restrict__)?)? ?\w+$", text)
             for text in self.parameters
         )
-        return tuple(match[1] if match else "" for match in found)
+        own, default = self.y
+        names = (match[1] if match else "" for match in found)
+        return tuple(default.removesuffix("*") if name and name == own else name for name in names)
 
 
 @cache
@@ -187,11 +191,10 @@ def declaration(source: str, kernel: str) -> Declaration:
         return Declaration()
     before = re.search(r"template<([^;{}]*)>\s*$", whole[max(0, found.start() - 2000) : found.start()])
     template = before[1].rpartition("template<")[2] if before else ""
-    declared = (re.match(r"(?:[^=]*[^\w=])?(\w+)\s*(?:=(.*))?$", part, re.DOTALL) for part in split(template))
-    return Declaration(
-        tuple(("..." if "..." in match[0] else match[1], (match[2] or "").strip()) for match in declared if match),
-        tuple(part.strip() for part in split(found[1])),
-    )
+    matches = (re.match(r"(?:[^=]*[^\w=])?(\w+)\s*(?:=(.*))?$", part, re.DOTALL) for part in split(template))
+    declared = [("..." if "..." in match[0] else match[1], (match[2] or "").strip()) for match in matches if match]
+    y = declared.pop() if declared and declared[-1][1].endswith("*") else ("", "")
+    return Declaration(tuple(declared), tuple(part.strip() for part in split(found[1])), y)
 
 
 def split(listed: str) -> list[str]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from spmvbench.devices import Device
 from spmvbench.errors import UsageError, did_you_mean
-from spmvbench.formats import Csr, Format, Skip, multivector
+from spmvbench.formats import Csr, Format, Skip, epilogue, multivector
 from spmvbench.formats.arrays import Array, on_host, round_up
 from spmvbench.formats.dependencies import hash_of_files
 from spmvbench.formats.kernels import headers, kernel_path
@@ -685,7 +685,7 @@ class Pdhg(_Solver):
     product = "pair"
     gathers = False
     kernels = (primal_dual.KERNEL,)
-    modules = (fixed, iteration, primal_dual)
+    modules = (epilogue, fixed, iteration, primal_dual)
 
     def refusal(self, cls: type[Format]) -> str:
         """As of ``pair``."""
@@ -702,8 +702,8 @@ class Pdhg(_Solver):
         return self.iterations * (4 * nnz + 5 * round_up(rows, PADDED) + 4 * round_up(cols, PADDED))
 
     def vector_elements(self, rows: int, cols: int) -> int:
-        """Elements of c, x and A^T y; of b, y and A x, now and before."""
-        return 3 * round_up(cols, PADDED) + 4 * round_up(rows, PADDED)
+        """Elements of c and x; of b, y and what the next y begins with."""
+        return 2 * round_up(cols, PADDED) + 3 * round_up(rows, PADDED)
 
     def vectors(self, a: Csr) -> tuple[Array, Array]:
         """C and b; both solutions."""

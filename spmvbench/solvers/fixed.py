@@ -47,14 +47,12 @@ def pdhg_steps(fmt: Format, given: Array, found: Array, steps: Array, iterations
     """The launches of `iterations` iterations of `primal_dual.Recurrence` from 0.
 
     fmt: a matrix on the device, in whose order both vectors of a product are. given: (cols + rows,), c and then b.
-    found: (cols + rows,), x and then y. steps: (cols + rows,). Launches are of the parts ``spmv``, ``spmv-t`` and
-    ``vectors``.
+    found: (cols + rows,), x and then y. steps: (cols + rows,). Launches are of the parts of `primal_dual`.
     """
     n = fmt.shape[1]
     each = [(vector[:n], vector[n:]) for vector in (found, given, steps)]
     method = primal_dual.Recurrence(*each[0], *each[1], each[2], fmt.launches, fmt.transposed)
-    halves = [method.iteration(now) for now in (0, 1)]
-    return method.start() + [step for k in range(iterations) for step in halves[k % 2]]
+    return method.start + iterations * method.iteration
 
 
 class _Frame:

@@ -1,16 +1,18 @@
-"""Primal-dual hybrid gradient for linear programs: the launches of both products and two kernels an iteration."""
+"""Primal-dual hybrid gradient for linear programs: both products, which take the vectors along or have a kernel on
+vectors after them.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from spmvbench.formats import Launch
+from spmvbench.formats import Launch, epilogue
 from spmvbench.formats.arrays import Array, array_module
-from spmvbench.formats.launches import Step, ctype, in_part, per_thread, zero_fill
+from spmvbench.formats.launches import Step, Struct, ctype, in_part, per_thread, zero_fill
 from spmvbench.solvers.iteration import Product
 
 KERNEL = "solve/pdhg.cu"
-SPMV, SPMV_T, VECTORS = "spmv", "spmv-t", "vectors"  # the parts of an iteration
+SPMV, SPMV_T, VECTORS = "spmv", "spmv-t", "vectors"  # the parts of an iteration; with an epilogue ``spmv+vectors``
 STEP = 0.99  # of the steps of Pock and Chambolle: below 1 the errors of all iterations have a bound
 
 
@@ -24,28 +26,29 @@ class Recurrence:
     def __init__(
         self, x: Array, y: Array, c: Array, b: Array, steps: tuple[Array, Array], plain: Product, transposed: Product
     ):
-        xp = array_module(x)
-        self.x, self.y, self._c, self._b, (self._of_cols, self._of_rows) = x, y, c, b, steps
-        self._g, self._q = xp.zeros(len(x), x.dtype), xp.zeros((2, len(y)), y.dtype)
+        xp, (of_cols, of_rows) = array_module(x), steps
+        ahead = xp.zeros(len(y), y.dtype)
+        start = np.int64(len(y)), b, of_rows, ahead, y
+        kernel = f"pdhg_start<{ctype(x)}, {ctype(of_rows)}>"
+        self.start: list[Step] = in_part(
+            VECTORS, [zero_fill(x), Launch(KERNEL, kernel, *per_thread(len(y)), start)]
+        )  # the launches before the first iteration
+        types = f"<{ctype(x)}, {ctype(of_cols)}>"
         # Bound once: a library's product makes descriptors and a buffer each time.
-        self._transposed = in_part(SPMV_T, transposed(y, self._g))
-        self._plain = [in_part(SPMV, plain(x, q)) for q in self._q]
+        self.iteration = [
+            *_half(SPMV_T, transposed, y, xp.zeros_like(x), f"Primal{types}", Struct((c, of_cols, x))),
+            *_half(SPMV, plain, x, xp.zeros_like(y), f"Dual{types}", Struct((b, of_rows, ahead, y))),
+        ]  # the launches of an iteration
 
-    def start(self) -> list[Step]:
-        """The launches before the first iteration."""
-        return in_part(VECTORS, [zero_fill(vector) for vector in (self.x, self.y, self._q[1])])
 
-    def iteration(self, now: int) -> list[Step]:
-        """The launches of an iteration. now: its half, 0 and 1 in turns."""
-        types = f"<{ctype(self.x)}, {ctype(self._of_cols)}>"
-        primal = (np.int64(len(self.x)), self._g, self._c, self._of_cols, self.x)
-        dual = (np.int64(len(self.y)), self._q[now], self._q[1 - now], self._b, self._of_rows, self.y)
-        return [
-            *self._transposed,
-            Launch(KERNEL, f"pdhg_primal{types}", *per_thread(len(self.x)), primal, part=VECTORS),
-            *self._plain[now],
-            Launch(KERNEL, f"pdhg_dual{types}", *per_thread(len(self.y)), dual, part=VECTORS),
-        ]
+def _half(part: str, product: Product, factor: Array, sums: Array, update: str, members: Struct) -> list[Step]:
+    """The launches of a product and of what becomes of its sums of rows: `update`, of include/epilogue.cuh."""
+    steps = product(factor, sums)
+    if (fused := epilogue.fused(steps, sums, update, members)) is not None:
+        return in_part(f"{part}+{VECTORS}", fused)
+    args = np.int64(len(sums)), sums, members
+    after = Launch(KERNEL, f"pdhg_step<{ctype(sums)}, {update}>", *per_thread(len(sums)), args, part=VECTORS)
+    return [*in_part(part, steps), after]
 
 
 def steps(sums: Array) -> Array:

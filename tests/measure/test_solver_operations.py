@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 from scipy.sparse.linalg import cg as scipys
 
 import spmvbench
-from spmvbench import formats
+from spmvbench import devices, formats
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr, Skip, zero_fill
 from spmvbench.formats.csr.csr import CsrArrays
@@ -158,6 +158,21 @@ def test_the_hosts_iterations_solve_a_linear_program():
     best = linprog(c, A_eq=matrix, b_eq=b).fun
     np.testing.assert_allclose(matrix @ x, b, atol=1e-6)
     np.testing.assert_allclose([c @ x, b @ y], best, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("key", ["csr-lanes", "csr-vector", "row-patterns", "sell-local", "sell-pack", "csr5"])
+def test_products_take_the_vectors_of_a_linear_program_along(key, dtype):
+    a, found = checks("pdhg@5", spmvbench.load("qap:4").astype(dtype))
+    fmt, device = formats.get(f"{key}+{key}").from_csr(a), devices.open_device("emulated")
+    for reference in found.dense:
+        y = np.full_like(reference.y, np.nan, dtype)
+        steps = operations.get("pdhg@5").launches(fmt, reference.x, y, found, device)
+        device.compile(steps).run()
+        assert compare(y, reference).passed
+    together = {"spmv-t+vectors", "spmv+vectors", "vectors"}
+    assert {step.part for step in steps} == ({"spmv-t", "spmv", "vectors"} if key == "csr5" else together)
+    assert len(steps) == 2 + 5 * (6 if key == "csr5" else 2)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -322,7 +337,8 @@ def test_pairs_and_linear_programs_are_rows_like_any_other(monkeypatch):
         assert row["status"] == "ok", row["reason"]
         pair = op == "pair"
         assert row["work"] == (4 * a.nnz if pair else 9 * (4 * a.nnz + 5 * a.rows + 4 * a.cols))
-        assert set(json.loads(row["t_kernels"])) == {"spmv", "spmv-t", *([] if pair else ["vectors"])}
+        parts = {part.removesuffix("+vectors") for part in json.loads(row["t_kernels"])}
+        assert parts == {"spmv", "spmv-t", *([] if pair else ["vectors"])}
         copies = {name.partition(".")[0] for name in json.loads(row["bytes_arrays"])}
         assert ("+" in key) == ({"a", "t"} <= copies)
 
@@ -356,4 +372,5 @@ def test_pairs_run_on_a_gpu(tmp_path):
     rows = spmvbench.run(["qap:6", "transport:30:40"], labels, results=tmp_path, **chosen)
     assert set(rows["status"]) == {"ok"}, rows[["label", "op", "status", "reason"]].to_string()
     parts = {op: set(json.loads(text)) for op, text in zip(rows["op"], rows["t_kernels"], strict=True)}
-    assert parts == {"pair": {"spmv", "spmv-t"}, "pdhg@20": {"spmv", "spmv-t", "vectors"}}
+    assert parts["pair"] == {"spmv", "spmv-t"}
+    assert parts["pdhg@20"] <= {"spmv", "spmv+vectors", "spmv-t", "spmv-t+vectors", "vectors"}

@@ -2,6 +2,8 @@
 
 import json
 
+import pandas as pd
+
 from spmvbench.publishing import linear_programs
 from tests.made import row, rows
 
@@ -48,4 +50,13 @@ def test_a_matrix_has_the_best_of_the_library_the_choice_and_the_fastest():
 
 def test_an_iteration_is_beside_its_products():
     (found,) = lines(linear_programs.by_iteration(linear_programs.measured(MADE)))
-    assert found == ["m", "1 M", "20.0", "10.0", "2.00", "1.25", "80%", "`ell+csr`"]
+    assert found == ["m", "1 M", "20.0", "10.0", "8.0", "2.00", "1.25", "`ell+csr`"]
+    fused = row(
+        "m", "ell+csr", 60e-6, op="pdhg@10", t_kernels=json.dumps({"spmv+vectors": 3e-5, "spmv-t+vectors": 2e-5})
+    )
+    (found,) = lines(
+        linear_programs.by_iteration(
+            linear_programs.measured(pd.concat([MADE[MADE["t_median"] != 100e-6], rows(fused)]))
+        )
+    )
+    assert found == ["m", "1 M", "20.0", "6.0", "4.0", "3.33", "1.50", "`ell+csr`"], "of the pair's row"
