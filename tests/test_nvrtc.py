@@ -84,12 +84,8 @@ OWN = {
             "slice_steps<long long, false, long long>",
         ),
         *(f"count_shapes<{index}, {r}, {c}>" for index in ("int", "long long") for r, c in ((175, 175), (4, 175))),
-        *("add_shapes<175, 175>", "count_long<int>", "count_long<long long>"),
-        *(f"count_tiles<{r}, {index}>" for r in (1, 2, 4, 8) for index in ("int", "long long")),
-        *(f"fill_tiles<{r}, double, int, int, false>" for r in (1, 2, 4, 8)),
-        *("fill_tiles<4, float, long long, int, true>", "fill_long<double, int, int, false>"),
-        *("fill_long<float, long long, int, true>", "clear_slices<double, int>"),
-        *("fill_rows<2, double, int, int, false>", "fill_rows<4, float, long long, int, true>"),
+        *("add_shapes<175, 175>", "merged_tiles<false, int>", "merged_tiles<true, long long>"),
+        *("merged_fill<false, double, int, int, false>", "merged_fill<true, float, long long, int, true>"),
     },
     "row_numbers.cu": {f"row_numbers<{index}>" for index in ("int", "long long")},
     "load_balanced/chain.cu": {
@@ -101,7 +97,7 @@ OWN = {
         *(f"adaptive_following<int, {regions}>" for regions in ("false", "true")),
         *("adaptive_following<long long, true>", "adaptive_cut<int>", "adaptive_cut<long long>"),
     },
-    "cache_blocking/hub_convert.cu": {"hub_count", "hub_used", "hub_ranks", "hub_places", "hub_columns"},
+    "cache_blocking/hub_convert.cu": {"hub_count", "hub_used", "hub_ranks", "hub_columns"},
     "cache_blocking/window_convert.cu": {
         *("window_slices<int, false>", "window_slices<long long, true>", "window_chunks"),
         *("window_tables", "window_fill<double, int, false>", "window_fill<float, long long, true>"),
@@ -174,7 +170,7 @@ OWN = {
     "csr/rows_convert.cu": {
         *("rows_by_length<int, 4096>", *(f"sort_windows<{i}>" for i in ("int", "long long"))),
         *(f"order_{part}<{numbers}>" for part in ("counts", "pass") for numbers in ("int, true", "long long, false")),
-        "rows_of_classes<int>",
+        *("order_inverse", "rows_of_classes<int>"),
         *("listed_counts<int, int>", "listed_entries<double, int, int>"),
         *("pieces_count<int, int>", "pieces_cut<int, int>", "pieces_cut<long long, int>", "pieces_place<int, int>"),
     },

@@ -34,12 +34,6 @@ __global__ void hub_ranks(int cols, double least, int* __restrict__ counts) {
   counts[column] = entries > least ? entries - static_cast<int>(least) + 1 : entries > 0;
 }
 
-// The place of each column in their order.
-__global__ void hub_places(int used, const int* __restrict__ order, int* __restrict__ places) {
-  const long long place = global_thread();
-  if (place < used) places[order[place]] = static_cast<int>(place);
-}
-
 // The place of each entry's column.
 __global__ void hub_columns(long long nnz, const int* __restrict__ col_idx, const int* __restrict__ places,
                             int* __restrict__ columns) {

@@ -283,3 +283,9 @@ __global__ void __launch_bounds__(ORDER_BLOCK)
     if (digit[u] >= 0) to[first[digit[u]] + of_warp[warp][digit[u]] + rank[u]] = place[u];
   }
 }
+
+// Where each number is in an order.
+__global__ void order_inverse(int n, const int* __restrict__ order, int* __restrict__ places) {
+  const long long place = global_thread();
+  if (place < n) places[order[place]] = static_cast<int>(place);
+}

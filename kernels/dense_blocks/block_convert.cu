@@ -1,16 +1,9 @@
 // A matrix cut into r x c tiles on the device: how many tiles of each shape there are, how many per block row, every
-// entry to its slot. Rows are sorted by column: a thread merges the rows of a block row, a block those that are long.
+// entry to its slot.
 // spmvbench/formats/dense_blocks/blocks.py says more.
-#include "largest.cuh"
-#include "offsets.cuh"
-#include "search.cuh"
-#include "spmv.cuh"
+#include "merged_rows.cuh"
 
 constexpr int CONVERT_BLOCK = 256;
-constexpr int CONVERT_WARPS = CONVERT_BLOCK / WARP;
-constexpr int ROWS_BLOCK = 128;      // threads of `fill_rows`, at most
-constexpr int MERGED_ROWS = 8;       // of a block row that a thread merges, at most
-constexpr int MERGED_ENTRIES = 512;  // likewise
 constexpr int SLAB = 768;  // neighbouring rows of a sample: whole slices of 8 and 32 block rows of 1 to 8 rows
 constexpr int NO_COLUMN = 0x7fffffff;
 
@@ -188,86 +181,6 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
 
 // ---- Block rows of one shape.
 
-// The entries of a block row's rows that are not in tiles yet. R: at least its rows.
-template <int R, typename I>
-struct Rows {
-  const int* __restrict__ col_idx;
-  int column[R];  // of the next entry of each row; NO_COLUMN after the last
-  I at[R];
-  I end[R];
-
-  __device__ __forceinline__ Rows(const I* __restrict__ row_ptr, const int* __restrict__ col_idx, long long top,
-                                  int here)
-      : col_idx(col_idx) {
-#pragma unroll
-    for (int i = 0; i < R; ++i) {
-      at[i] = i < here ? row_ptr[top + i] : I(0);
-      end[i] = i < here ? row_ptr[top + i + 1] : I(0);
-      column[i] = at[i] < end[i] ? col_idx[at[i]] : NO_COLUMN;
-    }
-  }
-
-  __device__ __forceinline__ int least() const {
-    int found = column[0];
-#pragma unroll
-    for (int i = 1; i < R; ++i) found = column[i] < found ? column[i] : found;
-    return found;
-  }
-
-  __device__ __forceinline__ void advance(int i) {
-    ++at[i];
-    column[i] = at[i] < end[i] ? col_idx[at[i]] : NO_COLUMN;
-  }
-
-  // put(e, value) for all r * c places of the block, which the rows are at: 0 where there is no entry.
-  template <typename V, typename Put>
-  __device__ __forceinline__ void take(int block, int r, int c, const V* __restrict__ entries, Put put) {
-#pragma unroll
-    for (int i = 0; i < R; ++i) {
-      for (int j = 0; j < c && i < r; ++j) {
-        V value(0);
-        if (at[i] < end[i] && column[i] - block * c == j) {
-          value = entries[at[i]];
-          advance(i);
-        }
-        put(i * c + j, value);
-      }
-    }
-  }
-};
-
-// A list of block rows that a block takes each: how many, then their numbers.
-__device__ __forceinline__ void put_off(int* __restrict__ list, int number) { list[1 + atomicAdd(list, 1)] = number; }
-
-// Tiles of each block row: a thread each. Those of more than `limit` entries are left to `count_long`.
-template <int R, typename I>
-__global__ void __launch_bounds__(CONVERT_BLOCK)
-    count_tiles(int rows, int block_rows, int r, int c, int limit, const I* __restrict__ row_ptr,
-                const int* __restrict__ col_idx, I* __restrict__ counts, int* __restrict__ list) {
-  const long long block_row = global_thread();
-  if (block_row >= block_rows) return;
-  const long long top = block_row * r;
-  const int here = top + r < rows ? r : static_cast<int>(rows - top);
-  const I entries = row_ptr[top + here] - row_ptr[top];
-  if (r * c == 1) {
-    counts[block_row] = entries;
-  } else if (entries > limit) {
-    put_off(list, static_cast<int>(block_row));
-  } else {
-    Rows<R, I> left(row_ptr, col_idx, top, here);
-    I tiles = 0;
-    for (int column = left.least(); column != NO_COLUMN; column = left.least()) {
-      const int first = column / c * c;
-      ++tiles;
-#pragma unroll
-      for (int i = 0; i < R; ++i) {
-        while (left.at[i] < left.end[i] && left.column[i] - first < c) left.advance(i);
-      }
-    }
-    counts[block_row] = tiles;
-  }
-}
-
 // Offsets of the most tiles of `height` block rows each: neighbours, or those at neighbouring places of `perm`, which are
 // sorted by their tiles.
 template <typename I, bool SORTED, typename P>
@@ -283,103 +196,6 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
     }
     return static_cast<long long>(most);
   });
-}
-
-constexpr int RANGE_WORDS = 16 * CONVERT_BLOCK;  // of bits of block columns that a block looks at together
-constexpr int MOST_ROWS = WARP;                  // of a block row
-
-// The tiles of one block row, range after range of block columns: a bit for each that has an entry.
-template <typename I>
-struct Ranges {
-  unsigned bits[RANGE_WORDS];
-  int before[RANGE_WORDS];  // bits of the words before
-  I at[MOST_ROWS];          // first entry of each row in the range
-  I stop[MOST_ROWS];        // and after its last
-  int of_warp[CONVERT_WARPS];
-  int first;  // block column
-};
-
-// range(first tile, word) for each word with bits, then entry(first tile, row, entry) for each entry of a range: how
-// many tiles there are. All threads of the block must arrive.
-template <typename I, typename Range, typename Entry>
-__device__ __forceinline__ long long visit_ranges(Ranges<I>& shared, int c, const I* __restrict__ row_ptr,
-                                                  const int* __restrict__ col_idx, long long top, int here, Range range,
-                                                  Entry entry) {
-  long long tiles = 0;
-  const int lane = lane_id(), warp = threadIdx.x / WARP;
-  I at = lane < here ? row_ptr[top + lane] : I(0);
-  const I end = lane < here ? row_ptr[top + lane + 1] : I(0);
-  while (true) {
-    const int block = warp_min(at < end ? col_idx[at] / c : NO_COLUMN);  // the same in all warps
-    if (block == NO_COLUMN) break;
-    const long long behind = (static_cast<long long>(block) + RANGE_WORDS * WARP) * c;
-    const I stop = behind < NO_COLUMN ? entry_from(col_idx, at, end, static_cast<int>(behind), I(0)) : end;
-    __syncthreads();  // the last range is done
-    if (warp == 0) {
-      shared.at[lane] = at;
-      shared.stop[lane] = stop;
-    }
-    for (int word = threadIdx.x; word < RANGE_WORDS; word += CONVERT_BLOCK) shared.bits[word] = 0;
-    __syncthreads();
-    // Many rows: a warp each; few: all of the block for each.
-    const bool many = here >= CONVERT_WARPS;
-    const int first_row = many ? warp : 0, next_row = many ? CONVERT_WARPS : 1;
-    const int first = many ? lane : static_cast<int>(threadIdx.x), next = many ? WARP : CONVERT_BLOCK;
-    for (int row = first_row; row < here; row += next_row) {
-      for (I k = shared.at[row] + first; k < shared.stop[row]; k += next) {
-        const int bit = col_idx[k] / c - block;
-        atomicOr(shared.bits + bit / WARP, 1u << (bit % WARP));
-      }
-    }
-    __syncthreads();
-    int sum = 0;
-    for (int i = 0; i < RANGE_WORDS / CONVERT_BLOCK; ++i) {
-      shared.before[threadIdx.x * (RANGE_WORDS / CONVERT_BLOCK) + i] = sum;
-      sum += __popc(shared.bits[threadIdx.x * (RANGE_WORDS / CONVERT_BLOCK) + i]);
-    }
-    const int inside = group_scan<WARP>(sum);
-    if (lane == WARP - 1) shared.of_warp[warp] = inside;
-    __syncthreads();
-    int earlier = inside - sum, all = 0;
-    for (int w = 0; w < CONVERT_WARPS; ++w) {
-      if (w < warp) earlier += shared.of_warp[w];
-      all += shared.of_warp[w];
-    }
-    for (int i = 0; i < RANGE_WORDS / CONVERT_BLOCK; ++i) {
-      const int word = static_cast<int>(threadIdx.x) * (RANGE_WORDS / CONVERT_BLOCK) + i;
-      shared.before[word] += earlier;
-      unsigned left = shared.bits[word];
-      for (long long tile = tiles + shared.before[word]; left; left &= left - 1) {
-        range(tile++, block + word * WARP + __ffs(static_cast<int>(left)) - 1);
-      }
-    }
-    __syncthreads();
-    for (int row = first_row; row < here; row += next_row) {
-      for (I k = shared.at[row] + first; k < shared.stop[row]; k += next) {
-        const int column = col_idx[k];
-        const int bit = column / c - block;
-        const int rank = shared.before[bit / WARP] + __popc(shared.bits[bit / WARP] & ((1u << (bit % WARP)) - 1));
-        entry(tiles + rank, row * c + column % c, k);
-      }
-    }
-    tiles += all;
-    at = stop;
-  }
-  return tiles;
-}
-
-template <typename I>
-__global__ void __launch_bounds__(CONVERT_BLOCK)
-    count_long(int rows, int r, int c, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-               I* __restrict__ counts, const int* __restrict__ list) {
-  __shared__ Ranges<I> shared;
-  for (int number = blockIdx.x; number < list[0]; number += gridDim.x) {
-    const long long block_row = list[1 + number], top = block_row * r;
-    const int here = top + r < rows ? r : static_cast<int>(rows - top);
-    const long long tiles =
-        visit_ranges(shared, c, row_ptr, col_idx, top, here, [](long long, int) {}, [](long long, int, I) {});
-    if (threadIdx.x == 0) counts[block_row] = static_cast<I>(tiles);
-  }
 }
 
 // Where values are in a step: see blocks.py. load: a power of two.
@@ -399,131 +215,73 @@ struct Step {
   }
 };
 
-// -1 and zeros to all slots of slices of more than `limit` steps, whose long block rows would leave them to few threads.
-template <typename V, typename S>
-__global__ void __launch_bounds__(CONVERT_BLOCK)
-    clear_slices(int slices, int size, int height, int limit, const S* __restrict__ slice_ptr,
-                 int* __restrict__ block_col, V* __restrict__ values) {
-  for (int slice = blockIdx.x; slice < slices; slice += gridDim.x) {
-    const long long begin = static_cast<long long>(slice_ptr[slice]) * height;
-    const long long end = static_cast<long long>(slice_ptr[slice + 1]) * height;
-    if (end - begin <= static_cast<long long>(limit) * height) continue;
-    for (long long at = begin + threadIdx.x; at < end; at += CONVERT_BLOCK) block_col[at] = -1;
-    for (long long at = begin * size + threadIdx.x; at < end * size; at += CONVERT_BLOCK) values[at] = V(0);
+// The first tile of each block row, and of each share, each with the end.
+template <bool WIDE, typename I>
+__global__ void __launch_bounds__(MERGE_BLOCK)
+    merged_tiles(int rows, int r, int c, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+                 I* __restrict__ ptr, I* __restrict__ of_share, unsigned long long* __restrict__ state) {
+  __shared__ MergedInOrder<WIDE> shared;
+  Merged<WIDE>& m = shared.merged;
+  const BlockRows<I> a{rows, r, c, row_ptr, col_idx};
+  shared.begin(state);
+  long long tiles = 0;  // of the share
+  visit_merged(m, shared.share, a, [&]() {
+    for (int j = threadIdx.x; m.head && j < m.block_rows; j += MERGE_BLOCK) {
+      ptr[m.first + j] = static_cast<I>(tiles + m.tile_at(m.starts[j * r]));
+    }
+    tiles += m.tiles;
+  });
+  shared.sum(tiles, state);
+  const long long before = shared.before;
+  const long long end = m.block_row[1] + (m.column[1] > 0);  // of the block rows that begin here
+  for (long long t = m.block_row[0] + (m.column[0] > 0) + threadIdx.x; t < end; t += MERGE_BLOCK) {
+    ptr[t] += static_cast<I>(before);
   }
+  if (threadIdx.x > 0) return;
+  of_share[shared.share] = static_cast<I>(before);
+  if (shared.share < gridDim.x - 1) return;
+  ptr[a.count()] = of_share[shared.share + 1] = static_cast<I>(before + tiles);
 }
 
-// Every entry to its slot, -1 and zeros to all others: a thread for each place of a slice. Slices of more than `limit`
-// steps are cleared already. Block rows of more than `limit` entries are left to `fill_long`, which finds their places
-// in `list`. perm: the block row at each place.
-template <int R, typename V, typename I, typename S, bool SORTED>
-__global__ void __launch_bounds__(CONVERT_BLOCK)
-    fill_tiles(int rows, int block_rows, int r, int c, int height, int load, int limit, const I* __restrict__ row_ptr,
-               const int* __restrict__ col_idx, const V* __restrict__ entries, const int* __restrict__ perm,
-               const S* __restrict__ slice_ptr, int* __restrict__ block_col, V* __restrict__ values,
-               int* __restrict__ list) {
-  const long long place = global_thread(), slice = place / height;
-  if (slice * height >= block_rows) return;
-  const int lane = static_cast<int>(place % height);
-  const long long top = place < block_rows ? (SORTED ? perm[place] : place) * r : rows;
-  const int here = top + r < rows ? r : static_cast<int>(rows - top);
-  if (here && row_ptr[top + here] - row_ptr[top] > limit) {
-    put_off(list, static_cast<int>(place));
-    return;
-  }
+// Every entry to its slot. ptr, of_share: of `merged_tiles`. places: where each block row is stored. slice_ptr: the first
+// step of each slice. whole: tiles are stored as they come, in slices of one block row, and nothing else; otherwise all
+// slots hold -1 and zeros before.
+template <bool WIDE, typename V, typename I, typename S, bool SORTED>
+__global__ void __launch_bounds__(MERGE_BLOCK)
+    merged_fill(int rows, int r, int c, int height, int load, bool whole, const I* __restrict__ row_ptr,
+                const int* __restrict__ col_idx, const V* __restrict__ entries, const I* __restrict__ ptr,
+                const I* __restrict__ of_share, const int* __restrict__ places, const S* __restrict__ slice_ptr,
+                int* __restrict__ block_col, V* __restrict__ values) {
+  __shared__ Merged<WIDE> m;
+  const BlockRows<I> a{rows, r, c, row_ptr, col_idx};
   const Step slots(r * c, height, load);
-  long long step = slice_ptr[slice];
-  const long long end = slice_ptr[slice + 1];
-  Rows<R, I> left(row_ptr, col_idx, top, here);
-  for (int column = left.least(); column != NO_COLUMN; column = left.least(), ++step) {
-    const int block = column / c;
-    block_col[step * height + lane] = block;
-    left.take(block, r, c, entries, [&](int e, V value) { values[slots.place(step, lane, e)] = value; });
-  }
-  if (end - slice_ptr[slice] > limit) return;
-  for (; step < end; ++step) {
-    block_col[step * height + lane] = -1;
-    for (int e = 0; e < r * c; ++e) values[slots.place(step, lane, e)] = V(0);
-  }
-}
-
-// The same for slices of one block row, whose tiles are one after the other: those of a thread, `batch` at a time, go
-// to shared memory, from where its warp writes them side by side.
-template <int R, typename V, typename I, typename S, bool SORTED>
-__global__ void __launch_bounds__(ROWS_BLOCK)
-    fill_rows(int rows, int block_rows, int r, int c, int batch, int limit, const I* __restrict__ row_ptr,
-              const int* __restrict__ col_idx, const V* __restrict__ entries, const int* __restrict__ perm,
-              const S* __restrict__ slice_ptr, int* __restrict__ block_col, V* __restrict__ values,
-              int* __restrict__ list) {
-  extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  const int size = r * c, stride = batch * size + 1;  // one more: lanes meet different banks
-  const int lane = lane_id(), warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
-  V* const all_tiles = reinterpret_cast<V*>(dynamic_shared);
-  V* const tiles = all_tiles + warp * WARP * stride;
-  int* const blocks = reinterpret_cast<int*>(all_tiles + warps * WARP * stride) + warp * WARP * batch;
-
-  const long long place = global_thread();
-  const bool inside = place < block_rows;
-  const long long top = inside ? (SORTED ? perm[place] : place) * r : rows;
-  int here = top + r < rows ? r : static_cast<int>(rows - top);
-  long long step = inside ? static_cast<long long>(slice_ptr[place]) : 0;
-  const long long steps = inside ? static_cast<long long>(slice_ptr[place + 1]) - step : 0;
-  long long end = step + steps;
-  if (here && row_ptr[top + here] - row_ptr[top] > limit) {
-    put_off(list, static_cast<int>(place));
-    here = 0;
-    end = step;
-  }
-  Rows<R, I> left(row_ptr, col_idx, top, here);
-  while (__any_sync(FULL_MASK, step < end)) {
-    int count = 0;
-    for (; count < batch && step + count < end; ++count) {
-      const int column = left.least();
-      const int block = column == NO_COLUMN ? -1 : column / c;
-      if (block < 0 && steps > limit) {  // cleared already
-        end = step + count;
-        break;
-      }
-      blocks[lane * batch + count] = block;
-      V* const tile = tiles + lane * stride + count * size;
-      left.take(block, r, c, entries, [&](int e, V value) { tile[e] = value; });
+  long long before = of_share[blockIdx.x];
+  visit_merged(m, blockIdx.x, a, [&]() {
+    // visit(step, lane) of a tile of the block row that is number j here.
+    const auto at_tile = [&](int j, int tile, auto visit) {
+      const long long block_row = m.first + j, place = SORTED ? places[block_row] : block_row;
+      visit(static_cast<long long>(slice_ptr[place / height]) + (before + tile - ptr[block_row]),
+            static_cast<int>(place % height));
+    };
+    for (int tile = threadIdx.x; tile < m.tiles; tile += MERGE_BLOCK) {
+      const auto key = m.keys[m.begins[tile]];
+      at_tile(m.block_row_of(m.number(key)), tile,
+              [&](long long step, int lane) { block_col[step * height + lane] = m.block(key); });
     }
-    __syncwarp();
-    for (int l = 0; l < WARP; ++l) {
-      const int of_lane = __shfl_sync(FULL_MASK, count, l);
-      const long long first = __shfl_sync(FULL_MASK, step, l);
-      for (int e = lane; e < of_lane * size; e += WARP) values[first * size + e] = tiles[l * stride + e];
-      for (int t = lane; t < of_lane; t += WARP) block_col[first + t] = blocks[l * batch + t];
+    if (whole) {
+      for (int e = threadIdx.x; e < m.tiles * r * c; e += MERGE_BLOCK) values[before * r * c + e] = V(0);
+      __syncthreads();
     }
-    __syncwarp();
-    step += count;
-  }
-}
-
-// The same for the places in `list`: a block each.
-template <typename V, typename I, typename S, bool SORTED>
-__global__ void __launch_bounds__(CONVERT_BLOCK)
-    fill_long(int rows, int r, int c, int height, int load, int limit, const I* __restrict__ row_ptr,
-              const int* __restrict__ col_idx, const V* __restrict__ entries, const int* __restrict__ perm,
-              const S* __restrict__ slice_ptr, int* __restrict__ block_col, V* __restrict__ values,
-              const int* __restrict__ list) {
-  __shared__ Ranges<I> shared;
-  const Step slots(r * c, height, load);
-  for (int number = blockIdx.x; number < list[0]; number += gridDim.x) {
-    const int place = list[1 + number], slice = place / height, lane = place % height;
-    const long long top = static_cast<long long>(SORTED ? perm[place] : place) * r;
-    const int here = top + r < rows ? r : static_cast<int>(rows - top);
-    const long long begin = slice_ptr[slice], steps = static_cast<long long>(slice_ptr[slice + 1]) - begin;
-    for (long long at = threadIdx.x; steps <= limit && at < steps * (r * c); at += CONVERT_BLOCK) {
-      values[slots.place(begin + at / (r * c), lane, static_cast<int>(at % (r * c)))] = V(0);
+#pragma unroll
+    for (int u = 0; u < MERGE_EACH; ++u) {
+      const int number = static_cast<int>(threadIdx.x) + u * MERGE_BLOCK;
+      if (number >= m.entries) continue;
+      const long long entry = m.entry(number);
+      const int e = m.row_in(number) * c + col_idx[entry] % c;
+      const V value = entries[entry];
+      at_tile(m.block_row_of(number), m.tile_of[number],
+              [&](long long step, int lane) { values[slots.place(step, lane, e)] = value; });
     }
-    for (long long step = threadIdx.x; steps <= limit && step < steps; step += CONVERT_BLOCK) {
-      block_col[(begin + step) * height + lane] = -1;
-    }
-    __syncthreads();
-    visit_ranges(
-        shared, c, row_ptr, col_idx, top, here,
-        [&](long long tile, int block) { block_col[(begin + tile) * height + lane] = block; },
-        [&](long long tile, int e, I k) { values[slots.place(begin + tile, lane, e)] = entries[k]; });
-  }
+    before += m.tiles;
+  });
 }

@@ -229,12 +229,12 @@ OFFSETS, _OFFSETS = "offsets.cu", "include/offsets.cuh"
 OFFSETS_BLOCK, _EACH, _NOTES = (constant(_OFFSETS, f"OFFSETS_{name}") for name in ("BLOCK", "EACH", "NOTES"))
 
 
-def notes(xp: ArrayModule, numbers: int, each: int = _EACH) -> Array:
+def notes(xp: ArrayModule, numbers: int, each: int = _EACH, block: int = OFFSETS_BLOCK) -> Array:
     """The memory that a kernel needs to sum so many numbers (include/offsets.cuh), of which a thread takes `each`.
 
     Zeros, uint64. Kernels may write to the first three words. The fourth will hold the total.
     """
-    return xp.zeros(_NOTES + max(cdiv(numbers, OFFSETS_BLOCK * each), 1), dtype=np.uint64)
+    return xp.zeros(_NOTES + max(cdiv(numbers, block * each), 1), dtype=np.uint64)
 
 
 def summing(source: str, kernel: str, args: tuple[Any, ...], state: Array) -> Launch:
@@ -430,6 +430,14 @@ def with_multiples(a: Csr, multiple: int) -> tuple[Array, Array, Array] | None:
     given = (rows, np.int64(total), a.row_ptr, row_ptr, a.col_idx, a.values, col_idx, values)
     run(Launch(TAKE, kernel, cdiv(total, _TAKE_BLOCK * TAKE_EACH), _TAKE_BLOCK, given))
     return row_ptr, col_idx, values
+
+
+def places_of(order: Array, run: Run, places: Array | None = None) -> Array:
+    """Where each number is in an order, int32, by a kernel. order: (n,), int32. places: to write, if given."""
+    n = len(order)
+    found: Array = array_module(order).empty(n, dtype=np.int32) if places is None else places
+    run(Launch("csr/rows_convert.cu", "order_inverse", cdiv(n, _TAKE_BLOCK), _TAKE_BLOCK, (np.int32(n), order, found)))
+    return found
 
 
 def cut_rows(a: Csr, cut: str, shares: int, tile: int, run: Run) -> Array:

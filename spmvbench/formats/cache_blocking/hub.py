@@ -8,7 +8,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, column_places, tabled
 from spmvbench.formats.carries import SUM
-from spmvbench.formats.conversion import numbers, runner
+from spmvbench.formats.conversion import numbers, places_of, runner
 from spmvbench.formats.csr.csr5 import Csr5
 from spmvbench.formats.ellpack.sell_convert import falling_order
 from spmvbench.formats.format import Format
@@ -47,7 +47,7 @@ def renumbered(a: Csr, above: float) -> tuple[Array, Array]:
     order = falling_order(counts, a.cols, a.cols, most + 1, run)[0]
     order = order if size == a.cols else order[:size].copy()
     places, col_idx = counts, xp.empty(a.nnz, dtype=np.int32)
-    run(Launch(CONVERT, "hub_places", *per_thread(size), (np.int32(size), order, places)))
+    places_of(order, run, places)
     run(Launch(CONVERT, "hub_columns", *per_thread(cdiv(a.nnz, 4)), (np.int64(a.nnz), a.col_idx, places, col_idx)))
     return order, col_idx
 

@@ -59,7 +59,7 @@ class BinBcsr(Adding, Sliced):
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
         xp, run, tiles = a.xp, runner(a), tiles_of(a)
         _, c = cls.chosen(tiles, cls.cut(**params))
-        block_ptr, blocks = first_steps(tiles.counts(c, c), 1, run)
+        block_ptr, blocks = tiles.slices(c, c, 1)
         blocks_col, of_blocks = tiles.store(c, c, 1, 1, block_ptr, blocks)
 
         lengths = cls.lengths(tiles, c)

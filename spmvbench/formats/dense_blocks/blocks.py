@@ -14,39 +14,34 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from spmvbench.formats.arrays import (
-    INT32_MAX,
     Array,
     ArrayModule,
     Csr,
     array_module,
     cdiv,
     expand,
+    index_dtype,
     inverse,
     offsets,
     round_up,
 )
-from spmvbench.formats.conversion import Run, longest_row, numbers, runner, summed
+from spmvbench.formats.conversion import Run, longest_row, noted, notes, numbers, places_of, runner, summed
 from spmvbench.formats.ellpack.sell_convert import Slices, falling_order, fill
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
+from spmvbench.formats.merged import MERGE_BLOCK, merge_shares, wide_keys
 
 SIDES = (1, 2, 3, 4, 6, 8)  # of a tile, where a format takes any
 PIECE = 1 << 19  # entries that the host works on at a time: its work arrays stay in cache
 CONVERT = "dense_blocks/block_convert.cu"
 BLOCK = constant(CONVERT, "CONVERT_BLOCK")
-ROWS_BLOCK = constant(CONVERT, "ROWS_BLOCK")  # threads of a block that stores slices of one block row
-BATCH, BATCH_SLOTS = 8, 40  # tiles of a thread that its warp writes together, and their values, at most
-SHARED_BYTES = 48 * 1024  # of a block, without being asked for
-MERGED_ROWS, MERGED_ENTRIES = constant(CONVERT, "MERGED_ROWS"), constant(CONVERT, "MERGED_ENTRIES")
 SLAB = constant(CONVERT, "SLAB")  # neighbouring rows of a sample
 SAMPLE, LEAST_SLABS = 1 << 20, 16  # entries of a sample, about; slabs at least
 GROUP = 96  # rows, about, in which a block counts the tiles of all shapes
-MOST_BLOCKS = 2048  # that take long block rows
 
 Shape = tuple[int, int]
 
@@ -200,8 +195,11 @@ class SortedTiles:
 
     def steps(self, r: int, c: int, height: int, *, sort: bool = False) -> int:
         """Steps of all slices of so many block rows. sort: block rows with the most tiles first."""
-        counts = self.counts(r, c)
-        return first_steps(counts, height, None, perm=self.most_first(r, c) if sort else None)[1]
+        return self.slices(r, c, height, self.most_first(r, c) if sort else None)[1]
+
+    def slices(self, r: int, c: int, height: int, perm: Array | None = None) -> tuple[Array, int]:
+        """The first step of each slice and the end, and how many there are. perm: as for `first_steps`."""
+        return first_steps(self.counts(r, c), height, None, perm=perm)
 
     def most_first(self, r: int, c: int) -> Array:
         """The block rows in the order of their tiles: `most_first`."""
@@ -270,7 +268,7 @@ class _Runs:
 
 
 class MergedTiles:
-    """The tiles of a matrix by kernels, in which a thread merges the rows of a block row, or a block long ones.
+    """The tiles of a matrix by kernels, which merge the rows of block rows of at most 32.
 
     run: runs a launch on the arrays of `a`.
     """
@@ -279,7 +277,7 @@ class MergedTiles:
         self.a, self.run = a, run
         self.totals: dict[Shape, int] = {}
         self.known: dict[tuple[int, int, int], int] = {}
-        self._counts: dict[Shape, Array] = {}
+        self._merged: dict[Shape, tuple[Array, Array, int]] = {}
         self._all = a.col_idx[:0]  # counts of all shapes that were measured, and where those of each are
         self._places: dict[Shape, slice] = {}
 
@@ -308,85 +306,71 @@ class MergedTiles:
         *sums, a.__dict__["row_len_max"] = numbers(totals)
         self.totals = dict(zip(found, sums[: len(found)], strict=True))
         self.known = {(*shape, height): n for shape, n in zip(found, sums[len(found) :], strict=True)}
-        if counts.dtype == a.row_ptr.dtype:
-            self._all, begin = counts, 0
-            for shape in found:
-                end = begin + cdiv(a.rows, shape[0])
-                self._places[shape], begin = slice(begin, end), end
+        self._all, begin = counts, 0
+        for shape in found:
+            end = begin + cdiv(a.rows, shape[0])
+            self._places[shape], begin = slice(begin, end), end
 
     def steps(self, r: int, c: int, height: int, *, sort: bool = False) -> int:
         """As that of `SortedTiles`."""
         known = None if sort and height > 1 else self.known.get((r, c, height))
         if known is None:
-            perm = self.most_first(r, c) if sort else None
-            known = first_steps(self.counts(r, c), height, self.run, perm=perm)[1]
+            known = self.slices(r, c, height, self.most_first(r, c) if sort else None)[1]
         return known
 
     def most_first(self, r: int, c: int) -> Array:
         """As that of `SortedTiles`."""
         return most_first(self.counts(r, c), r * longest_row(self.a), self.run)
 
-    def _merge(self, r: int) -> tuple[int, int, Array]:
-        """Rows that a thread merges, entries, and the list of block rows that have more."""
-        a = self.a
-        limit = MERGED_ENTRIES if r <= MERGED_ROWS else 0
-        longest = longest_row(a)
-        longer = min(cdiv(a.rows, r), a.nnz // (limit + 1)) if r * longest > limit else 0
-        long = a.xp.zeros(1 + longer, dtype=np.int32) if longer else a.xp.empty(1, dtype=np.int32)
-        return 1 << (r - 1).bit_length() if limit else 1, limit, long
-
-    def _launch(self, kernel: str, threads: int, *args: Any) -> None:
-        self.run(Launch(CONVERT, kernel, cdiv(threads, BLOCK), BLOCK, args))
+    def merged(self, r: int, c: int) -> tuple[Array, Array, int]:
+        """The first tile of each block row, of each thread block's share, each with the end, and how many there are."""
+        if (r, c) not in self._merged:
+            a, xp, shares = self.a, self.a.xp, merge_shares(self.a, r)
+            ptr, of_share = (xp.empty(n + 1, dtype=a.row_ptr.dtype) for n in (cdiv(a.rows, r), shares))
+            state = notes(xp, shares, each=1, block=1)
+            args = (*map(np.int32, (a.rows, r, c)), a.row_ptr, a.col_idx, ptr, of_share, state)
+            kernel = f"merged_tiles<{wide_keys(a, c)}, {ctype(a.row_ptr)}>"
+            if shares:
+                self.run(Launch(CONVERT, kernel, shares, MERGE_BLOCK, args))
+            else:
+                ptr[:] = of_share[:] = 0
+            self._merged[r, c] = ptr, of_share, noted(state)[-1]
+        return self._merged[r, c]
 
     def counts(self, r: int, c: int) -> Array:
         """Tiles of each block row, (block rows,)."""
+        if (r, c) == (1, 1):
+            return self.a.row_lengths
         if (r, c) in self._places:
             return self._all[self._places[r, c]]
-        if (r, c) not in self._counts:
-            a, block_rows = self.a, cdiv(self.a.rows, r)
-            counts = self._counts[r, c] = a.xp.empty(block_rows, dtype=a.row_ptr.dtype)
-            merged, limit, long = self._merge(r)
-            sizes, index = tuple(map(np.int32, (a.rows, block_rows, r, c, limit))), ctype(a.row_ptr)
-            self._launch(f"count_tiles<{merged}, {index}>", block_rows, *sizes, a.row_ptr, a.col_idx, counts, long)
-            args = (sizes[0], *sizes[2:4], a.row_ptr, a.col_idx, counts, long)
-            if r * c > 1:
-                self._launch(f"count_long<{index}>", min(len(long) - 1, MOST_BLOCKS) * BLOCK, *args)
-        return self._counts[r, c]
+        return self.a.xp.diff(self.merged(r, c)[0])
+
+    def slices(self, r: int, c: int, height: int, perm: Array | None = None) -> tuple[Array, int]:
+        """As that of `SortedTiles`."""
+        known = None if perm is not None else self.known.get((r, c, height))
+        if height > 1 or perm is not None or r * c == 1:
+            return first_steps(self.counts(r, c), height, self.run, known, perm)
+        ptr, _, tiles = self.merged(r, c)
+        return ptr.astype(index_dtype(tiles), copy=False), tiles
 
     def store(
         self, r: int, c: int, height: int, load: int, slice_ptr: Array, steps: int, perm: Array | None = None
     ) -> tuple[Array, Array]:
         """As that of `SortedTiles`."""
-        a, xp, block_rows = self.a, self.a.xp, cdiv(self.a.rows, r)
+        a, xp = self.a, self.a.xp
         if r * c == 1 and height > 1:
             none = xp.empty(0, dtype=np.int32)
             s = Slices(a.rows, steps * height, height, 1, slice_ptr, none if perm is None else perm, none)
             filled = fill(a, s, self.run, height)
             return filled["columns"].reshape(steps, height), filled["values"].reshape(steps, height)
-        block_col = xp.empty((steps, height), dtype=np.int32)
-        values = xp.empty((steps, r * c * height), dtype=a.dtype)
-        merged, limit, long = self._merge(r)
-        longer, value, pointer = min(len(long) - 1, MOST_BLOCKS), ctype(values), ctype(slice_ptr)
-        types = f"{value}, {ctype(a.row_ptr)}, {pointer}, {cbool(perm is not None)}"
-        if longer:
-            slices = len(slice_ptr) - 1
-            sizes = tuple(map(np.int32, (slices, r * c, height, limit)))
-            kernel = f"clear_slices<{value}, {pointer}>"
-            self._launch(kernel, min(slices, MOST_BLOCKS) * BLOCK, *sizes, slice_ptr, block_col, values)
-        else:
-            limit = INT32_MAX  # nothing is cleared, however many steps a caller leaves empty
-        order = xp.empty(0, dtype=np.int32) if perm is None else perm
-        arrays = (a.row_ptr, a.col_idx, a.values, order, slice_ptr, block_col, values, long)
-        batch = max(min(BATCH_SLOTS // (r * c), BATCH), 1)
-        of_warp = 32 * ((batch * r * c + 1) * a.dtype.itemsize + 4 * batch)
-        if height == 1 and r <= MERGED_ROWS and of_warp <= SHARED_BYTES:
-            block = 32 * min(SHARED_BYTES // of_warp, ROWS_BLOCK // 32)
-            args = (*map(np.int32, (a.rows, block_rows, r, c, batch, limit)), *arrays)
-            kernel = f"fill_rows<{merged}, {types}>"
-            self.run(Launch(CONVERT, kernel, cdiv(block_rows, block), block, args, block // 32 * of_warp))
-        else:
-            sizes = tuple(map(np.int32, (a.rows, block_rows, r, c, height, load, limit)))
-            self._launch(f"fill_tiles<{merged}, {types}>", round_up(block_rows, height), *sizes, *arrays)
-        sizes = tuple(map(np.int32, (a.rows, r, c, height, load, limit)))
-        self._launch(f"fill_long<{types}>", longer * BLOCK, *sizes, *arrays)
+        ptr, of_share, tiles = self.merged(r, c)
+        whole = height == 1 and perm is None and steps == tiles
+        block_col = xp.empty((steps, 1), np.int32) if whole else xp.full((steps, height), -1, dtype=np.int32)
+        values = (xp.empty if whole else xp.zeros)((steps, r * c * height), dtype=a.dtype)
+        places = xp.empty(0, dtype=np.int32) if perm is None else places_of(perm, self.run)
+        types = f"{ctype(values)}, {ctype(a.row_ptr)}, {ctype(slice_ptr)}, {cbool(perm is not None)}"
+        sizes = (*map(np.int32, (a.rows, r, c, height, load)), np.bool_(whole))
+        arrays = (a.row_ptr, a.col_idx, a.values, ptr, of_share, places, slice_ptr, block_col, values)
+        kernel = f"merged_fill<{wide_keys(a, c)}, {types}>"
+        self.run(Launch(CONVERT, kernel, len(of_share) - 1, MERGE_BLOCK, (*sizes, *arrays)))
         return block_col, values

@@ -16,13 +16,11 @@ from spmvbench.formats.arrays import (
     index_dtype,
     nonzero_mask,
 )
-from spmvbench.formats.conversion import runner
 from spmvbench.formats.dense_blocks.blocks import (
     MergedTiles,
     Shape,
     SortedTiles,
     best_shape,
-    first_steps,
     tiles_of,
     value_places,
 )
@@ -107,8 +105,7 @@ class Tiled(Format):
             found = {"block_col": block_col, "values": values, "perm": xp.empty(0, dtype=np.int32)}
             return {**cls.finder(row_ptr), **found, "tile": (r, c), "nnz": a.nnz}
         perm = tiles.most_first(r, c) if cut.sort else None
-        known = None if cut.sort else tiles.known.get((r, c, cut.height))
-        slice_ptr, steps = first_steps(tiles.counts(r, c), cut.height, runner(a), known, perm)
+        slice_ptr, steps = tiles.slices(r, c, cut.height, perm)
         load = values_together(cls.load, a.dtype, r, c)
         block_col, values = tiles.store(r, c, cut.height, load, slice_ptr, steps, perm)
         none = xp.empty(0, dtype=np.int32)

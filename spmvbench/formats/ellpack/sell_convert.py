@@ -77,7 +77,8 @@ def falling_order(
     run(Launch(_ROWS, f"order_counts<{types}>", grid, _ORDER_BLOCK, (*size, np.int32(passes), numbers, notes)))
     perm = xp.empty(0, dtype=np.int32)
     for number in range(passes):
-        counts, words = (notes[begin:] for begin in (1 + number * digits, head + number * each))
+        counts = notes[1 + number * digits :][:digits]
+        words = notes[head + number * each :][:each]
         found = xp.empty(n, dtype=np.int32)
         args = (*size, np.int32(number), numbers, counts, perm, found, words)
         run(Launch(_ROWS, f"order_pass<{types}>", blocks, _ORDER_BLOCK, args))

@@ -21,7 +21,7 @@ from spmvbench.formats.conversion import runner
 from spmvbench.formats.coo.coo import Coo
 from spmvbench.formats.csc.csc import CscArrays
 from spmvbench.formats.csr.csr import CsrArrays
-from spmvbench.formats.dense_blocks.blocks import first_steps, tiles_of
+from spmvbench.formats.dense_blocks.blocks import tiles_of
 from spmvbench.formats.ellpack.sell_convert import Slices, fill
 from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Call, Step, zero_fill
@@ -462,7 +462,7 @@ class CusparseBsr(Vendor):
     @classmethod
     def convert(cls, a: Csr, block: int, **params: Any) -> dict[str, Any]:
         tiles = tiles_of(a)
-        block_ptr, blocks = first_steps(tiles.counts(block, block), 1, runner(a))
+        block_ptr, blocks = tiles.slices(block, block, 1)
         block_col, values = tiles.store(block, block, 1, 1, block_ptr, blocks)
         shape = (len(values), block, block)
         return {"block_ptr": block_ptr, "block_col": block_col.reshape(-1), "values": values.reshape(shape)}
