@@ -56,11 +56,11 @@ __device__ __forceinline__ V groups_sum(const unsigned* __restrict__ words, cons
 // A thread's share of a slice: the groups `team`, team + TEAM, ..., FLIGHT of them loaded at a time, and the rest of less
 // than a group.
 template <int BITS, int TEAM, int FLIGHT, typename V, typename S>
-__device__ __forceinline__ V window_sum(int team, int width, const unsigned* __restrict__ words,
+__device__ __forceinline__ V window_sum(int lane, int team, int width, const unsigned* __restrict__ words,
                                         const S* __restrict__ values, SharedRead<V> window) {
   constexpr int WORDS = GROUP * BITS / 32, VECTOR = 16 / sizeof(S);
   constexpr unsigned PADDING = (1u << BITS) - 1;
-  const int lane = lane_id(), whole = width / GROUP;
+  const int whole = width / GROUP;
   V sum = 0;
   const unsigned* word = words + team * (WORDS * WARP) + lane;
   const S* value = values + team * (GROUP * WARP) + lane * VECTOR;
@@ -97,10 +97,10 @@ __device__ __forceinline__ V window_sum(int team, int width, const unsigned* __r
 // A thread's share of a slice of packed columns. Of each column 8 bits are stored as such. The k-th one among the upper
 // bits, at p, says that the rest of column k is p - k (Elias-Fano); rows with fewer entries have fewer ones.
 template <int TEAM, typename V, typename S>
-__device__ __forceinline__ V packed_sum(int bytes, int team, int width, const unsigned* __restrict__ words,
+__device__ __forceinline__ V packed_sum(int bytes, int lane, int team, int width, const unsigned* __restrict__ words,
                                         const S* __restrict__ values, SharedRead<V> window) {
   constexpr int VECTOR = 16 / sizeof(S), WORDS = GROUP / 4;
-  const int lane = lane_id(), whole = width / GROUP, low_words = (width + 3) / 4;
+  const int whole = width / GROUP, low_words = (width + 3) / 4;
   const unsigned* const upper = words + low_words * WARP;
   const unsigned char* const left = reinterpret_cast<const unsigned char*>(upper + bytes / 4 * WARP);
   unsigned long long ones = 0;
@@ -157,10 +157,10 @@ __device__ __forceinline__ V packed_sum(int bytes, int team, int width, const un
 
 // The same of whole columns, whose x lies in global memory; -1 is padding.
 template <int TEAM, typename V, typename S>
-__device__ __forceinline__ V global_sum(int team, int width, const int* __restrict__ columns,
+__device__ __forceinline__ V global_sum(int lane, int team, int width, const int* __restrict__ columns,
                                         const S* __restrict__ values, const V* __restrict__ x) {
   constexpr int VECTOR = 16 / sizeof(S);
-  const int lane = lane_id(), whole = width / GROUP * GROUP;
+  const int whole = width / GROUP * GROUP;
   V sum = 0;
   for (int begin = team * GROUP; begin < width; begin += TEAM * GROUP) {
     int at[GROUP];
@@ -183,22 +183,22 @@ __device__ __forceinline__ V global_sum(int team, int width, const int* __restri
 }
 
 template <int TEAM, int FLIGHT, bool PACKED_ONES, typename V, typename S>
-__device__ __forceinline__ V slice_sum(int bits, int team, int width, const unsigned* __restrict__ words,
+__device__ __forceinline__ V slice_sum(int bits, int lane, int team, int width, const unsigned* __restrict__ words,
                                        const S* __restrict__ values, SharedRead<V> window, const V* __restrict__ x) {
   if constexpr (PACKED_ONES) {
-    if (bits > PACKED) return packed_sum<TEAM>(bits - PACKED, team, width, words, values, window);
+    if (bits > PACKED) return packed_sum<TEAM>(bits - PACKED, lane, team, width, words, values, window);
   }
   switch (bits) {
     case 4:
-      return window_sum<4, TEAM, FLIGHT>(team, width, words, values, window);
+      return window_sum<4, TEAM, FLIGHT>(lane, team, width, words, values, window);
     case 8:
-      return window_sum<8, TEAM, FLIGHT>(team, width, words, values, window);
+      return window_sum<8, TEAM, FLIGHT>(lane, team, width, words, values, window);
     case 12:
-      return window_sum<12, TEAM, FLIGHT>(team, width, words, values, window);
+      return window_sum<12, TEAM, FLIGHT>(lane, team, width, words, values, window);
     case 16:
-      return window_sum<16, TEAM, FLIGHT>(team, width, words, values, window);
+      return window_sum<16, TEAM, FLIGHT>(lane, team, width, words, values, window);
     default:
-      return global_sum<TEAM>(team, width, reinterpret_cast<const int*>(words), values, x);
+      return global_sum<TEAM>(lane, team, width, reinterpret_cast<const int*>(words), values, x);
   }
 }
 
@@ -219,6 +219,14 @@ __device__ __forceinline__ void stage(V* window, int first, int columns, int col
     for (int i = threadIdx.x; i < columns; i += THREADS) copy_async<SIZE>(window + i, x + first + i);
   }
 }
+template <int THREADS, typename V, int T, int K, int LANES>
+__device__ __forceinline__ void stage_tiles(Multi<V, T * LANES>* window, int first, int columns, int cols,
+                                            const Multi<V, T, K, LANES>* __restrict__ x) {
+  columns = min(columns, cols - first);
+  for (int i = block_thread<Multi<V, T, K, LANES>>(); i < columns * LANES; i += THREADS) {
+    copy_async<16>(window[i / LANES].v + i % LANES * T, x[first + i / LANES].v + i % LANES * T);
+  }
+}
 
 // Thread blocks of a multiprocessor: as many threads as leave each the registers for its loads in flight.
 template <typename V>
@@ -231,25 +239,33 @@ constexpr int resident(int threads, int flight) {
 // word / 8, the first column less the window's, width * WIDTH_UNIT + bits}. TEAM warps share it; if that is one, a warp takes
 // the next slice once it is done. SORTED: `perm` holds the row of each place. FLIGHT: groups in flight. PACKED_ONES: slices
 // may have packed columns.
-template <typename V, int THREADS, int TEAM, bool SORTED, int FLIGHT, bool PACKED_ONES, typename S = V>
+template <typename V, int THREADS, int TEAM_OF_ONE, bool SORTED, int FLIGHT, bool PACKED_ONES, typename S = V>
 __global__ void __launch_bounds__(THREADS, resident<V>(THREADS, FLIGHT))
     sell_window_spmv(int rows, int cols, const int4* __restrict__ chunks, const int4* __restrict__ slices,
                      const unsigned* __restrict__ words, const S* __restrict__ values, const int* __restrict__ perm,
                      const V* __restrict__ x, V* __restrict__ y) {
+  constexpr int TEAM = sizeof(V) <= 8 ? TEAM_OF_ONE : 1;
   static_assert(THREADS / WARP % TEAM == 0, "warps without a team would write beyond the partial sums");
-  constexpr int TEAMS = THREADS / WARP / TEAM;
+  using Window = typename RowTile<V>::type;
+  constexpr int TEAMS = THREADS / WARP / TEAM, PARTS = SHARING<V>, TURNS = RowTile<V>::TURNS;
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  __shared__ int taken;  // slices of the chunk
-  V* const window = reinterpret_cast<V*>(dynamic_shared);
-  const int4 chunk = chunks[blockIdx.x];
-  const int begin = chunk.x, end = chunk.y;
-  stage<THREADS>(window, chunk.z, chunk.w, cols, x);
-  if (TEAM == 1 && threadIdx.x == 0) taken = TEAMS;
-  const int warp = threadIdx.x / WARP, team = warp % TEAM, lane = lane_id();
+  __shared__ int taken;  // parts of slices of the chunk
+  Window* const window = reinterpret_cast<Window*>(dynamic_shared);
+  const int4 chunk = chunks[blockIdx.x / TURNS];
+  x = RowTile<V>::from(x, blockIdx.x % TURNS);
+  y = RowTile<V>::from(y, blockIdx.x % TURNS);
+  const int begin = chunk.x * PARTS, end = chunk.y * PARTS, thread = block_thread<V>();
+  if constexpr (sizeof(V) <= 8) {
+    stage<THREADS>(window, chunk.z, chunk.w, cols, x);
+  } else {
+    stage_tiles<THREADS>(window, chunk.z, chunk.w, cols, x);
+  }
+  if (TEAM == 1 && thread == 0) taken = TEAMS;
+  const int warp = thread / WARP, team = warp % TEAM, of_warp = thread % WARP;
   int s = begin + warp / TEAM;
-  int4 slice = s < end ? __ldg(slices + s) : int4{0, 0, 0, 0};
+  int4 slice = s < end ? __ldg(slices + s / PARTS) : int4{0, 0, 0, 0};
   if (s < end) {
-    const int positions = min(slice.w / WIDTH_UNIT, GROUP * TEAM), at = (team * WARP + lane) * 128;
+    const int positions = min(slice.w / WIDTH_UNIT, GROUP * TEAM), at = (team * WARP + of_warp) * 128;
     const int bits = PACKED_ONES ? min(slice.w % WIDTH_UNIT, 32) : slice.w % WIDTH_UNIT;
     const char* const value = reinterpret_cast<const char*>(values + static_cast<long long>(slice.x) * WARP);
     const char* const column = reinterpret_cast<const char*>(words + static_cast<long long>(slice.y) * QUARTER);
@@ -261,15 +277,16 @@ __global__ void __launch_bounds__(THREADS, resident<V>(THREADS, FLIGHT))
   int round = begin;
   do {
     int next = s + TEAMS;
-    if constexpr (TEAM == 1) next = begin + __shfl_sync(FULL_MASK, lane == 0 ? atomicAdd(&taken, 1) : 0, 0);
-    const int4 coming = next < end ? __ldg(slices + next) : int4{0, 0, 0, 0};
+    if constexpr (TEAM == 1) next = begin + __shfl_sync(FULL_MASK, of_warp == 0 ? atomicAdd(&taken, 1) : 0, 0);
+    const int4 coming = next < end ? __ldg(slices + next / PARTS) : int4{0, 0, 0, 0};
+    const int lane = s % PARTS * (WARP / PARTS) + of_warp / PARTS;
     V sum = 0;
     if (s < end) {
       sum = slice_sum<TEAM, FLIGHT, PACKED_ONES>(
-          slice.w % WIDTH_UNIT, team, slice.w / WIDTH_UNIT, words + static_cast<long long>(slice.y) * QUARTER,
+          slice.w % WIDTH_UNIT, lane, team, slice.w / WIDTH_UNIT, words + static_cast<long long>(slice.y) * QUARTER,
           values + static_cast<long long>(slice.x) * WARP, SharedRead<V>(window + slice.z), x);
     }
-    if (TEAM > 1) {
+    if constexpr (TEAM > 1) {
       __shared__ V partial[THREADS];
       partial[threadIdx.x] = sum;
       __syncthreads();
@@ -278,8 +295,8 @@ __global__ void __launch_bounds__(THREADS, resident<V>(THREADS, FLIGHT))
       }
       __syncthreads();
     }
-    const int place = s * WARP + lane;
-    if (s < end && team == 0 && place < rows) y[SORTED ? perm[place] : place] = sum;
+    const int place = s / PARTS * WARP + lane;
+    if (s < end && team == 0 && place < rows) put<false>(y + (SORTED ? perm[place] : place), sum);
     s = next;
     slice = coming;
     round += TEAMS;

@@ -185,6 +185,26 @@ constexpr int blocks(int of_one) {
   return sizeof(V) <= 8 ? of_one : 1;
 }
 
+// A tile of a row of K values, what threads that share it compute, as it lies in shared memory; how many there are where
+// the blocks of a grid take one each, in turn, and x or y from one of them on.
+template <typename V>
+struct RowTile {
+  using type = V;
+  static constexpr int TURNS = 1;
+  static __device__ __forceinline__ V* from(V* p, int) { return p; }
+  static __device__ __forceinline__ const V* from(const V* p, int) { return p; }
+};
+template <typename V, int T, int K, int LANES>
+struct RowTile<Multi<V, T, K, LANES>> {
+  using type = Multi<V, T * LANES>;
+  using Row = Multi<V, T, K, LANES>;
+  static constexpr int TURNS = K / (T * LANES);
+  static __device__ __forceinline__ Row* from(Row* p, int turn) {
+    return reinterpret_cast<Row*>(p->v + turn * (T * LANES));
+  }
+  static __device__ __forceinline__ const Row* from(const Row* p, int turn) { return from(const_cast<Row*>(p), turn); }
+};
+
 template <typename V>
 __device__ __forceinline__ unsigned row_thread() {
   return SHARING<V> == 1 ? threadIdx.x : threadIdx.y;
@@ -197,6 +217,11 @@ __device__ __forceinline__ unsigned row_threads() {
 template <typename V>
 __device__ __forceinline__ unsigned thread_of_row() {
   return SHARING<V> == 1 ? threadIdx.y : threadIdx.z;
+}
+// The thread of its block, whether or not threads share rows.
+template <typename V>
+__device__ __forceinline__ int block_thread() {
+  return SHARING<V> == 1 ? threadIdx.x : threadIdx.y * SHARING<V> + threadIdx.x;
 }
 template <typename V>
 __device__ __forceinline__ long long global_thread() {

@@ -86,6 +86,7 @@ class Launch:
     row_bytes: int = (
         32  # on an H100 32 is as fast as 16 or faster, 64 slower; 16 if a thread has several rows in flight
     )
+    window: bool = False
 
 
 @dataclass(frozen=True)

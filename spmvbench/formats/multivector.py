@@ -31,6 +31,8 @@ TOGETHER = 8  # vectors that a thread holds
 LARGE = 512  # threads of a block
 WARP = constant("include/spmv.cuh", "WARP")
 ASYNCHRONOUS = "include/async_copy.cuh"  # the copies that it starts are counted in bytes of one vector
+LOADED = 16  # bytes that a thread loads at a time
+STATIC_BYTES = 1024  # of a block's shared memory that CUDA takes for itself, rounded up
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def launches(
     known = {address(array) for array in stored if array.size}
     rows, cols, xp, found = len(y) // k, len(x) // k, array_module(x), list[Step]()
     steps = product(x[:cols], y[:rows])
-    wide = all(isinstance(step, Launch) and (step.row_lanes or _zeroes(step)) for step in steps)
+    wide = all(isinstance(step, Launch) and (step.row_lanes or step.window or _zeroes(step)) for step in steps)
     together = k if wide else min(k, together)
     if layout == "row" and k == together:
         return _typed(steps, known, (Rows(x[:cols], x, k), Rows(y[:rows], y, k)), k)
@@ -115,7 +117,9 @@ def _typed(steps: Sequence[Step], stored: set[int], vectors: Sequence[Rows], k: 
 
 @dataclass(frozen=True)
 class Shape:
-    """How many of k values a thread computes, how many threads are beside each other, and in how many turns (of y)."""
+    """How many of k values a thread computes, how many threads are beside each other, and in how many turns: of y, or
+    of blocks beside each other where windows of x lie in shared memory.
+    """
 
     values: int
     lanes: int = 1
@@ -123,7 +127,12 @@ class Shape:
 
     @classmethod
     def of(cls, launch: Launch, k: int, itemsize: int) -> Shape:
-        """By `Launch.row_bytes`, if as many threads find room beside those that share a row."""
+        """By `Launch.row_bytes`, if as many threads find room beside those that share a row, or by shared memory.
+
+        Raises Skip if a window of x has no room for the values of a thread.
+        """
+        if launch.window:
+            return cls._of_window(launch, k, itemsize)
         if not launch.row_lanes:
             return cls(k)
         threads = launch.block if isinstance(launch.block, int) else launch.block[0]
@@ -135,14 +144,28 @@ class Shape:
             values *= 2
         return cls(values, lanes, cdiv(k // values, lanes))
 
-    def launched(self, launch: Launch) -> dict[str, Any]:
-        """Grid and block."""
-        if not launch.row_lanes:
-            return {}
+    @classmethod
+    def _of_window(cls, launch: Launch, k: int, itemsize: int) -> Shape:
+        values, columns = LOADED // itemsize, launch.shared_bytes // itemsize
+        for lanes in (2, 1):
+            tile = values * lanes
+            if k % tile == 0 and tile * columns * itemsize <= MOST_SHARED_BYTES - STATIC_BYTES:
+                return cls(values, lanes, k // tile)
+        raise Skip(f"a window of {columns:,} columns holds no {values} of {k} values for each")
+
+    def launched(self, launch: Launch, k: int) -> dict[str, Any]:
+        """Grid, block and shared memory."""
+        shared = launch.shared_bytes * (self.values * self.lanes if launch.window else k)
+        if shared > MOST_SHARED_BYTES:
+            raise Skip(f"{launch.kernel.partition('<')[0]} would take {shared:,} bytes of shared memory")
+        if not (launch.row_lanes or launch.window):
+            return {"shared_bytes": shared}
         assert isinstance(launch.grid, int | np.integer)
         block = (launch.block,) if isinstance(launch.block, int) else launch.block
         beside = (self.lanes, block[0] // self.lanes, *block[1:]) if self.lanes > 1 else block
-        return {"grid": (int(launch.grid) * self.lanes, self.turns), "block": beside}
+        blocks = int(launch.grid)
+        grid = blocks * self.turns if launch.window else (blocks * self.lanes, self.turns)
+        return {"grid": grid, "block": beside, "shared_bytes": shared}
 
 
 def _multi(
@@ -157,13 +180,11 @@ def _multi(
     known = declaration(step.source, name)
     if len(known.types) != len(step.args):
         raise Skip(f"the types that {name} takes are not known: it multiplies one vector")
-    if kernel_path(ASYNCHRONOUS) in headers(kernel_path(step.source)):
+    if not step.window and kernel_path(ASYNCHRONOUS) in headers(kernel_path(step.source)):
         raise Skip(f"{name} copies x by blocks of so many bytes: it multiplies one vector")
     dtype = vectors[0].one.dtype
     if any(getattr(part, "dtype", None) == dtype for arg in step.args if isinstance(arg, Struct) for part in arg):
         raise Skip(f"{name} takes values in a struct: it multiplies one vector")
-    if step.shared_bytes * k > MOST_SHARED_BYTES:
-        raise Skip(f"{name} would take {step.shared_bytes * k:,} bytes of shared memory")
     shape = Shape.of(step, k, dtype.itemsize)
     wholes = [_whole(arg, vectors, stored, scratch, k) for arg in step.args]
     types = _types(name, known.types, step.args, wholes, f"Multi<{ctype(dtype)}, {shape.values}, {k}, {shape.lanes}>")
@@ -176,8 +197,7 @@ def _multi(
         step,
         kernel=f"{name}<{', '.join(found.values())}>",
         args=tuple(arg if whole is None else whole for arg, whole in zip(step.args, wholes, strict=True)),
-        shared_bytes=step.shared_bytes * k,
-        **shape.launched(step),
+        **shape.launched(step, k),
     )
 
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from spmvbench import devices, formats, testing
 from spmvbench.devices import DeviceUnavailable, cuda
@@ -17,8 +18,8 @@ from spmvbench.measure import operations, verify
 HARD = testing.hard_matrices()
 NAMES = ("no entries", "1xN", "empty rows at both ends", "one full row", "power law", "3x3 blocks", "stored zeros")
 PLAIN = [cls.key for cls in map(formats.get, formats.keys()) if cls.op == "spmv" and "emulated" in cls.devices]
-# Rows added up by a thread, lanes, shuffles, carries, in shared memory, by atomics, in several parts.
-FEW = ("csr-vector", "coo-flat", "csr5", "merge-csr", "ell", "sell", "dia", "bsr", "hyb", "jad")
+# Rows added up by a thread, lanes, shuffles, carries, in shared memory, by atomics, in several parts; X in windows.
+FEW = ("csr-vector", "coo-flat", "csr5", "merge-csr", "ell", "sell", "dia", "bsr", "hyb", "jad", "sell-window")
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +60,10 @@ def test_every_format_multiplies_several_vectors_or_says_why_not(key, device):
         pytest.skip(reason)
 
 
-@pytest.mark.parametrize("key", ["csr-vector", "sell", "block-sell", "coo-flat"])
+@pytest.mark.parametrize("key", ["csr-vector", "sell", "block-sell", "coo-flat", "sell-window"])
 def test_threads_beside_each_other_do_not_race(key):
     checking = devices.open_device("emulated-check")
-    for op in ("spmm@3", "spmm@8"):
+    for op in ("spmm@8",) if key == "sell-window" else ("spmm@3", "spmm@8"):
         assert testing.check_product(key, HARD["uniform 8"], checking, ops=[op]) <= 1
 
 
@@ -124,6 +125,14 @@ def test_references_are_those_of_one_vector_each(op, device):
 def test_formats_that_cannot_say_why(device):
     with pytest.raises(Skip, match="takes values and vectors of one type"):
         testing.check_product("mbsr", HARD["uniform 8"], device, ops=["spmm@8"])
+
+
+@pytest.mark.parametrize(("vectors", "launched"), [(1, (2 * 4, (512,), 16)), (4, (2 * 2, (2, 256), 32))])
+def test_tiles_are_as_wide_as_windows_have_room_for(vectors, launched):
+    a = Csr.of(scipy.sparse.random(64, 12_000, density=0.2, format="csr", random_state=np.random.default_rng(0)))
+    fmt = formats.get("sell-window").from_csr(a, vectors=vectors)
+    (step,) = fmt.multiplied(*operations.get("spmm@8").vectors(a), 8, "row")
+    assert (step.grid, step.block, step.shared_bytes) == (*launched[:2], fmt.columns * launched[2])
 
 
 @pytest.mark.parametrize("word", ["spmm@", "spmm@0", "spmm@65", "spmm-column@x"])

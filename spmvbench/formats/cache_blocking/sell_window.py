@@ -178,6 +178,11 @@ class SellWindow(Format):
     project_kernel = True
 
     window = Parameter(0, "KiB of x in shared memory; 0: two blocks share a multiprocessor", low=0, high=227)
+    vectors = Parameter(
+        1,
+        "of how many vectors a window holds values, for products of several; if not of one, one block has it all",
+        choices=(1, 2, 4),
+    )
     blocks = Parameter(2, "thread blocks for each multiprocessor at least", low=1, high=64)
     threads = Parameter(512, "threads of a block", choices=(128, 256, 384, 448, 512, 1024))
     team = Parameter(0, "warps that share a slice; 0: by the slices for each warp", choices=(0, 1, 2, 4, 8))
@@ -198,16 +203,18 @@ class SellWindow(Format):
     columns: int  # of the largest window
 
     @classmethod
-    def _windows(cls, a: Csr, window: int, blocks: int, threads: int) -> tuple[int, int]:
+    def _windows(cls, a: Csr, window: int, vectors: int, blocks: int, threads: int) -> tuple[int, int]:
         """Columns of a window, and the chunks at least."""
         limits, item = device_limits(a), a.vector_dtype.itemsize
-        room = min(window * 1024 or limits.shared_bytes // 2, limits.shared_bytes)
-        columns = max(room - STATIC_BYTES - threads * item, 1024) // item // ALIGNED * ALIGNED
+        room = min(window * 1024 or limits.shared_bytes // (2 if vectors == 1 else 1), limits.shared_bytes)
+        columns = max(room - STATIC_BYTES - threads * item, 1024) // (item * vectors) // ALIGNED * ALIGNED
         return columns, blocks * limits.multiprocessors
 
     @classmethod
-    def _layout(cls, a: Csr, window: int, blocks: int, threads: int, sigma: int, *, packed: bool) -> Layout:
-        return layout_of(a, *cls._windows(a, window, blocks, threads), sigma, packed=packed)
+    def _layout(
+        cls, a: Csr, window: int, vectors: int, blocks: int, threads: int, sigma: int, *, packed: bool
+    ) -> Layout:
+        return layout_of(a, *cls._windows(a, window, vectors, blocks, threads), sigma, packed=packed)
 
     @classmethod
     def _by_kernels(
@@ -215,7 +222,7 @@ class SellWindow(Format):
     ) -> dict[str, Any]:
         """As `convert` without packed columns."""
         xp, index, order = a.xp, ctype(a.row_ptr), order_of(a, sigma)
-        columns, least = cls._windows(a, params["window"], params["blocks"], threads)
+        columns, least = cls._windows(a, params["window"], params["vectors"], params["blocks"], threads)
         slices, sorted_ = cdiv(a.rows, WARP), cbool(order is not None)
         perm = xp.empty(0, dtype=np.int32) if order is None else order
         position, word, bits, low, narrow, high, begins, firsts, sizes = xp.empty((9, slices + 1), dtype=np.int32)
@@ -359,7 +366,7 @@ class SellWindow(Format):
         kernel = f"sell_window_spmv<{ctype(x)}, {shape}>"
         matrix = self.chunks, self.slices, self.words, self.values, self.perm
         args = (np.int32(self.shape[0]), np.int32(self.shape[1]), *matrix, x, y)
-        spmv = Launch(SOURCE, kernel, chunks, self.threads, args, round_up(self.columns * item, 16))
+        spmv = Launch(SOURCE, kernel, chunks, self.threads, args, round_up(self.columns * item, 16), window=True)
         if not self.parts:
             return [spmv]
         added = [launch for part in self.parts.values() for launch in part.accumulate(x, y)]
