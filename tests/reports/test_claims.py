@@ -11,6 +11,7 @@ from spmvbench import formats
 from spmvbench.analysis import verdicts
 from spmvbench.reports import figures
 from spmvbench.reports.figures import claims, fastload
+from spmvbench.reports.figures.claim_reasons import by_both_sides
 from spmvbench.rows.schema import blank_row
 
 TIMES = {  # of matrices of 1,000 and of 400,000 entries
@@ -152,6 +153,30 @@ def test_reasons_are_numbers_of_the_rows(label, rival, bound, said):
     took, own = (of[of["label"] == name].set_index("matrix")["t_median"] for name in (rival, label))
     claim = SimpleNamespace(**CLAIM | {"mean": 1.5})
     assert verdicts.reason(claim, of, (label, rival), took / own, took).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("claim", "columns", "said"),
+    [
+        ({"quantity": "bytes"}, {}, "It takes 8.0 bytes a nonzero in the median, its rival 16.0 bytes a nonzero."),
+        ({"quantity": "conversion"}, {}, "It takes 8.00 ms in the median, its rival 16.0 ms."),
+        ({"quantity": "products", "baselines": ""}, {}, "It takes 12.0 ms in the median, and a product 3.00 ms."),
+        ({"quantity": "dense tiles", "baselines": ""}, {}, "Not examined."),
+        ({}, {"bound_gflops": 2.0}, "Of what its bytes allow on this GPU it reaches 33.3 %, hola 50 %."),
+        ({}, {"detail": '{"levels": 3}'}, "A level takes 1.00 ms in the median, with hola 667 us."),
+        ({}, {"t_kernels": '{"a": 1, "b": 3}'}, "It takes 3.00 ms in the median, 75 % of it in its longest kernel"),
+        ({}, {}, "Not examined."),
+    ],
+)
+def test_both_sides_are_told_where_nothing_else_explains_a_difference(claim, columns, said):
+    of = pd.DataFrame([("tile", 3e-3), ("hola", 2e-3)], columns=["label", "t_median"])
+    of = of.assign(matrix="m", nnz=10, work=2e6, bound_gflops=np.nan, detail="", t_kernels="", t_spmv_host=1.0).assign(
+        **columns
+    )
+    took = {"bytes": 160.0, "conversion": 16e-3}.get(claim.get("quantity"), 4.0)
+    claim = SimpleNamespace(**CLAIM | {"op": "spmv"} | claim)
+    measured, took = (pd.Series({"m": value}) for value in (2.0 if claim.baselines else 4.0, took))
+    assert by_both_sides(claim, of, "tile", "hola", measured, took).startswith(said)
 
 
 def test_fastloads_groups_explain_a_rival_that_was_slower_then(rows):

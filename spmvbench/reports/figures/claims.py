@@ -17,6 +17,7 @@ from spmvbench.analysis.cases import both_kernels, hot, labels_of, matching_kern
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.matrices.sets import is_stand_in, members, stands_for
 from spmvbench.reports.figures import LeftOut, Options, ReportFigure, collected, fastload, tilespmspv
+from spmvbench.reports.figures.claim_reasons import by_both_sides
 from spmvbench.reports.tables import Column, Table, by_setting, count, number, percent
 
 _NEEDED = (
@@ -178,7 +179,10 @@ def _measured(
         why = ""
         if found in (verdicts.DIRECTION, verdicts.DIFFERS):
             why = verdicts.reason(claim, of, (label, rival), speedup, took if took is not None else own)
-            why = why if why != verdicts.NOT_EXAMINED else _by_groups(claim, label, rival, groups)
+            if why == verdicts.NOT_EXAMINED:
+                why = _by_groups(claim, label, rival, groups)
+            if why == verdicts.NOT_EXAMINED:
+                why = by_both_sides(claim, of, label, rival, speedup, took if took is not None else own)
         lines.append(
             claim._asdict()
             | {"setting": setting, "label": label, "rival": rival, "rivals": rivals, "geomean": geometric_mean(speedup)}
