@@ -7,10 +7,8 @@ the rows of all runs in a folder, those of one model of GPU, and writes them int
 from __future__ import annotations
 
 import argparse
-import os
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -145,8 +143,7 @@ def _of_folder(given: argparse.Namespace) -> dict[str, str]:
     if not runs:
         raise UsageError(f"{given.folder} holds no run")
     found = table({run.name: measured(store.load(run), given.card) for run in runs})
-    link = Path(os.path.relpath(given.folder, given.page.parent if given.page else None)).as_posix()
-    return {"": markdown(found, link), "sums": sums(found)}
+    return {"": markdown(found, in_page.link(given.folder, given.page)), "sums": sums(found)}
 
 
 _CARD = {"default": "", "help": "only rows of GPUs whose name contains this, such as H200"}

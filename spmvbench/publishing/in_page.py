@@ -1,16 +1,23 @@
-"""Tables that a command writes into a page of the documentation, between two comments."""
+"""Tables that a command writes into a page of the documentation, between two comments.
+
+The second has a hash of the rows of which the table was made: a page that is older than its rows is known by it.
+"""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import os
+import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from spmvbench import paths
 from spmvbench.errors import UsageError
+from spmvbench.rows import files, store
 
-END = "<!-- end of the table -->"
+END = re.compile("<!-- end of the table(?:, of rows [0-9a-f]+)? -->")
 
 
 def begin(module: str) -> str:
@@ -18,13 +25,32 @@ def begin(module: str) -> str:
     return f"<!-- table: written by {module} -->"
 
 
-def updated(page: str, table: str, module: str) -> str:
-    """The text of a page with this table. Raises UsageError for a page without the two comments."""
+def end(rows: str) -> str:
+    """The comment after a table. rows: as `rows_of`."""
+    return f"<!-- end of the table{f', of rows {rows}' * bool(rows)} -->"
+
+
+def updated(page: str, table: str, module: str, rows: str = "") -> str:
+    """The text of a page with this table, of these rows. Raises UsageError for a page without the two comments."""
     before, first, rest = page.partition(begin(module))
-    _, end, after = rest.partition(END)
-    if not first or not end:
-        raise UsageError(f"the page has no place for the table: write {begin(module)} and {END}")
-    return f"{before}{first}\n\n{table}\n\n{END}{after}"
+    if not first or not (last := END.search(rest)):
+        raise UsageError(f"the page has no place for the table: write {begin(module)} and {end('')}")
+    return f"{before}{first}\n\n{table}\n\n{end(rows)}{rest[last.end() :]}"
+
+
+def rows_of(places: Iterable[Path | str]) -> str:
+    """Hash (12 hex digits) of runs: their names, their cases and when each was measured; empty without runs.
+
+    places: runs, as `store.folder` finds them, and folders of runs. Raises as `store.folder` and `files.read`.
+    """
+    inside = {place: [path.parent for path in Path(place).glob(f"*/{store.ROWS}")] for place in places}
+    runs = {run for place, found in inside.items() for run in found or [store.folder(place)]}
+    digest = hashlib.sha256()
+    for run in sorted(runs, key=lambda run: run.name):
+        table = files.read(run / store.ROWS, files.CASES, ("case_id", "started_at"))
+        cases = zip(table["case_id"].to_pylist(), table["started_at"].to_pylist(), strict=True)
+        digest.update("\n".join([run.name, *(" ".join(case) for case in sorted(cases)), ""]).encode())
+    return digest.hexdigest()[:12] if runs else ""
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[str] = ()) -> str:
@@ -33,12 +59,17 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Contai
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rules, *rows))
 
 
-def put(page: Path | None, table: str, module: str) -> None:
-    """Write the table into a page, or print it if there is none. Raises as `updated`."""
+def link(folder: Path, page: Path | None) -> str:
+    """The path of a folder from a page, or from where it is printed."""
+    return Path(os.path.relpath(folder, page.parent if page else None)).as_posix()
+
+
+def put(page: Path | None, table: str, module: str, rows: str) -> None:
+    """Write the table of these rows into a page, or print it if there is none. Raises as `updated`."""
     if page is None:
         print(table)
         return
-    text = updated(page.read_text(encoding="utf-8"), table, module)
+    text = updated(page.read_text(encoding="utf-8"), table, module, rows)
     with paths.written_whole(page) as file:
         file.write(text.encode())
 
@@ -67,7 +98,9 @@ def command(name: str, description: str | None, made: Made, *arguments: Argument
             parser.add_argument(argument, **about)
         options = parser.parse_args(given)
         tables = made(options)
+        places = [getattr(options, name, None) for name in ("folder", "run", "other")] + getattr(options, "runs", [])
+        rows = rows_of(filter(None, places)) if options.page else ""
         for word, table in {"": tables}.items() if isinstance(tables, str) else tables.items():
-            put(options.page, table, f"{module} {word}".rstrip())
+            put(options.page, table, f"{module} {word}".rstrip(), rows)
 
     return main

@@ -88,10 +88,11 @@ def by_format(rows: pd.DataFrame) -> str:
 def by_matrix(rows: pd.DataFrame) -> str:
     """One line for each matrix: microseconds of the library's best, of the advised pair and of the fastest in each
     part; and how many times faster than the library the advised pair is, as the geometric mean of both parts, which the
-    last line has of all matrices.
+    last line has of all matrices. A matrix without an advised pair has no line.
     """
     lines, means = [], []
-    for matrix, own in _by_entries(pairs(rows)):
+    found = pairs(rows)
+    for matrix, own in _by_entries(found[found.groupby("matrix")["advised"].transform("any")]):
         advised = own[own["advised"]].nsmallest(1, "seconds").iloc[0]
         means.append(advised["over"])
         cells = [f"{advised['nnz'] / 1e6:.3g} M"]

@@ -60,13 +60,13 @@ def counts(found: pd.DataFrame, by: str, words: dict[str, str], weights: Sequenc
     return in_page.markdown(["Paper", *heads], lines, heads)
 
 
-def listed(found: pd.DataFrame, folder: Path) -> str:
-    """The table of all figures and tables. found: as `figures`; folder: of the runs."""
+def listed(found: pd.DataFrame, folder: Path, link: str) -> str:
+    """The table of all figures and tables. found: as `figures`; folder: of the runs, which `link` leads to."""
     lines = []
     for row in found.itertuples():
         drawn = ", ".join(f"`{name}`" for name in row.figures.split())
         published = [run for run in row.runs.split() if (folder / run).is_dir()]
-        runs = ", ".join(f"[{run}](../results/published/{run})" for run in published)
+        runs = ", ".join(f"[{run}]({link}/{run})" for run in published)
         other = {"names": "[Names](formats/grades.md)", "every page": "every page"}.get(row.runs, "")
         lines.append([f"{row.paper}, {row.number}", drawn, runs or other, SHOWN.get(row.shown, ""), row.differs])
     return in_page.markdown(("Paper", "`--figures`", "Published page", "Drawn", "What differs, and why"), lines)
@@ -78,7 +78,7 @@ def _tables(given: argparse.Namespace) -> dict[str, str]:
     return {
         "items": counts(named, "grade", GRADES, [1] * len(named)),
         "counts": counts(measured, "shown", SHOWN, list(measured["measured"])),
-        "figures": listed(drawn, given.folder),
+        "figures": listed(drawn, given.folder, in_page.link(given.folder, given.page)),
     }
 
 

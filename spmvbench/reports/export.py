@@ -211,15 +211,18 @@ def tabular(table: Table) -> str:
 
 def _latex(found: Sequence[Table]) -> str:
     """Tables with the package booktabs, each with a caption and a label."""
-    safe = latex_text
-    parts = []
-    for table in found:
-        label = re.sub("[^a-z0-9]+", "-", table.caption.lower()).strip("-")
-        lines = [r"\begin{table}", r"\centering", rf"\caption{{{safe(table.caption)}}}", rf"\label{{tab:{label}}}"]
-        lines.append(tabular(table))
-        lines += [rf"\par\textsuperscript{{{mark}}} {safe(note)}" for mark, note in table.notes]
-        parts.append("\n".join([*lines, r"\end{table}"]))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(in_float(table, table.caption, tabular(table)) for table in found) + "\n"
+
+
+def in_float(table: Table, name: str, body: str, star: str = "", begin: str = r"\centering") -> str:
+    """A float with a table's caption, a label of this name, the lines `body`, and the table's notes.
+
+    star: of a float as wide as two columns. begin: how it begins.
+    """
+    label = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
+    notes = [rf"\par\textsuperscript{{{mark}}} {latex_text(note)}" for mark, note in table.notes]
+    head = [rf"\begin{{table{star}}}", begin, rf"\caption{{{latex_text(table.caption)}}}", rf"\label{{tab:{label}}}"]
+    return "\n".join([*head, body, *notes, rf"\end{{table{star}}}"])
 
 
 def written(found: Sequence[Table], to: str) -> str:

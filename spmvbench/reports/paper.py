@@ -150,10 +150,7 @@ def _matrices(rows: pd.DataFrame) -> Iterator[tuple[str, tables.Table]]:
 def _floats(name: str, table: tables.Table, star: str) -> Iterator[str]:
     """A table as floats of MOST_ROWS rows each."""
     for start in range(0, len(table.rows), MOST_ROWS):
-        part = replace(table, rows=table.rows[start : start + MOST_ROWS])
-        caption = export.latex_text(table.caption + (" Continued." if start else ""))
-        label = re.sub("[^a-z0-9]+", "-", f"{name} {start or ''}".lower()).strip("-")
-        lines = [rf"\begin{{table{star}}}", r"\centering\small", rf"\caption{{{caption}}}", rf"\label{{tab:{label}}}"]
-        lines += [r"\setlength{\tabcolsep}{3pt}", rf"\spmvbenchfit{{{export.tabular(part)}}}"]
-        lines += [rf"\par\textsuperscript{{{mark}}} {export.latex_text(note)}" for mark, note in table.notes]
-        yield "\n".join([*lines, rf"\end{{table{star}}}"]) + "\n"
+        caption = table.caption + (" Continued." if start else "")
+        part = replace(table, rows=table.rows[start : start + MOST_ROWS], caption=caption)
+        body = rf"\setlength{{\tabcolsep}}{{3pt}}\spmvbenchfit{{{export.tabular(part)}}}"
+        yield export.in_float(part, f"{name} {start or ''}", body, star, r"\centering\small") + "\n"

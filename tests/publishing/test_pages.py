@@ -3,22 +3,22 @@
 import importlib
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import spmvbench
 from spmvbench.publishing import in_page
+from spmvbench.rows import store
+from spmvbench.rows.schema import blank_row
 
 ROOT = Path(spmvbench.__file__).parents[1]
 PAGES = [path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))]
 COMMAND = re.compile(r"^\t?(?:\$\(BIN\)/)?python -m (spmvbench\.publishing\.\w+) (.*?) ?--page (\S+)$", re.MULTILINE)
 # Of what was measured here, and of imported runs that are in no clone.
 ELSEWHERE = {"spmvbench.publishing.testing", "spmvbench.publishing.stand_ins"}
-pytestmark = [
-    pytest.mark.skipif(not (ROOT / "results" / "published").is_dir(), reason="needs a checkout (git clone)"),
-    pytest.mark.slow,
-]
+pytestmark = pytest.mark.skipif(not (ROOT / "results" / "published").is_dir(), reason="needs a checkout (git clone)")
 
 
 def read(page):
@@ -31,15 +31,42 @@ def commands():
     return [found for text in (*map(read, PAGES), makefile) for found in COMMAND.findall(text)]
 
 
+@pytest.fixture(scope="module")
+def rows_of():
+    return cache(lambda places: in_page.rows_of([ROOT / place for place in places]))
+
+
+@pytest.mark.parametrize(("module", "words", "page"), commands(), ids=lambda value: value.rpartition(".")[2])
+def test_no_table_is_older_than_its_rows(module, words, page, rows_of):
+    rows = rows_of(tuple(word for word in shlex.split(words) if word.startswith("results/")))
+    places = read(page).split(f"<!-- table: written by {module}")[1:]
+    assert places
+    ends = [in_page.END.search(place)[0] for place in places]
+    assert in_page.end(rows) in ends, f"the rows have changed: make tables ({module} {words} --page {page})"
+
+
+def test_the_hash_of_rows_is_that_of_what_was_measured_when(tmp_path):
+    for run, times in (("a", ["1", "2"]), ("b", ["1"])):
+        for case, time in enumerate(times):
+            store.append(tmp_path / run, blank_row() | {"case_id": str(case), "status": "skipped", "started_at": time})
+        store.compact(tmp_path / run)
+    both = in_page.rows_of([tmp_path])
+    assert both == in_page.rows_of([tmp_path / "b", tmp_path / "a"]) != in_page.rows_of([tmp_path / "a"])
+    store.append(tmp_path / "b", blank_row() | {"case_id": "0", "status": "skipped", "started_at": "3"})
+    store.compact(tmp_path / "b")
+    assert both != in_page.rows_of([tmp_path]) and not in_page.rows_of([])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "words", "page"), commands(), ids=lambda value: value.rpartition(".")[2])
 def test_a_table_is_what_its_command_writes(module, words, page, monkeypatch):
     monkeypatch.chdir(ROOT)
     written = {}
-    monkeypatch.setattr(in_page, "put", lambda to, table, name: written.update({name: table}))
+    monkeypatch.setattr(in_page, "put", lambda to, table, name, rows: written.update({name: (table, rows)}))
     importlib.import_module(module).main([*shlex.split(words), "--page", page])
     assert written
-    for name, table in written.items():
-        assert in_page.updated(read(page), table, name) == read(page), f"{name}: make tables"
+    for name, (table, rows) in written.items():
+        assert in_page.updated(read(page), table, name, rows) == read(page), f"{name}: make tables"
 
 
 def test_every_place_of_a_table_has_its_command():
