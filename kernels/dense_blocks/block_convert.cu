@@ -221,26 +221,7 @@ __global__ void __launch_bounds__(MERGE_BLOCK)
     merged_tiles(int rows, int r, int c, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                  I* __restrict__ ptr, I* __restrict__ of_share, unsigned long long* __restrict__ state) {
   __shared__ MergedInOrder<WIDE> shared;
-  Merged<WIDE>& m = shared.merged;
-  const BlockRows<I> a{rows, r, c, row_ptr, col_idx};
-  shared.begin(state);
-  long long tiles = 0;  // of the share
-  visit_merged(m, shared.share, a, [&]() {
-    for (int j = threadIdx.x; m.head && j < m.block_rows; j += MERGE_BLOCK) {
-      ptr[m.first + j] = static_cast<I>(tiles + m.tile_at(m.starts[j * r]));
-    }
-    tiles += m.tiles;
-  });
-  shared.sum(tiles, state);
-  const long long before = shared.before;
-  const long long end = m.block_row[1] + (m.column[1] > 0);  // of the block rows that begin here
-  for (long long t = m.block_row[0] + (m.column[0] > 0) + threadIdx.x; t < end; t += MERGE_BLOCK) {
-    ptr[t] += static_cast<I>(before);
-  }
-  if (threadIdx.x > 0) return;
-  of_share[shared.share] = static_cast<I>(before);
-  if (shared.share < gridDim.x - 1) return;
-  ptr[a.count()] = of_share[shared.share + 1] = static_cast<I>(before + tiles);
+  shared.count(BlockRows<I>{rows, r, c, row_ptr, col_idx}, ptr, of_share, state);
 }
 
 // Every entry to its slot. ptr, of_share: of `merged_tiles`. places: where each block row is stored. slice_ptr: the first

@@ -264,26 +264,43 @@ __device__ __forceinline__ void visit_merged(Merged<WIDE>& m, long long share, c
   }
 }
 
-// Shares in the order in which blocks begin; the sums before each share's tiles, by look-back. state: see offsets.cuh.
+// Shares in the order in which blocks begin, and what comes before each, by look-back. state: see offsets.cuh.
 template <bool WIDE>
 struct MergedInOrder {
   Merged<WIDE> merged;
-  long long share, before;
+  long long share, before;  // before: tiles
 
-  __device__ __forceinline__ void begin(unsigned long long* __restrict__ state) {
+  // Writes the first tile of each block row and of each share, each with the end. Returns how many times the share was
+  // visited; after one its entries are in shared memory still.
+  template <typename I>
+  __device__ __forceinline__ int count(const BlockRows<I>& a, I* __restrict__ ptr, I* __restrict__ of_share,
+                                       unsigned long long* __restrict__ state) {
     if (threadIdx.x == 0) share = static_cast<long long>(atomicAdd(state + OFFSETS_NOTES - 1, 1ull));
     __syncthreads();
-  }
-
-  // Tiles before the share's, of which there are so many; the last share leaves the total in `state`, too.
-  __device__ __forceinline__ void sum(long long tiles, unsigned long long* __restrict__ state) {
+    Merged<WIDE>& m = merged;
+    long long tiles = 0;  // of the share
+    int visits = 0;
+    visit_merged(m, share, a, [&]() {
+      for (int j = threadIdx.x; m.head && j < m.block_rows; j += MERGE_BLOCK) {
+        ptr[m.first + j] = static_cast<I>(tiles + m.tile_at(m.starts[j * a.r]));
+      }
+      tiles += m.tiles;
+      ++visits;
+    });
     if (threadIdx.x < WARP) {
       const long long found = look_back(state + OFFSETS_NOTES, share, tiles);
-      if (threadIdx.x == 0) {
-        before = found;
-        if (share == gridDim.x - 1) state[OFFSETS_NOTES - 2] = static_cast<unsigned long long>(found + tiles);
-      }
+      if (threadIdx.x == 0) before = found;
     }
     __syncthreads();
+    const long long end = m.block_row[1] + (m.column[1] > 0);  // of the block rows that begin here
+    for (long long t = m.block_row[0] + (m.column[0] > 0) + threadIdx.x; t < end; t += MERGE_BLOCK) {
+      ptr[t] += static_cast<I>(before);
+    }
+    if (threadIdx.x > 0) return visits;
+    of_share[share] = static_cast<I>(before);
+    if (share < gridDim.x - 1) return visits;
+    ptr[a.count()] = of_share[share + 1] = static_cast<I>(before + tiles);
+    state[OFFSETS_NOTES - 2] = static_cast<unsigned long long>(before + tiles);
+    return visits;
   }
 };
