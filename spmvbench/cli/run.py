@@ -256,12 +256,16 @@ def command(
     spmvbench run HB/1138_bus pde:32 --formats 'csr-*,ell[threads=2]' --dtype f64,f32
     spmvbench run --set h200 --formats 'sell*' --against HEAD~1    (exit code 3: slower, 4: not measured in both)
     """  # noqa: D301 - click reads the backspace
+    from spmvbench.runner.spawning import started_ahead
+
+    _check_comparison(against, pairs, distribution, asked)
+    chosen, dry_run = replace(chosen, every=every), dry_run or plan is not None
+    if distribution.scheduler is None and against is None and not dry_run:
+        click.get_current_context().with_resource(started_ahead(device))
     from spmvbench.measure import operations
     from spmvbench.measure.cases import device_kind
     from spmvbench.runner.request import RunRequest
 
-    _check_comparison(against, pairs, distribution, asked)
-    chosen, dry_run = replace(chosen, every=every), dry_run or plan is not None
     if plan is not None and not every:
         raise UsageError("--plan goes with --all: other runs have --dry-run")
     if _is_typed("disk") and not every:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
-import fcntl
 import gc
 import locale
 import os
 import resource
 import signal
 import sys
-import tempfile
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
@@ -280,16 +278,8 @@ class ProcessState:
         return found
 
 
-def printed_file() -> int:
-    """A file without a name for the standard output of a measuring process, which `take_printed` reads."""
-    descriptor, path = tempfile.mkstemp()
-    os.unlink(path)
-    fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)
-    return descriptor
-
-
 def take_printed(descriptor: int, log: int = 2) -> str:
-    """What was written to a `printed_file` since the last call, without blanks at either end. It goes to the log."""
+    """What was written to a file since the last call, without blanks at either end. It goes to the log."""
     if not (size := os.fstat(descriptor).st_size):
         return ""
     found = os.pread(descriptor, min(size, PRINTED), 0)
@@ -299,7 +289,7 @@ def take_printed(descriptor: int, log: int = 2) -> str:
 
 
 def take_own() -> str:
-    """What this process has printed since the last call. Its standard output is a `printed_file`."""
+    """What this process has printed since the last call. Its standard output is a file."""
     with suppress(Exception):  # a stream that a format has closed
         sys.stdout.flush()
     ctypes.CDLL(None).fflush(None)  # what C code has printed

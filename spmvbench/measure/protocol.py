@@ -1,7 +1,7 @@
 """Messages between the measuring process and its parent, over a pipe.
 
-Parent to worker: Settings, then Groups, then None; after each row whether to continue, for which the worker does not
-wait unless MAX_UNANSWERED answers are missing.
+Parent to worker: the descriptor of its log, Settings, then Groups, then None; after each row whether to continue, for
+which the worker does not wait unless MAX_UNANSWERED answers are missing.
 
 Worker to parent, as tuples: ("ready", facts of the device) or ("refused", message, exit code) at the start; then
 ("begin", index of the format in its group or None, stage, length of the log), ("matrix", columns), ("description",

@@ -12,6 +12,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from spmvbench.measure.failures import FailedAllocation, failure_of
 from spmvbench.measure.group import GroupRun
 from spmvbench.measure.operations import Operation
 from spmvbench.measure.process_state import ProcessState, take_own
-from spmvbench.measure.protocol import Link, Stop
+from spmvbench.measure.protocol import LOG, Link, Stop
 from spmvbench.measure.reading import host_spmv, read
 from spmvbench.measure.references import References
 from spmvbench.rows.store import now
@@ -177,14 +178,32 @@ def stay_tied(parent: int) -> None:
         sys.exit(1)
 
 
-def main() -> None:
-    """`python -m spmvbench.measure.worker FD PARENT`: serve the parent at the pipe's other end until it sends None."""
-    stay_tied(int(sys.argv[2]))
-    faulthandler.enable()
-    connection = Connection(int(sys.argv[1]))
-    settings: Settings = connection.recv()
+def _opened(name: str) -> Device | SpmvbenchError | DeviceFault:
+    """A device, or why there is none."""
     try:
-        device = open_device(settings.device)
+        return open_device(name)
+    except (SpmvbenchError, DeviceFault) as error:
+        return error
+
+
+def main() -> None:
+    """`python -m spmvbench.measure.worker DEVICE FD PARENT`: serve the parent at the pipe's other end until it sends
+    None. The device is opened before there is anything to do: the parent may plan meanwhile.
+    """
+    name, descriptor, parent = sys.argv[1:]
+    stay_tied(int(parent))
+    faulthandler.enable()
+    connection = Connection(int(descriptor))
+    device = _opened(name)
+    with os.fdopen(recv_handle(connection)) as log:
+        os.dup2(log.fileno(), LOG)
+    settings: Settings = connection.recv()
+    take_own()  # to the log
+    if getattr(device, "name", settings.device) != settings.device:  # `auto` meant another one to the parent
+        device = _opened(settings.device)
+    try:
+        if isinstance(device, Exception):
+            raise device
         with paths.locked(compilation_lock()) if device.kind == "cuda" else nullcontext():
             facts = measure_limits(device, settings)
     except (SpmvbenchError, DeviceFault) as error:

@@ -29,6 +29,7 @@ from spmvbench.measure.timing import RULES
 from spmvbench.orders import NATURAL
 from spmvbench.rows import store
 from spmvbench.runner.driver import READ_LIMIT, TIMEOUTS, Worker, WorkerDied
+from spmvbench.runner.spawning import Spawned
 
 HERE = Path(spmvbench.__file__).parents[1]
 PARTS = ("spmvbench", "kernels", "configs")  # folders of a checkout that make up a build
@@ -45,13 +46,11 @@ class BuildFailed(Exception):
 class _Build(Worker):
     """The worker process of one build. root: the folder that holds its package."""
 
-    program = (str(Path(__file__).with_name("ab_worker.py")),)
-
     def __init__(self, root: Path, settings: Settings, log: IO[bytes]):
         path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH", "")]))
         self.matrix: tuple[str, str, str] | None = None  # that the process has
-        self.environment = os.environ | {"PYTHONPATH": path}
-        super().__init__(settings.device, log)
+        program = (str(Path(__file__).with_name("ab_worker.py")),)
+        super().__init__(None, log, Spawned(settings.device, program, os.environ | {"PYTHONPATH": path}))
         self.wait()
         self.limit = settings.timeout or TIMEOUTS[device_kind(settings.device)]
         if not Path(self.facts["build"]).is_relative_to(root.resolve()):

@@ -3,7 +3,7 @@
 It is run by its path, with the measured build first on Python's path. That build may be older: only devices and formats
 are imported from it, and all messages over the pipe are plain values.
 
-To the worker: the device's name; then ("matrix", file, dtype), ("load", key, params, mode, seconds of a sample, limit
+To the worker: its log and None; then ("matrix", file, dtype), ("load", key, params, mode, seconds of a sample, limit
 of bytes), ("place", seed), ("burst", seconds), and None at the end. From it: ("ready", facts) or ("refused", message,
 exit code); then for each request ("done", answer) or ("failed", status, reason).
 """
@@ -18,6 +18,7 @@ import sys
 import time
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle
 from typing import Any
 
 import numpy as np
@@ -163,12 +164,15 @@ def answer(worker: ABWorker, what: str, *content: Any) -> tuple[Any, ...]:
 
 
 def main() -> None:
-    """`ab_worker.py FD PARENT`: serve the parent at the other end of a pipe until it sends None."""
+    """`ab_worker.py DEVICE FD PARENT`: serve the parent at the other end of a pipe until it sends None."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG; a hung kernel would outlive a killed parent
-    connection = Connection(int(sys.argv[1]))
+    connection = Connection(int(sys.argv[2]))
+    with os.fdopen(recv_handle(connection)) as log:
+        os.dup2(log.fileno(), 2)
+    connection.recv()
     try:
-        device = open_device(connection.recv())
+        device = open_device(sys.argv[1])
     except SpmvbenchError as error:
         connection.send(("refused", str(error), error.exit_code))
         return

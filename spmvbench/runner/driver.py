@@ -11,14 +11,11 @@ import os
 import platform
 import signal
 import subprocess
-import sys
 import time
-import weakref
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from multiprocessing import Pipe
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,13 +25,14 @@ from spmvbench.measure import energy
 from spmvbench.measure.cases import Case, Group, Settings, device_kind
 from spmvbench.measure.device_limits import MEASURED_LIMITS
 from spmvbench.measure.failures import Failure
-from spmvbench.measure.process_state import printed_file, take_printed
+from spmvbench.measure.process_state import take_printed
 from spmvbench.measure.protocol import WAITING, Inbox, Malformed, validated
 from spmvbench.measure.row import case_columns, device_columns, failure_columns, known_columns
 from spmvbench.rows.fitting import storable
 from spmvbench.rows.schema import blank_row
 from spmvbench.rows.store import now
-from spmvbench.runner.supervisor import Supervised, how_ended
+from spmvbench.runner.spawning import Spawned, measuring
+from spmvbench.runner.supervisor import how_ended
 
 TIMEOUTS = {"cuda": 60.0, "emulated": 120.0}
 # Limits of stages without a format: opening a device (drivers, compilers), reading a huge matrix.
@@ -70,28 +68,21 @@ class Worker:
     """The measuring process and the parent's end of its pipe, from its start on. Its output goes to the log.
 
     is_cancelled: called while waiting for the worker; True ends it. is_ready: it has opened its device, and `facts` are
-    that one's. Class attributes: program, the arguments of Python; environment, its variables; None for those of this
-    process.
+    that one's.
     """
 
-    program: tuple[str, ...] = ("-m", "spmvbench.measure.worker")
-    environment: Mapping[str, str] | None = None
-
-    def __init__(self, settings: Any, log: IO[bytes], is_cancelled: Callable[[], bool] = lambda: False):
-        self.connection, theirs = Pipe()
+    def __init__(
+        self, settings: Any, log: IO[bytes], spawned: Spawned, is_cancelled: Callable[[], bool] = lambda: False
+    ):
         self.log, self.is_cancelled, self.is_ready = log, is_cancelled, False
         self.facts: dict[str, Any] = {}
         self.logged = os.fstat(log.fileno()).st_size  # later output belongs to the present stage
         self.oom_kills = _oom_kills()
+        self.spawned = spawned
+        self.process, self.connection = spawned.process, spawned.connection
         self.inbox = Inbox(self.connection)
-        command = [sys.executable, "-P", *self.program, str(theirs.fileno())]
-        self.printed = printed_file()
-        weakref.finalize(self, os.close, self.printed)
-        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": self.printed, "stderr": log}
-        self.process = Supervised(command, pass_fds=[theirs.fileno()], env=self.environment, **streams)
-        theirs.close()
-        with suppress(ConnectionError):  # it has died: `wait` says how
-            self.connection.send(settings)
+        with suppress(OSError):  # it has died: `wait` says how
+            spawned.begin(settings, log)
 
     def wait(self) -> None:
         """Wait until it is ready. Raises DeviceUnavailable, SpmvbenchError, Disconnected."""
@@ -159,7 +150,7 @@ class Worker:
         with open(self.log.name, "rb") as log:
             log.seek(self.logged)
             words = log.readline().decode(errors="replace").strip()
-        words = words or take_printed(self.printed, self.log.fileno()).partition("\n")[0]
+        words = words or take_printed(self.spawned.printed, self.log.fileno()).partition("\n")[0]
         # A C++ runtime prints a message; Python's own first line only repeats the signal.
         more = f": {words}" if words and not words.startswith("Fatal Python error") else ""
         tries = MAX_TRIES_IF_KILLED if code == -signal.SIGKILL else MAX_TRIES
@@ -175,8 +166,7 @@ class Worker:
 
     def kill(self) -> None:
         """Kill it and all processes that it has started (compilers, processes of a format)."""
-        self.process.end()
-        self.connection.close()
+        self.spawned.kill()
 
     def end(self) -> None:
         """Let it end by itself, within a limit."""
@@ -233,7 +223,7 @@ class Driver:
             self.close()
         if self.worker is None:
             # Looked up at each call: the worker outlives the job that it was started for.
-            self.worker = Worker(self.settings, self.log, lambda: self.is_cancelled())
+            self.worker = Worker(self.settings, self.log, measuring(self.settings.device), lambda: self.is_cancelled())
         return self.worker
 
     def ready_worker(self) -> Worker:

@@ -20,6 +20,7 @@ from spmvbench.errors import SpmvbenchError
 from spmvbench.measure.cases import Settings
 from spmvbench.rows import store
 from spmvbench.runner import driver, plan, session
+from spmvbench.runner.spawning import Spawned
 from tests.runner.processes import until
 
 KERNELS = """
@@ -510,12 +511,12 @@ def test_what_a_worker_calls_an_experiment_is_one(group):
     assert written == [False, True, False]
 
 
-def test_what_a_worker_has_sent_is_known_without_waiting(monkeypatch, tmp_path):
+def test_what_a_worker_has_sent_is_known_without_waiting(tmp_path):
     """Half a message is none, nor is the end of a worker."""
     content = b"\0\0\0\x05ab"
-    monkeypatch.setattr(driver.Worker, "program", ("-S", "-c", WRITES.format(first=READY, content=content)))
+    program = "-S", "-c", WRITES.format(first=READY, content=content)
     with open(tmp_path / "log", "wb") as log:
-        worker = driver.Worker(Settings("emulated"), log)
+        worker = driver.Worker(Settings("emulated"), log, Spawned("emulated", program))
         worker.wait()
         until(lambda: not worker.has_sent() and len(worker.inbox.buffer) == len(content))
         worker.kill()
@@ -546,7 +547,8 @@ def test_the_identity_of_a_row_comes_from_its_case(group, measuring):
 WRITES = """
 import os, sys, time
 from multiprocessing.connection import Connection
-pipe = Connection(int(sys.argv[1]))
+pipe = Connection(int(sys.argv[2]))
+os.read(pipe.fileno(), 1)  # the log
 pipe.recv_bytes()
 {first}
 os.write(pipe.fileno(), {content})
@@ -569,10 +571,10 @@ READY = 'pipe.send(("ready", {}))'
         (b"\0", ("timeout", "no end after 0.1 s, while checking")),
     ],
 )
-def test_invalid_bytes_end_the_wait(monkeypatch, tmp_path, content, died):
-    monkeypatch.setattr(driver.Worker, "program", ("-S", "-c", WRITES.format(first=READY, content=content)))
+def test_invalid_bytes_end_the_wait(tmp_path, content, died):
+    program = "-S", "-c", WRITES.format(first=READY, content=content)
     with open(tmp_path / "log", "wb") as log:
-        worker = driver.Worker(Settings("emulated"), log)
+        worker = driver.Worker(Settings("emulated"), log, Spawned("emulated", program))
         worker.wait()
         until(lambda: worker.inbox.buffer or worker.connection.poll())
         with pytest.raises(driver.WorkerDied, match=re.escape(died[1])) as raised:
@@ -582,19 +584,20 @@ def test_invalid_bytes_end_the_wait(monkeypatch, tmp_path, content, died):
 
 
 @pytest.mark.parametrize("first", ['pipe.send("ready")', 'pipe.send(("ready", 1))', 'pipe.send(("refused", 1, 1))'])
-def test_a_worker_that_begins_with_an_invalid_message_did_not_start(monkeypatch, tmp_path, first):
-    monkeypatch.setattr(driver.Worker, "program", ("-S", "-c", WRITES.format(first=first, content=b"")))
+def test_a_worker_that_begins_with_an_invalid_message_did_not_start(tmp_path, first):
+    program = "-S", "-c", WRITES.format(first=first, content=b"")
     with (
         open(tmp_path / "log", "wb") as log,
         pytest.raises(SpmvbenchError, match="the measuring process did not start"),
     ):
-        driver.Worker(Settings("emulated"), log).wait()
+        driver.Worker(Settings("emulated"), log, Spawned("emulated", program)).wait()
 
 
 CLOSES_ITS_PIPE = """
-import sys, time
+import os, sys, time
 from multiprocessing.connection import Connection
-pipe = Connection(int(sys.argv[1]))
+pipe = Connection(int(sys.argv[2]))
+os.read(pipe.fileno(), 1)  # the log
 pipe.recv()
 pipe.send(("ready", {}))
 pipe.close()
@@ -604,9 +607,9 @@ time.sleep(600)
 
 def test_a_worker_that_closes_its_pipe_and_continues_is_killed(monkeypatch, tmp_path):
     monkeypatch.setattr(driver, "EXIT_LIMIT", 0.1)
-    monkeypatch.setattr(driver.Worker, "program", ("-c", CLOSES_ITS_PIPE))
+    program = "-c", CLOSES_ITS_PIPE
     with open(tmp_path / "log", "wb") as log:
-        worker = driver.Worker(Settings("emulated"), log)
+        worker = driver.Worker(Settings("emulated"), log, Spawned("emulated", program))
         worker.wait()
         with pytest.raises(driver.WorkerDied, match=r"closed its pipe while checking, and did not end in 0\.1 s"):
             worker.receive(time.monotonic() + 3600, 3600, "checking")

@@ -142,7 +142,9 @@ def local(visible: Sequence[str | None]) -> Iterator[Workers]:
         nannies = {
             f"gpu{number}": {
                 "cls": distributed.Nanny,
-                "options": of_worker | {"env": {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}},
+                "options": of_worker
+                | {"env": {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}}
+                | {"device": "emulated" if gpu is None else "cuda:0"},
             }
             for number, gpu in enumerate(visible)
         }
