@@ -193,7 +193,7 @@ OWN = {
         *(f"look_at_rows<{index}>" for index in ("int", "long long")),
     },
     "cache_blocking/sweep_convert.cu": {
-        *("sweep_sort", *(f"sweep_cut<{index}>" for index in ("int", "long long"))),
+        *(f"sweep_{kernel}<{index}>" for kernel in ("cut", "sort") for index in ("int", "long long")),
         *("sweep_places<double, int>", "sweep_places<float, long long>"),
     },
     "tile/tile_convert.cu": {

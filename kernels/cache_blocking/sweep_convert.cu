@@ -1,12 +1,16 @@
 // Conversion to column-sweep on the device, in place of a few dozen array operations; see
 // spmvbench/formats/cache_blocking/column_sweep.py.
 #include "column_sweep.cuh"
+#include "largest.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
 
-constexpr int DIGITS = 128;                 // of a pass of the sort
-constexpr int MOST_PASSES = 5;              // a column has up to 31 bits
+constexpr int DIGITS = 128;     // of a pass of the sort
+constexpr int MOST_BITS = 7;    // of them
+constexpr int MOST_PASSES = 5;  // a column has up to 31 bits
+static_assert(1 << MOST_BITS == DIGITS, "bits of a digit");
 constexpr int COLUMN = 32;                  // bit of a key where its column begins; below is the entry's number
+constexpr int NEAR = 32;                    // entries between those whose rows are known
 constexpr unsigned long long NONE = ~0ULL;  // after the last key
 
 // Where row blocks begin, as `Cut.of` cuts them: the row, its first entry that belongs to the block, and the row with
@@ -53,13 +57,16 @@ __device__ __forceinline__ void sum_before(const unsigned* counts, unsigned* bef
 }
 
 // The entries of each row block in the order of their columns, for a thread block of 1,024: a stable radix sort from
-// the lowest bits on, `bits` of them in a pass, of a key an entry. Tiles of keys are sorted in shared memory, so that
-// those of one digit are written side by side. The first pass makes the keys, later ones find them in `one` and `other`
-// in turn and put them into the other. entry: first of each row block. Of each panel of 65,536 columns in each block,
-// begin: the place of its first key, chunks: how many chunks its entries fill.
+// the lowest bits on, of a key an entry. Tiles of keys are sorted in shared memory, so that those of one digit are written
+// side by side. The first pass makes the keys, with columns from the block's least on, so that a block of neighbouring
+// columns takes few passes; later ones find them in one buffer and put them into the other, the last one into `sorted_keys`.
+// entry: first of each row block. Of each panel of 65,536 columns in each block, begin: the place of its first key, chunks:
+// how many chunks its entries fill.
+template <typename I>
 __global__ void __launch_bounds__(THREADS)
-    sweep_sort(int bits, int passes, int panels, const long long* __restrict__ entry, const int* __restrict__ col_idx,
-               unsigned long long* one, unsigned long long* other, long long* begin, int* __restrict__ chunks) {
+    sweep_sort(int rows, int panels, const long long* __restrict__ row_of, const long long* __restrict__ entry,
+               const I* __restrict__ row_ptr, const int* __restrict__ col_idx, unsigned long long* sorted_keys,
+               unsigned long long* other, long long* begin, int* __restrict__ chunks) {
   constexpr int WARPS = THREADS / WARP;
   constexpr int EACH = 4;  // keys of a thread in a tile
   constexpr int TILE = WARPS * WARP * EACH;
@@ -71,20 +78,45 @@ __global__ void __launch_bounds__(THREADS)
   const int lane = lane_id();
   const long long start = entry[blockIdx.x];
   const long long total = entry[blockIdx.x + 1] - start;
+  // Rows that have no entry in the block may be looked at, too.
+  __shared__ int range[2];
+  if (threadIdx.x == 0) {
+    range[0] = 0x7fffffff;
+    range[1] = 0;
+  }
+  __syncthreads();
+  int lowest_column = 0x7fffffff, highest_column = 0;
+  for (long long row = row_of[blockIdx.x] + threadIdx.x; row <= row_of[blockIdx.x + 1] && row < rows;
+       row += blockDim.x) {
+    const I first = row_ptr[row], last = row_ptr[row + 1];
+    if (first == last) continue;
+    lowest_column = min(lowest_column, col_idx[first]);
+    highest_column = max(highest_column, col_idx[last - 1]);
+  }
+  lowest_column = warp_min(lowest_column);
+  highest_column = warp_max(highest_column);
+  if (lane == 0) {
+    atomicMin(range, lowest_column);
+    atomicMax(range + 1, highest_column);
+  }
+  __syncthreads();
+  const int least = range[0];
+  const int width = range[1] > least ? 32 - __clz(range[1] - least) : 1;
+  const int passes = (width + MOST_BITS - 1) / MOST_BITS, bits = (width + passes - 1) / passes;
   const auto digit_of = [&](int column, int pass) { return column >> bits * pass & ((1 << bits) - 1); };
 
   for (int i = threadIdx.x; i < passes * DIGITS; i += blockDim.x) next[i / DIGITS][i % DIGITS] = 0;
   __syncthreads();
 #pragma unroll 4
   for (long long i = threadIdx.x; i < total; i += blockDim.x) {
-    const int column = __ldg(col_idx + start + i);
+    const int column = __ldg(col_idx + start + i) - least;
     for (int pass = 0; pass < passes; ++pass) atomicAdd(&next[pass][digit_of(column, pass)], 1u);
   }
   __syncthreads();
   if (warp < passes) sum_before(next[warp], next[warp]);
 
-  unsigned long long* from = one + start;
-  unsigned long long* to = other + start;
+  unsigned long long* to = (passes % 2 ? sorted_keys : other) + start;
+  unsigned long long* from = (passes % 2 ? other : sorted_keys) + start;
   for (int pass = 0; pass < passes; ++pass) {
     unsigned long long key[EACH];
     const auto load = [&](long long tile) {
@@ -93,7 +125,8 @@ __global__ void __launch_bounds__(THREADS)
         const long long i = tile + (warp * EACH + u) * WARP + lane;
         key[u] = NONE;
         if (i < total) {
-          key[u] = pass > 0 ? from[i] : static_cast<unsigned long long>(__ldg(col_idx + start + i)) << COLUMN | i;
+          key[u] =
+              pass > 0 ? from[i] : static_cast<unsigned long long>(__ldg(col_idx + start + i) - least) << COLUMN | i;
         }
       }
     };
@@ -139,7 +172,8 @@ __global__ void __launch_bounds__(THREADS)
       const int keys = static_cast<int>(total - tile < TILE ? total - tile : TILE);
       for (int i = threadIdx.x; i < keys; i += blockDim.x) {
         const unsigned long long moved = sorted[i];
-        to[shift_to[digit_of(static_cast<int>(moved >> COLUMN), pass)] + i] = moved;
+        to[shift_to[digit_of(static_cast<int>(moved >> COLUMN), pass)] + i] =
+            moved + (pass + 1 < passes ? 0 : static_cast<unsigned long long>(least) << COLUMN);
       }
     }
     __syncthreads();
@@ -161,12 +195,13 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 // Entries in the order of their keys to their places; a stretch is what a block has of a panel of 65,536 columns. The
-// first of a chunk writes its panel, the last of a stretch what is left of its chunk.
+// first of a chunk writes its panel, the last of a stretch what is left of its chunk. owners: the row of every NEAR-th
+// entry, and of the last.
 template <typename V, typename I>
 __global__ void sweep_places(long long nnz, int blocks, int panels, int rows, const long long* __restrict__ row_of,
                              const long long* __restrict__ entry, const unsigned long long* __restrict__ keys,
                              const long long* __restrict__ stretch_begin, const int* __restrict__ chunk_begin,
-                             const I* __restrict__ row_ptr, const V* __restrict__ from,
+                             const I* __restrict__ row_ptr, const int* __restrict__ owners, const V* __restrict__ from,
                              unsigned short* __restrict__ panel_of, unsigned* __restrict__ places,
                              V* __restrict__ values) {
   const long long i = global_thread();
@@ -177,8 +212,8 @@ __global__ void sweep_places(long long nnz, int blocks, int panels, int rows, co
   const unsigned column = static_cast<unsigned>(key >> COLUMN);
   const unsigned panel = column >> 16;
   const int first = static_cast<int>(row_of[block]);
-  const int last = static_cast<int>(row_of[block + 1]);
-  const int row = first_behind(row_ptr, first, last < rows ? last + 1 : rows, static_cast<I>(number)) - 1;
+  const int near = owners[number / NEAR], beyond = owners[number / NEAR + 1] + 1;
+  const int row = first_behind(row_ptr, near, beyond < rows ? beyond : rows, static_cast<I>(number)) - 1;
   const long long stretch = static_cast<long long>(block) * panels + panel;
   long long slot = static_cast<long long>(chunk_begin[stretch]) * WARP + i - stretch_begin[stretch];
   places[slot] = static_cast<unsigned>(row - first) << 16 | (column & 0xffffu);

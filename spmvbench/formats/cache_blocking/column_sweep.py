@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, stable_order
-from spmvbench.formats.conversion import Run, device_limits, numbers, runner
+from spmvbench.formats.conversion import Run, cut_rows, device_limits, numbers, runner
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
@@ -22,7 +22,7 @@ PANEL = 2**16  # columns that a chunk may reach over: a place has 16 bits for th
 PADDING = constant("include/column_sweep.cuh", "PADDING")  # as the row of a place
 CONTINUED = np.uint32(constant("include/column_sweep.cuh", "CONTINUED"))
 SPARE = 1.25  # of the rows that blocks must hold: room to give blocks with long rows fewer of them
-DIGIT_BITS = constant(CONVERT, "DIGITS").bit_length() - 1  # of a column that a pass of the sort looks at, at most
+NEAR = constant(CONVERT, "NEAR")  # entries between those whose rows are known to a kernel
 SMALLEST = 4096  # entries of a block, one round of its threads: smaller ones would leave threads idle
 
 
@@ -89,32 +89,25 @@ def sorted_entries(a: Csr, cut: Cut) -> dict[str, Array]:
 
 
 def by_kernels(a: Csr, cut: Cut, run: Run) -> dict[str, Array]:
-    """`sorted_entries` by two kernels: a block's entries are neighbours already, so that only columns are sorted.
+    """`sorted_entries` by kernels: a block's entries are neighbours already, so that only columns are sorted.
 
     run: runs a launch on the arrays of `a`.
     """
     xp, blocks, panels = a.xp, len(cut.row) - 1, cdiv(max(a.cols, 1), PANEL)
-    bits = max(a.cols - 1, 1).bit_length()
-    passes = cdiv(bits, DIGIT_BITS)
-    keys = [xp.empty(a.nnz, dtype=np.uint64) for _ in range(2)]
+    keys, other = (xp.empty(a.nnz, dtype=np.uint64) for _ in range(2))
     begin, counts = (xp.empty(blocks * panels, dtype=dtype) for dtype in (np.int64, np.int32))
-    sort = (
-        np.int32(cdiv(bits, passes)),
-        np.int32(passes),
-        np.int32(panels),
-        cut.entry,
-        a.col_idx,
-        *keys,
-        begin,
-        counts,
+    arrays = cut.row, cut.entry, a.row_ptr, a.col_idx, keys, other, begin, counts
+    run(
+        Launch(CONVERT, f"sweep_sort<{ctype(a.row_ptr)}>", blocks, THREADS, (*map(np.int32, (a.rows, panels)), *arrays))
     )
-    run(Launch(CONVERT, "sweep_sort", blocks, THREADS, sort))
+    owners = cut_rows(a, "ENTRIES", cdiv(a.nnz, NEAR), NEAR, run)
     chunk_begin, chunks = offsets_by(counts, run)
     chunk_begin = chunk_begin.astype(np.int32, copy=False)
     panel, places = xp.empty(chunks, dtype=np.uint16), xp.empty(CHUNK * chunks, dtype=np.uint32)
     values = xp.empty(CHUNK * chunks, dtype=a.dtype)
     size = np.int64(a.nnz), np.int32(blocks), np.int32(panels), np.int32(a.rows)
-    args = (*size, cut.row, cut.entry, keys[passes % 2], begin, chunk_begin, a.row_ptr, a.values, panel, places, values)
+    read = cut.row, cut.entry, keys, begin, chunk_begin, a.row_ptr, owners, a.values
+    args = (*size, *read, panel, places, values)
     kernel = f"sweep_places<{ctype(a.values)}, {ctype(a.row_ptr)}>"
     run(Launch(CONVERT, kernel, *per_thread(a.nnz), args))
     chunk_start = chunk_begin if panels == 1 else chunk_begin[::panels].copy()
