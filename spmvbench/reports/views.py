@@ -6,10 +6,12 @@ both.
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from spmvbench.analysis.breakeven import ready
@@ -23,22 +25,16 @@ from spmvbench.rows.schema import STATUSES, rate_unit
 
 INTERACTIVE = ("ratios", "profile", "gflops")  # figures that the page's script draws; their files are drawn as all are
 
-# Fields of a case and significant digits, by column of its row.
-_FIELDS = {
-    "gflops": ("rate", 6),
-    "t_median": ("time", 9),
-    "bytes_per_nnz": ("bytes", 6),
-    "error_ratio": ("error", 4),
-    "bound_gflops": ("bound", 5),
-    "ready": ("ready", 6),
-}
+# Fields of a case by column of its row: times and rates in float32, the others within 2e-4.
+_TIMES = {"gflops": "rate", "t_median": "time"}
+_FIELDS = {"bytes_per_nnz": "bytes", "error_ratio": "error", "bound_gflops": "bound", "ready": "ready"}
 _OF_MATRIX = {"rows": "rows", "nnz": "nnz", "mean": "row_len_mean", "longest": "row_len_max", "cv": "row_len_cv"}
 
 
 def page_data(
     rows: pd.DataFrame, times: pd.DataFrame, environment: Mapping[str, Any], options: Any, site: str | None = None
 ) -> dict[str, Any]:
-    """All data of the page's script, as compact JSON columns; what is not known or not shown is null.
+    """All data of the page's script, in columns; what is not known or not shown is null.
 
     rows: all rows of the page; times: those whose times are shown. options: a `figures.Options`.
     site: relative path to the site that has the pages of formats and matrices, None for a page without a site.
@@ -84,7 +80,7 @@ def page_data(
             **{key: [_short(value) for value in about[column].tolist()] for key, column in _OF_MATRIX.items()},
             "sha": list(about["matrix_sha256"].str.slice(0, 12)),
         },
-        "cases": _cases(readable, times, place, list(about["matrix"]), settings),
+        "cases": _cases(readable, times, place, list(about["matrix"])),
     } | ({} if site is None else {"pages": _pages(site, labels, list(about["matrix"]))})
 
 
@@ -101,27 +97,53 @@ def _cases(
     times: pd.DataFrame,
     place: Mapping[str, int],
     matrices: Sequence[str],
-    settings: Sequence[str],
 ) -> dict[str, list[Any]]:
-    """The cases, a column each. program: a number for each program of a matrix, null if it is not known."""
-    timed = {column: rows[column].where(rows.index.isin(times.index)) for column in ("gflops", "t_median")}
+    """The cases, a packed column each: as JSON, half a million would be 57 MB, which a browser takes long to read.
+
+    program: numbers the programs of a matrix from 1, 0 if it is not known.
+    """
+    timed = {column: rows[column].where(rows.index.isin(times.index)) for column in _TIMES}
     table = rows.assign(ready=ready(rows), **timed)
     ok = table["status"] == "ok"
     at = {matrix: place for place, matrix in enumerate(matrices)}
-    programs = {program: number for number, program in enumerate(dict.fromkeys(table["program"])) if program}
+    ordered = table.sort_values("matrix", kind="stable")
+    programs = pd.Series(pd.factorize(ordered["program"].replace("", None))[0], ordered.index).reindex(table.index)
+    first = programs.where(programs >= 0).groupby(table["matrix"]).transform("min")
     known = list(STATUSES)
-    found: dict[str, list[Any]] = {
-        "setting": [settings.index(str(setting)) for setting in table["setting"]],
-        "format": [place[label] for label in table["label"]],
-        "matrix": [at[matrix] for matrix in table["matrix"]],
-        "status": [known.index(status) for status in table["status"]],
+    found = {
+        "setting": _numbers(table["setting"].cat.codes),
+        "format": _numbers(table["label"].map(place)),
+        "matrix": _numbers(table["matrix"].map(at)),
+        "status": _numbers(table["status"].map(known.index)),
+        "program": _numbers((programs - first + 1).where(programs >= 0).fillna(0)),
     }
-    if programs:
-        found["program"] = [programs.get(program) for program in table["program"]]
-    for column, (name, digits) in _FIELDS.items():
-        values = table[column] if column == "error_ratio" else table[column].where(ok)
-        found[name] = [_short(value, digits) for value in values.tolist()]
+    for column, name in _TIMES.items():
+        found[name] = ["Float32Array", _base64(table[column].where(ok).to_numpy("<f4"))]
+    for column, name in _FIELDS.items():
+        found[name] = _logarithms(
+            (table[column] if column == "error_ratio" else table[column].where(ok)).to_numpy(float)
+        )
     return found
+
+
+def _numbers(values: pd.Series) -> list[Any]:
+    """Whole numbers from 0 in the smallest type that holds them: its name in JavaScript, and base64 of its bytes."""
+    bits = next(bits for bits in (8, 16, 32) if not values.size or values.max() < 2**bits)
+    return [f"Uint{bits}Array", _base64(values.to_numpy(f"<u{bits // 8}"))]
+
+
+def _logarithms(values: np.ndarray) -> list[Any]:
+    """Numbers as 16 bits: 0 is none or infinite, 1 is zero, n is exp(low + (n - 2) step)."""
+    known = np.isfinite(values) & (values > 0)
+    logs = np.log(values, where=known, out=np.zeros(len(values)))
+    low, high = (float(logs[known].min()), float(logs[known].max())) if known.any() else (0.0, 0.0)
+    step = (high - low) / (2**16 - 3)
+    found = np.where(known, 2 + np.rint((logs - low) / (step or 1.0)), values == 0)
+    return ["Uint16Array", _base64(found.astype("<u2")), low, step]
+
+
+def _base64(values: np.ndarray) -> str:
+    return base64.b64encode(values.tobytes()).decode()
 
 
 def _short(value: float, digits: int = 5) -> float | int | None:

@@ -169,7 +169,7 @@ def table_of(figure: ReportFigure, rows: pd.DataFrame, options: Options) -> pd.D
         rows = of_one_operation(rows)
     stands = rows["matrix"].map(is_stand_in).astype(bool)
     if stands.any() and not figure.keeps_stand_ins:  # without those for matrices that the run has
-        rows = rows[~(stands & rows["matrix"].map(stands_for).isin(rows["matrix"]))]
+        rows = rows[~(stands & rows["matrix"].map(stands_for).isin(rows["matrix"].unique()))]
     return figure.data(rows, options)
 
 

@@ -222,7 +222,7 @@ def _pairs(of: pd.DataFrame, run: pd.DataFrame, claim: Any) -> list[tuple[str, s
     values = of.assign(value=_QUANTITIES[claim.quantity](of)).pivot(index="matrix", columns="label", values="value")
     labels = _labels(of, claim.format)
     programs = _published("speed/searches.csv")
-    programs = programs[(programs["program"] == claim.baselines) & programs["gpu"].isin(run["device_name"])]
+    programs = programs[(programs["program"] == claim.baselines) & programs["gpu"].isin(run["device_name"].unique())]
     if not claim.baselines:
         return [(label, "", 1, values[label], None) for label in labels]
     if len(programs):

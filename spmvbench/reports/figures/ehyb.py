@@ -78,7 +78,7 @@ def _rates(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     held_of = [next((label for label in choice if label in every), "") for choice in SHOWN]
     ours = [label for label in held_of if label] or every
     table = ranked(hot(rows[rows["label"].isin([*ours, *both_kernels(rows, labels_of(rows, RIVALS))])]))
-    table = table[table["matrix"].isin(table.loc[table["label"].isin(ours), "matrix"])]
+    table = table[table["matrix"].isin(table.loc[table["label"].isin(ours), "matrix"].unique())]
     columns = ["setting", "matrix", "label", "nnz", "gflops"]
     return table.sort_values(["setting", "nnz", "matrix", "label"], ignore_index=True)[columns]
 

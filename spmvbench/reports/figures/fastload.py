@@ -214,7 +214,9 @@ def _phases(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     phases = kernels.groupby(keys, observed=True)["seconds"].agg(["sum", "size"]).reset_index()
     phases = phases[(phases["size"] == len(PHASES)) & (phases["nnz"] > 0)]
     phases = phases.assign(gflops=2e-9 * phases["nnz"] / phases["sum"])
-    whole = rows[rows["label"].isin(rival_labels(rows, OF_PHASES).values()) & rows["matrix"].isin(phases["matrix"])]
+    whole = rows[
+        rows["label"].isin(rival_labels(rows, OF_PHASES).values()) & rows["matrix"].isin(phases["matrix"].unique())
+    ]
     return pd.concat([ranked(hot(whole)), phases], ignore_index=True)[[*keys, "gflops"]]
 
 

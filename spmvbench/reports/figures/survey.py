@@ -109,8 +109,8 @@ def _grids(
     quantities: heading, and how a number is shown, by column.
     """
     found = roles(table)
-    order = dict.fromkeys([*found.values(), *options.marks, *sorted(table["label"].unique())])
-    labels = [label for label in order if label in set(table["label"])]
+    there = sorted(table["label"].unique())
+    labels = [label for label in dict.fromkeys([*found.values(), *options.marks, *there]) if label in there]
     matrices = table["matrix"].unique()
     here = [f"{name} is {label}" for name, label in found.items() if label != name.lower()]
     notes = [f"the survey's {', '.join(here)}"] if here else []
@@ -128,13 +128,14 @@ def _grids(
             f"{heading}, {group}{more}",
             part,
             column,
-            [label for label in labels[:MOST_FORMATS] if label in set(part["label"])],
+            [label for label in labels[:MOST_FORMATS] if label in held],
             show=show,
             best=best,
             winner=winner,
             tie=tie,
         )
         for group, part in shown.groupby(by, observed=True, sort=False)
+        for held in (set(part["label"]),)
         for column, (heading, show) in quantities.items()
     ]
 
@@ -287,7 +288,7 @@ def _show_published(table: pd.DataFrame, options: Options) -> list[Table]:
                 if value in _RATIOS:
                     columns.append(Column(f"{value}_ratio", f"{head}, ratio", number, "the run's over the published"))
         columns += [Column("reason", "Why not"), Column("lacks", "Lacks", about="What of the paper is not in it")]
-        both = part[part["matrix"].isin(part.loc[part["status"] != "", "matrix"])]
+        both = part[part["matrix"].isin(part.loc[part["status"] != "", "matrix"].unique())]
         keys = both["label"].map(key)
         both = both.assign(confidence=keys.map(confidence), lacks=keys.map(lacks))
         coverage = f"{both['matrix'].nunique()} of {part['matrix'].nunique()} matrices"

@@ -77,6 +77,7 @@ const tables = {
     head: ({ m, name }) => ({ id: `matrix-${name}`, first: matrixLink(m) }),
   },
 };
+const LINES = 300; // of a table, before "all" is pressed
 function fill(id) {
   const table = byId(id), headings = [...table.tHead.rows[0].cells], [sorted, column, way] = state.sort.split(" ");
   const value = headings.map((th) => NAMED[th.dataset.field] ?? ((line) => line[th.dataset.field] ?? ""));
@@ -92,9 +93,11 @@ function fill(id) {
     const cell = (i) => html("td", { className: show[i] ? "num" : "" }, ...inside(i, value[i](line)));
     return html("tr", attributes, html("th", { scope: "row" }, first), ...d3.range(1, headings.length).map(cell));
   };
-  table.tBodies[0].replaceChildren(...lines.map(row));
+  const shown = state.all ? lines : lines.slice(0, LINES), rest = lines.length - shown.length;
+  table.tBodies[0].replaceChildren(...shown.map(row));
   for (const th of table.querySelectorAll("[data-field=gflops]")) th.firstChild.textContent = unit();
-  table.caption.textContent = `${state.setting}: ${tables[id].said(lines)}`;
+  table.caption.textContent = `${state.setting}: ${tables[id].said(lines)}${rest ? `, the first ${LINES}` : ""}`;
+  if (lines.length > LINES) table.caption.append(" ", everything(lines.length));
 }
 for (const id of Object.keys(tables))
   sortable(byId(id), (column, down) => {
@@ -146,7 +149,8 @@ byId("csv").addEventListener("click", () => {
   const plain = (name) => name.replace(/^[=+@-]/, "'$&"); // no formula of a spreadsheet
   const lines = rows().map(({ f, m, status, time, rate, bytes, bound }) => {
     const [format, matrix] = [formats.name[f], matrices.name[m]].map(plain);
-    return { format, matrix, status: data.statuses[status], time, rate, bytes, bound };
+    const [t, r, b, most] = [[time, 7], [rate, 7], [bytes, 4], [bound, 4]].map(([v, n]) => v && Number(v.toPrecision(n)));
+    return { format, matrix, status: data.statuses[status], time: t, rate: r, bytes: b, bound: most };
   });
   byId("csv").href = URL.createObjectURL(new Blob([d3.csvFormat(lines), "\n"], { type: "text/csv" }));
 });

@@ -5,12 +5,22 @@ const { formats, matrices, settings } = data;
 const everyFormat = formats.name.map((_, f) => f), everyMatrix = matrices.name.map((_, m) => m);
 const statistics = statisticsOf(data);
 const { OK } = statistics;
-const cases = data.cases.setting.map((setting, i) => {
-  const found = { setting, f: data.cases.format[i], m: data.cases.matrix[i] };
-  for (const name of ["status", "program", "time", "rate", "bytes", "error", "bound", "ready"])
-    found[name] = data.cases[name]?.[i];
-  return found;
-});
+// Columns of numbers, packed by views.py.
+function unpacked([kind, base64, low, step]) {
+  const text = atob(base64), bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  const column = new globalThis[kind](bytes.buffer);
+  if (step === undefined) return column;
+  return new Float64Array(column).map((n) => (n > 1 ? Math.exp(low + (n - 2) * step) : n ? 0 : NaN));
+}
+const columns = Object.fromEntries(Object.entries(data.cases).map(([name, column]) => [name, unpacked(column)]));
+delete data.cases;
+const orNull = (v) => (Number.isNaN(v) ? null : v);
+const cases = Array.from(columns.format, (f, i) => ({
+  setting: columns.setting[i], f, m: columns.matrix[i], status: columns.status[i], program: columns.program[i] || null,
+  time: orNull(columns.time[i]), rate: orNull(columns.rate[i]), bytes: orNull(columns.bytes[i]),
+  error: orNull(columns.error[i]), bound: orNull(columns.bound[i]), ready: orNull(columns.ready[i]),
+}));
 
 // What the address holds, with the values that it leaves out. least, most: of nonzeros; even, uneven: of the row CV.
 const FIELDS = {

@@ -9,54 +9,69 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
     FAILED = ["implausible", "timeout", "crashed", "oom", "error"].map((status) => statuses.indexOf(status));
   const none = (v) => v === null || v === undefined || Number.isNaN(v);
   const geometric = (values) => (values.length ? Math.exp(d3.mean(values, Math.log)) : NaN);
-  const plainest = (rows) => d3.sort(rows, (r) => formats.plain[r.f]);
+  // Of the same rows once: views ask for the same steps, and rows may be half a million.
+  function remembered(compute) {
+    const found = new WeakMap();
+    return (rows) => {
+      if (!found.has(rows)) found.set(rows, compute(rows));
+      return found.get(rows);
+    };
+  }
+  const program = (r) => r.m * 2 ** 20 + r.program, caseOf = (m, f) => m * 2 ** 20 + f;
   const byName = (a, b) => d3.ascending(formats.name[a], formats.name[b]);
 
   // cases.counted: without experiments and without further names of a format among the rows.
-  function counted(rows) {
+  const counted = remembered((rows) => {
     const there = new Set(rows.map((r) => r.f).filter((f) => !formats.experiment[f]));
     return rows.filter((r) => there.has(r.f) && !there.has(formats.alias[r.f]));
-  }
+  });
 
   // programs.same_as: by row the format that represents its program on the matrix; none if the row's own does.
   function sameAs(rows) {
-    const first = new Map(), there = new Set(rows.map((r) => `${r.m} ${r.f}`)), found = new Map();
-    const key = (r) => `${r.m} ${r.program}`;
-    const known = plainest(rows).filter((r) => !none(r.program));
-    for (const r of [...known.filter((r) => r.status === OK), ...known.filter((r) => r.status !== OK)])
-      if (!first.has(key(r))) first.set(key(r), r.f);
+    const first = new Map(), named = rows.filter((r) => !none(formats.alias[r.f])), found = new Map();
+    const meant = new Set(named.map((r) => formats.alias[r.f])),
+      there = new Set(rows.filter((r) => meant.has(r.f)).map((r) => caseOf(r.m, r.f)));
+    const place = (r) => formats.plain[r.f] + (r.status === OK ? 0 : formats.name.length);
     for (const r of rows) {
-      const representative = none(r.program) ? r.f : first.get(key(r)), alias = formats.alias[r.f];
+      if (none(r.program)) continue;
+      const other = first.get(program(r));
+      if (other === undefined || place(r) < place(other)) first.set(program(r), r);
+    }
+    for (const r of rows) {
+      const representative = none(r.program) ? r.f : first.get(program(r)).f, alias = formats.alias[r.f];
       if (representative !== r.f) found.set(r, representative);
-      else if (!none(alias) && there.has(`${r.m} ${alias}`)) found.set(r, alias);
+      else if (!none(alias) && there.has(caseOf(r.m, alias))) found.set(r, alias);
     }
     return found;
   }
 
-  // programs.aliases: formats that are another's name on every matrix, with the format that represents both.
-  function aliases(rows) {
-    const order = plainest(rows), there = new Set(order.map((r) => r.f)), names = new Map(), first = new Map();
+  // programs.aliases: formats that are another's name on every matrix, with the format that represents both. Rows are
+  // in the order of matrices.
+  const aliases = remembered((rows) => {
+    const groups = d3.sort(d3.groups(rows, (r) => r.f), ([f]) => formats.plain[f]),
+      there = new Set(groups.map(([f]) => f)), names = new Map(), first = new Map();
     for (const f of there) if (there.has(formats.alias[f])) names.set(f, formats.alias[f]);
-    for (const [f, part] of d3.group(order.filter((r) => r.status === OK), (r) => r.f)) {
-      if (part.some((r) => none(r.program))) continue;
-      const cases = part.map((r) => `${r.m} ${r.program}`).sort().join(); // sort: the order of matrices does not count
+    for (const [f, part] of groups) {
+      const right = part.filter((r) => r.status === OK);
+      if (!right.length || right.some((r) => none(r.program))) continue;
+      const cases = right.map((r) => `${r.m} ${r.program}`).join();
       if (!first.has(cases)) first.set(cases, f);
       else if (!names.has(f)) names.set(f, first.get(cases));
     }
     return names;
-  }
-  const without = (names, rows) => rows.filter((r) => !names.has(r.f)),
-    withoutAliases = (rows) => without(aliases(rows), rows);
+  });
+  const withoutAliases = remembered((rows) => rows.filter((r) => !aliases(rows).has(r.f)));
 
   // ranking.ranked: verified rows with a rate, each with its ratio, time over the best time on the matrix.
-  function ranked(rows) {
-    const right = counted(rows).filter((r) => r.status === OK && r.rate > 0),
-      best = d3.rollup(right, (part) => d3.min(part, (r) => r.time), (r) => r.m);
-    return right.map((row) => ({ row, f: row.f, m: row.m, ratio: row.time / best.get(row.m) }));
-  }
+  const ranked = remembered((rows) => {
+    const right = counted(rows).filter((r) => r.status === OK && r.rate > 0), best = [];
+    for (const { m, time } of right) best[m] = Math.min(best[m] ?? Infinity, time);
+    return right.map((row) => ({ row, f: row.f, m: row.m, ratio: row.time / best[row.m] }));
+  });
+  const ratioOf = remembered((rows) => new Map(ranked(rows).map((t) => [t.row, t.ratio])));
 
   // ranking.mean_slowdowns: by format { slowdown, wins, ties }; matrices that a format did not solve count as the cap.
-  function meanSlowdowns(rows) {
+  const meanSlowdowns = remembered((rows) => {
     const table = ranked(withoutAliases(rows)), same = sameAs(table.map((t) => t.row)),
       every = new Set(table.map((t) => t.m)).size;
     const first = table.filter((t) => t.ratio <= tie && !same.has(t.row)),
@@ -72,7 +87,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
       },
       (t) => t.f,
     );
-  }
+  });
 
   // ranking.by_mean_slowdown.
   function byMeanSlowdown(rows) {
@@ -82,8 +97,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
 
   // coverage.coverage: a line for each format, by mean slowdown, then by coverage.
   function coverage(rows) {
-    const names = aliases(rows), means = meanSlowdowns(rows),
-      ratio = new Map(ranked(withoutAliases(rows)).map((t) => [t.row, t.ratio]));
+    const names = aliases(rows), means = meanSlowdowns(rows), ratio = ratioOf(withoutAliases(rows));
     const lines = d3.rollups(
       rows,
       (part) => {
@@ -130,7 +144,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
 
   // ratios.ratios: formats in order, families by their best, and cells { row, f, m, ratio }, NaN if not verified.
   function ratios(rows) {
-    const every = withoutAliases(counted(rows)), ratio = new Map(ranked(every).map((t) => [t.row, t.ratio])),
+    const every = withoutAliases(counted(rows)), ratio = ratioOf(every),
       places = new Map(byMeanSlowdown(every).map((f, place) => [f, place]));
     const place = (f) => places.get(f) ?? places.size, shown = [...new Set(every.map((r) => r.f))],
       first = d3.rollup(shown, (part) => d3.min(part, place), (f) => formats.family[f]);

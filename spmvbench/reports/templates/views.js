@@ -3,6 +3,8 @@
 
 // Rows before "all" is pressed; most formats that are all drawn in colour; width of a letter and height of a row.
 const FEW = 40, COLORED = 10, LETTER = 6.4, ROW = 16;
+// Points of a figure, beyond which only highlighted formats have theirs; columns of the heat map before "all".
+const MANY = 50000, FEWER = "points of highlighted formats, medians of all", COLUMNS = 400;
 
 const UNIT = { type: "linear", domain: [0, 1] };
 
@@ -65,10 +67,10 @@ function rowLabel(text, left, y, f = null) {
   return label;
 }
 // The first of many rows and those that `kept` keeps, before "all" is pressed.
-function fewer(box, items, kept, place = (_, i) => i) {
+function fewer(box, items, kept, place = null) {
   box.many = items.length;
   if (state.all || items.length <= FEW) return items;
-  const first = new Set(d3.sort(items, (item) => place(item, items.indexOf(item))).slice(0, FEW));
+  const first = new Set((place ? d3.sort(items, place) : items).slice(0, FEW));
   return items.filter((item) => first.has(item) || kept(item));
 }
 
@@ -116,7 +118,8 @@ const views = {
         labels: { x: "tau: time over the best time", y: "share of matrices within tau" },
         draw(g, { x, y }, edges, hits) {
           for (const [f, steps] of layered(curves)) {
-            const near = steps.filter(([tau]) => tau <= limit);
+            const within = steps.filter(([tau]) => tau <= limit);
+            const near = [...new Map(within.map((step) => [Math.round(2 * x(step[0])), step])).values()]; // two a pixel
             const d = near.map(([tau, rho]) => `H${x(tau).toFixed(1)}V${y(rho).toFixed(1)}`).join("");
             const whole = `M${x(1).toFixed(1)},${y(0)}${d}H${x(limit).toFixed(1)}`;
             g.append(svg("path", { class: "f line", "data-f": f, d: whole }));
@@ -147,7 +150,9 @@ const views = {
           g.append(svg("line", { class: "of-memory", x1: edges.left, x2: edges.right, y1: y(rate), y2: y(rate) }));
           g.append(svg("text", at, `${name}: ${digits(rate)}`));
         });
-        for (const [f, part] of layered(d3.group(points, (p) => p.f))) {
+        const shown = points.length > MANY ? points.filter((p) => state.pinned.has(p.f)) : points;
+        if (shown !== points) g.append(svg("text", { class: "said", x: edges.left + 6, y: edges.top + 10 }, FEWER));
+        for (const [f, part] of layered(d3.group(shown, (p) => p.f))) {
           const size = points.length > 800 ? 2.8 : 3.8;
           g.append(dot(f, part.map((p) => marker(f, x(p.x), y(p.y), size)).join("")));
           for (const p of part) hits.push({ x: x(p.x), y: y(p.y), f, m: p.m, lines: told(p) });
@@ -166,13 +171,16 @@ const views = {
     if (!cells.some((c) => c.ratio)) return;
     const places = new Map(statistic("byMeanSlowdown").map((f, i) => [f, i]));
     const drawn = fewer(box, order, (f) => state.pinned.has(f), (f) => places.get(f) ?? Infinity),
-      columns = d3.sort(new Set(cells.map((c) => c.m)), (m) => matrices.name[m]);
+      every = d3.sort(new Set(cells.map((c) => c.m)), (m) => -matrices.nnz[m]),
+      columns = d3.sort(state.all ? every : every.slice(0, COLUMNS), (m) => matrices.name[m]);
+    box.many = Math.max(box.many, every.length > COLUMNS ? every.length : 0);
     const said = (f) => `${formats.name[f]}${formats.project[f] ? " (project)" : ""}`;
     const width = box.clientWidth, left = gutter(drawn.map(said), width), step = (width - left - 8) / columns.length,
       named = step >= 11, top = named ? 12 + Math.min(130, LETTER * d3.max(columns, (m) => short(m).length)) : 8;
     const at = new Map(columns.map((m, i) => [m, left + i * step])),
       line = new Map(drawn.map((f, i) => [f, top + ROW * i]));
-    panel(box, state.setting, {
+    const largest = columns.length < every.length ? `, the ${columns.length} largest of ${every.length} matrices` : "";
+    panel(box, state.setting + largest, {
       width, height: top + ROW * drawn.length + 6, x: UNIT, y: UNIT,
       margins: { left, right: 8, top, bottom: 6 },
       draw(g, scales, edges, hits) {
@@ -181,7 +189,7 @@ const views = {
           if (i && formats.family[drawn[i - 1]] !== formats.family[f])
             g.append(svg("line", { class: "part", x1: 0, x2: width, y1: line.get(f), y2: line.get(f) }));
         });
-        const across = (step - 0.6).toFixed(1), bins = new Map(), shown = cells.filter((c) => line.has(c.f));
+        const across = (step - 0.6).toFixed(1), bins = new Map(), shown = cells.filter((c) => line.has(c.f) && at.has(c.m));
         for (const c of shown) {
           const [x, y] = [at.get(c.m), line.get(c.f)];
           if (c.ratio) {
@@ -254,6 +262,19 @@ function told({ row, ratio }) {
   return found;
 }
 
+// The button of what shows the first of many before it is pressed.
+function everything(many) {
+  const text = state.all ? "the first only" : `all ${many}`,
+    more = html("button", { type: "button", className: "more" }, text);
+  more.addEventListener("click", () => {
+    const place = more.closest("figure, section");
+    state.all = state.all ? "" : "yes";
+    changed("filter");
+    place.querySelector(".more")?.focus();
+  });
+  return more;
+}
+
 // Figures are drawn when they come near the window, and again when their rows change.
 const figures = [...document.querySelectorAll("figure[data-view]")], stale = new Set(figures), near = new Set();
 function draw(figure) {
@@ -263,16 +284,7 @@ function draw(figure) {
   box.many = 0;
   views[figure.dataset.view](box);
   if (!box.children.length) box.append(html("p", { className: "quiet" }, "No case passes the filter."));
-  if (box.many > FEW) {
-    const text = state.all ? `the first ${FEW} only` : `all ${box.many} rows`,
-      more = html("button", { type: "button", className: "more" }, text);
-    more.addEventListener("click", () => {
-      state.all = state.all ? "" : "yes";
-      changed("filter");
-      figure.querySelector(".more").focus();
-    });
-    box.after(more);
-  }
+  if (box.many > FEW) box.after(everything(box.many));
   // The legend: marks of coloured formats, and the number of grey ones; labels of rows replace it.
   const present = new Set([...box.querySelectorAll(".f[data-f]")].map((e) => Number(e.dataset.f)));
   box.classList.toggle("few", present.size <= COLORED);
