@@ -586,12 +586,8 @@ class Cuda(Device):
             return np.asarray(self.xp.asnumpy(array))
 
     def checksums(self, arrays: Sequence[Array]) -> Callable[[], list[int]]:
-        spans = np.array([(address(array), array.nbytes) for array in arrays], np.uint64).reshape(-1, 2)
-        addresses, sizes = (self.to_device(np.ascontiguousarray(column)) for column in spans.T)
         sums = self.xp.zeros(len(arrays), np.uint64)
-        blocks = min(cdiv(int(spans[:, 1].max(initial=0)), 4 * 256), CHECKSUM_BLOCKS)
-        grid = (blocks, len(arrays))
-        program = self.compile([Launch("checksum.cu", "checksum<0>", grid, 256, (addresses, sizes, sums))])
+        program = self._summing(arrays, sums)
 
         def compute(keep: Sequence[Array] = arrays) -> list[int]:
             sums.fill(0)
@@ -599,6 +595,25 @@ class Cuda(Device):
             return list(map(int, self.to_host(sums)))
 
         return compute
+
+    def checksum_series(self, array: Array, most: int) -> tuple[Callable[[], None], Callable[[], list[int]]]:
+        """As `Device.checksum_series`; the host waits for nothing until all are asked for."""
+        sums = self.xp.zeros(most, np.uint64)
+        place = np.array([address(sums)], np.uint64)
+        program, begin = self._summing([array], place), int(place[0])
+
+        def note() -> None:
+            program.run()
+            place[0] += np.uint64(sums.itemsize)
+
+        return note, lambda: list(map(int, self.to_host(sums)[: (int(place[0]) - begin) // sums.itemsize]))
+
+    def _summing(self, arrays: Sequence[Array], sums: Array) -> CudaProgram:
+        """Adds the checksums of arrays to `sums`, or to what the one element of an array of the host points to."""
+        spans = np.array([(address(array), array.nbytes) for array in arrays], np.uint64).reshape(-1, 2)
+        addresses, sizes = (self.to_device(np.ascontiguousarray(column)) for column in spans.T)
+        grid = (min(cdiv(int(spans[:, 1].max(initial=0)), 4 * 256), CHECKSUM_BLOCKS), len(arrays))
+        return self.compile([Launch("checksum.cu", "checksum<0>", grid, 256, (addresses, sizes, sums))])
 
     def close(self) -> None:
         self.xp.get_default_memory_pool().free_all_blocks()

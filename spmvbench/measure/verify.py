@@ -608,18 +608,23 @@ def distinct_results(
     three, at most `most`. A result that occurs in one product of n is missed by all r products with the probability
     (1 - 1/n)^r.
     """
-    found, checksum = Counter[int](), device.checksums([y])
+    note, noted = device.checksum_series(y, most)
     set_x(fmt, reference, x)
-    began = perf_counter()
-    for start in itertools.islice(itertools.cycle(STARTS), most):
-        fill(y, start)
+    starts, least = itertools.cycle(STARTS), min(most, 3)
+
+    def products(count: int) -> float:
         device.synchronize()
-        program.run()
+        began = perf_counter()
+        for start in itertools.islice(starts, count):
+            fill(y, start)
+            program.run()
+            note()
         device.synchronize()
-        found.update(checksum())
-        if found.total() >= 3 and perf_counter() - began > seconds:
-            break
-    return found
+        return perf_counter() - began
+
+    taken = products(least)
+    products(min(most - least, int(least * max(seconds - taken, 0) / taken)))
+    return Counter(noted())
 
 
 def repeat_and_verify(

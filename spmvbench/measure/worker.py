@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import importlib
 import os
 import secrets
 import signal
@@ -195,6 +196,7 @@ def main() -> None:
     faulthandler.enable()
     connection = Connection(int(descriptor))
     device = _opened(name)
+    importlib.import_module("scipy.sparse")  # by which references are computed
     with os.fdopen(recv_handle(connection)) as log:
         os.dup2(log.fileno(), LOG)
     settings: Settings = connection.recv()

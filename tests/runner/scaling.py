@@ -25,7 +25,7 @@ from spmvbench.rows import store
 
 SHARES = {  # stages of runner/driver.py by purpose; the rest is verification
     "starting": ("starting", "receiving its work", "precompiling"),
-    "reading": ("reading the matrix", "computing the right answers"),
+    "reading": ("reading the matrix", "computing the reference results"),
     "converting": ("converting", "moving to the device"),
     "compiling": ("compiling",),
     "measuring": ("timing",),
