@@ -162,9 +162,7 @@ class CudaProgram(Program):
             self.host_driven = "the host, between levels: its graphs have no loops before CUDA 12.4"
         elif waiting := device.waiting.intersection(self.calls):
             self.host_driven = HOST_DRIVEN.format(*waiting)
-        # A graph's product was wrong on an H200 where threads launch grids; a stream's was right.
-        launches_grids = not device.launching_grids.isdisjoint(step.source for step in kernels)
-        self.enqueued = launches_grids or not device.enqueued.isdisjoint(self.calls)
+        self.enqueued = not device.enqueued.isdisjoint(self.calls)
         self._keep = steps  # the arrays after the bound pointers
         self._stream = device.stream.ptr
 
@@ -333,7 +331,6 @@ class Cuda(Device):
         self.limits = cuda_limits(ordinal)
         # Calls that no graph captures, and of these the ones that wait for the device: `try_out` has found them.
         self.enqueued, self.waiting = set[str](), set[str]()
-        self.launching_grids = set[str]()  # sources of loaded kernels whose threads launch grids
         self._functions: dict[tuple[str, str], Any] = {}
         self._codes: dict[tuple[str, str], bytes] = {}  # digests of their machine code
         self._float_atomics: dict[tuple[str, str], bool] = {}
@@ -357,8 +354,6 @@ class Cuda(Device):
                     self._functions[kernel] = self._loaded(code.name, code.binary)
                     self._codes[kernel] = binary_hash(code.binary)
                     self._float_atomics[kernel] = code.float_atomics
-                    if nvrtc.launches_grids(kernel_path(kernel[0])):
-                        self.launching_grids.add(kernel[0])
         return self._functions
 
     def float_atomics(self, launch: Launch) -> bool:

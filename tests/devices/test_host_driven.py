@@ -62,7 +62,7 @@ def device(monkeypatch, clock):
     made = object.__new__(cuda.Cuda)
     made.stream, made.overlaps, made.graphs_loop, made._events = Stream(), False, True, (None, None)
     made.functions, made.code_hash = lambda launches: {}, lambda launches: ""
-    made.enqueued, made.waiting, made.launching_grids = set(), set(), set()
+    made.enqueued, made.waiting = set(), set()
     return made
 
 

@@ -128,9 +128,9 @@ class Acsr(CsrVisited):
     Bin b holds the rows of more than 2^(b-1) and up to 2^b entries, in their order, and gives each 2^(b-1) threads, a
     launch a bin. Rows of bins above `bin_max`, the longest `row_max` of them, have a grid each, with a thread for every
     5 entries, whose sums are added to y by atomics. kernel=paper: threads on the device launch these grids (dynamic
-    parallelism). fast: one launch from the host of a grid in two dimensions, one of them the rows, the other the blocks
-    of a row's grid; blocks after a row's last do nothing. The bounds of bins and 5 entries are our reading. No matrix
-    is moved: the arrays of CSR stay as they are.
+    parallelism), and a last kernel waits until all their blocks are done. fast: one launch from the host of a grid in
+    two dimensions, one of them the rows, the other the blocks of a row's grid; blocks after a row's last do nothing.
+    The bounds of bins and 5 entries are our reading. No matrix is moved: the arrays of CSR stay as they are.
     """
 
     key = "acsr"
@@ -146,6 +146,7 @@ class Acsr(CsrVisited):
 
     bin_ptr: Array  # (BINS + 2,), int32: the place of the first row of each bin; the last bin's rows are long
     longest: int  # entries of the longest row
+    row_blocks: int  # blocks of the grids of all long rows
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
@@ -162,7 +163,8 @@ class Acsr(CsrVisited):
         bins[long] = LONG
         rows, bin_ptr = ordered(bins, BINS + 1, range(BINS + 2))
         fields = {"rows": rows, "bin_ptr": xp.asarray(bin_ptr, dtype=np.int32), "longest": a.row_len_max}
-        return super().convert(a) | fields
+        blocks = int(cdiv(a.row_lengths[long], GRID_BLOCK * GRID_SHARE).sum())
+        return super().convert(a) | fields | {"row_blocks": blocks}
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         steps, ptr = [zero_fill(y)], on_host(self.bin_ptr).tolist()
@@ -176,8 +178,13 @@ class Acsr(CsrVisited):
         types = f"<{ctype(self.values)}, {ctype(self.row_ptr)}, {GRID_BLOCK}, {GRID_SHARE}>"
         args = (long, self.row_ptr, self.col_idx, self.values, x, y)
         if self.kernel == "paper":
-            threads = per_thread(len(long), 128)
-            return [*steps, Launch("csr/acsr.cu", f"launch_row_grids{types}", *threads, (np.int32(len(long)), *args))]
+            arrived = self.xp.zeros(1, dtype=np.uint32)
+            source, rows = "csr/acsr.cu", np.int32(len(long))
+            return [
+                *steps,
+                Launch(source, f"launch_row_grids{types}", *per_thread(len(long), 128), (rows, *args, arrived)),
+                Launch(source, "wait_for_row_grids", 1, 1, (np.uint32(self.row_blocks), arrived)),
+            ]
         grid = cdiv(self.longest, GRID_BLOCK * GRID_SHARE), len(long)
         return [*steps, Launch("csr/rows.cu", f"csr_row_grids{types}", grid, GRID_BLOCK, args)]
 

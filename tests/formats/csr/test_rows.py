@@ -81,7 +81,9 @@ def test_acsr_gives_long_rows_a_grid_each(checking):
     assert "csr_row_grids" not in str(kernels(testing.convert("acsr", with_lengths([1024, 2], 20000))))
     for spec in ("acsr", "acsr[kernel=paper]"):
         testing.check_product(spec, a, checking)
-    assert kernels(testing.convert("acsr[kernel=paper]", a))[-1][0].startswith("launch_row_grids<")
+    launched, waiting = kernels(testing.convert("acsr[kernel=paper]", a))[-2:]
+    assert launched[0].startswith("launch_row_grids<") and waiting == ("wait_for_row_grids", 1, 1)
+    assert testing.convert("acsr[kernel=paper]", a).row_blocks == 8 + 1
 
 
 def test_csr_bins_is_one_kind_where_others_are_few(emulated):
