@@ -18,6 +18,16 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global) {
 #endif
 }
 
+// A value, or a row of several, aligned to what is copied at a time.
+template <typename V>
+__device__ __forceinline__ void copy_value_async(V* shared, const V* global) {
+  constexpr int SIZE = sizeof(V), EACH = SIZE % 16 == 0 ? 16 : SIZE % 8 == 0 ? 8 : 4;
+#pragma unroll
+  for (int i = 0; i < SIZE; i += EACH) {
+    copy_async<EACH>(reinterpret_cast<char*>(shared) + i, reinterpret_cast<const char*>(global) + i);
+  }
+}
+
 // Until all copies of the warp's threads have arrived, for all of them to read.
 __device__ __forceinline__ void await_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

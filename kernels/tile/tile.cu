@@ -6,29 +6,29 @@
 #include "spmv.cuh"
 #include "tile.cuh"
 
-// The matrix. O: type of offsets. A matrix all in CSR has the first five arrays only.
-template <typename V, typename O>
+// The matrix. S: type of its values. O: of offsets. A matrix all in CSR has the first five arrays only.
+template <typename S, typename O>
 struct Matrix {
   int cols;
   const int* tile_col;
   const O* tile_nnz;
-  const V* csr_val;
+  const S* csr_val;
   const Byte* csr_col;
   const Byte* csr_row_ptr;
   const Byte* fmt;   // format | width << 3
   const Byte* tail;  // entries of a HYB tile beyond its ELL part
   const O* off1;
   const O* off2;
-  const V* coo_val;
+  const S* coo_val;
   const Byte* coo_idx;
-  const V* ell_val;
+  const S* ell_val;
   const Byte* ell_col;
-  const V* hyb_val;
+  const S* hyb_val;
   const Byte* hyb_idx;
-  const V* dns_val;
-  const V* dns_row_val;
+  const S* dns_val;
+  const S* dns_row_val;
   const Byte* row_id;
-  const V* dns_col_val;
+  const S* dns_col_val;
   const Byte* col_id;
 };
 
@@ -47,8 +47,8 @@ struct alignas(sizeof(O) == sizeof(int) ? 16 : 8) Tile {
   __device__ int tail() const { return info >> 17; }
 };
 
-template <bool ALL_CSR, typename V, typename O>
-__device__ __forceinline__ Tile<O> load_tile(const Matrix<V, O>& a, int i) {
+template <bool ALL_CSR, typename S, typename O>
+__device__ __forceinline__ Tile<O> load_tile(const Matrix<S, O>& a, int i) {
   Tile<O> tile;
   const O begin = load_stream(a.tile_nnz + i);
   tile.first_col = TILE * load_stream(a.tile_col + i);
@@ -84,21 +84,22 @@ __device__ __forceinline__ void finish_row(V* y, int marked_row, int rows, V sum
 }
 
 // Each half warp takes every second dense row; x: the value of column lane % 16. sums: of the tile's rows.
-template <typename V, typename O>
-__device__ __forceinline__ void add_dns_rows(const Matrix<V, O>& a, const Tile<O>& tile, V x, V* sums) {
+template <typename V, typename S, typename O>
+__device__ __forceinline__ void add_dns_rows(const Matrix<S, O>& a, const Tile<O>& tile, V x, V* sums) {
   const int half = lane_id() / TILE;
   const int col = lane_id() % TILE;
   for (int i = 0; i < tile.width(); i += 2) {
     const bool inside = i + half < tile.width();
-    V sum = inside ? load_stream(a.dns_row_val + tile.off1 + (i + half) * TILE + col) * x : V(0);
+    V sum = 0;
+    if (inside) sum = load_stream(a.dns_row_val + tile.off1 + (i + half) * TILE + col) * x;
     sum = group_sum<TILE>(sum);
     if (col == 0 && inside) atomicAdd(sums + load_stream(a.row_id + tile.off2 + i + half), sum);
   }
 }
 
 // Coordinates, one lane per entry. x: of the tile.
-template <typename V>
-__device__ __forceinline__ void add_coo(int nnz, const V* values, const Byte* idx, const V* x, V* sums) {
+template <typename V, typename S>
+__device__ __forceinline__ void add_coo(int nnz, const S* values, const Byte* idx, const V* x, V* sums) {
   for (int k = lane_id(); k < nnz; k += WARP) {
     const int at = load_stream(idx + k);
     atomicAdd(sums + (at >> 4), load_stream(values + k) * x[at & 15]);
@@ -116,10 +117,10 @@ constexpr int FAST_WARPS = 4;
 constexpr int ALIGNED = 8;  // entries whose columns fill a word
 
 // CSR tiles of a warp: the fields of all tiles in its chunk, and the entries of some.
-template <typename V, int SIZE, int MOST>
+template <typename V, typename S, int SIZE, int MOST>
 struct CsrMemory {
-  alignas(16) V values[SIZE];
-  V x[MOST * TILE];
+  alignas(16) S values[SIZE];
+  alignas(16) V x[MOST * TILE];
   alignas(16) unsigned short row_ptr[WARP * TILE + ALIGNED];  // of the tiles in the chunk, as if they were one
   int first_col[WARP];
   alignas(4) Byte cols[SIZE / 2];
@@ -135,10 +136,10 @@ struct OtherMemory {
 
 // The CSR tiles of a chunk. What a warp has copied at once is multiplied when it has arrived, half a warp per tile, a
 // thread per row.
-template <typename V, typename O, int SIZE, int MOST>
+template <typename V, typename S, typename O, int SIZE, int MOST>
 struct CsrTiles {
-  const Matrix<V, O>& a;
-  CsrMemory<V, SIZE, MOST>& memory;
+  const Matrix<S, O>& a;
+  CsrMemory<V, S, SIZE, MOST>& memory;
   const V* __restrict__ x;
   O base;      // entries before the first, or a few less: a multiple of ALIGNED
   int count;   // of the tiles
@@ -146,7 +147,7 @@ struct CsrTiles {
   int end;     // entries from base to that tile's end
 
   // tile: the lane's, of the chunk. tiles: bits of the CSR tiles.
-  __device__ __forceinline__ CsrTiles(const Matrix<V, O>& a, CsrMemory<V, SIZE, MOST>& memory, const Tile<O>& tile,
+  __device__ __forceinline__ CsrTiles(const Matrix<S, O>& a, CsrMemory<V, S, SIZE, MOST>& memory, const Tile<O>& tile,
                                       unsigned tiles, const V* __restrict__ x)
       : a(a), memory(memory), x(x), count(__popc(tiles)) {
     const int lane = lane_id();
@@ -184,10 +185,10 @@ struct CsrTiles {
     const bool fits = number >= first && number < first + MOST && end - from <= SIZE;
     const int last = first + __popc(__ballot_sync(FULL_MASK, fits));
     const int entries = memory.row_ptr[last * TILE] - from;
-    const V* values = a.csr_val + (base + from);
+    const S* values = a.csr_val + (base + from);
     const Byte* cols = a.csr_col + (base + from) / 2;
 #pragma unroll 1
-    for (int k = 2 * lane; k < entries; k += 2 * WARP) copy_async<2 * sizeof(V)>(memory.values + k, values + k);
+    for (int k = 2 * lane; k < entries; k += 2 * WARP) copy_async<2 * sizeof(S)>(memory.values + k, values + k);
 #pragma unroll 1
     for (int k = ALIGNED * lane; k < entries; k += ALIGNED * WARP) {
       copy_async<ALIGNED / 2>(memory.cols + k / 2, cols + k / 2);
@@ -195,7 +196,7 @@ struct CsrTiles {
 #pragma unroll 1
     for (int i = lane; i < (last - first) * TILE; i += WARP) {
       const int col = memory.first_col[first + i / TILE] + i % TILE;
-      if (col < a.cols) copy_async<sizeof(V)>(memory.x + i, x + col);
+      if (col < a.cols) copy_value_async(memory.x + i, x + col);
     }
     return last;
   }
@@ -203,7 +204,7 @@ struct CsrTiles {
   // The tiles from number `first` to before `last`, which have been copied. Returns the lane's sum.
   template <int PAIRS>
   __device__ __forceinline__ V multiply(int first, int last) const {
-    using Pair = typename PairOf<V>::type;
+    using Pair = typename PairOf<S>::type;
     const int half = lane_id() / TILE;
     const unsigned from = memory.row_ptr[first * TILE] & ~(ALIGNED - 1u);
     const V* tile_x = memory.x + half * TILE;
@@ -243,8 +244,8 @@ struct CsrTiles {
 };
 
 // All ELL tiles, or HYB tiles without tails, as one sequence of columns. tiles: their bits.
-template <typename V, typename O>
-__device__ __forceinline__ V fast_ell(const V* values, const Byte* packed, OtherMemory<V, O>& memory, unsigned tiles,
+template <typename V, typename S, typename O>
+__device__ __forceinline__ V fast_ell(const S* values, const Byte* packed, OtherMemory<V, O>& memory, unsigned tiles,
                                       const V* __restrict__ x) {
   constexpr int STEPS = 4;
   const int lane = lane_id();
@@ -261,7 +262,7 @@ __device__ __forceinline__ V fast_ell(const V* values, const Byte* packed, Other
   __syncwarp();
   V sum = 0;
   for (int begin = 0; begin < slots; begin += STEPS * WARP) {
-    V value[STEPS];
+    S value[STEPS];
     int cols[STEPS];
 #pragma unroll
     for (int i = 0; i < STEPS; ++i) {
@@ -286,8 +287,8 @@ __device__ __forceinline__ V fast_ell(const V* values, const Byte* packed, Other
 
 // All COO tiles as one sequence of entries. nnz: of the lane's tile if that is COO, else 0. tiles: bits of the COO
 // tiles.
-template <typename V, typename O>
-__device__ __forceinline__ void fast_coo(const Matrix<V, O>& a, OtherMemory<V, O>& memory, unsigned tiles, int nnz,
+template <typename V, typename S, typename O>
+__device__ __forceinline__ void fast_coo(const Matrix<S, O>& a, OtherMemory<V, O>& memory, unsigned tiles, int nnz,
                                          const V* __restrict__ x) {
   const int lane = lane_id();
   const int end = group_scan<WARP>(nnz);
@@ -296,7 +297,7 @@ __device__ __forceinline__ void fast_coo(const Matrix<V, O>& a, OtherMemory<V, O
   __syncwarp();
   const O off1 = memory.tiles[__ffs(tiles) - 1].off1;
   for (int k = lane; k < total; k += WARP) {
-    const V value = load_stream(a.coo_val + off1 + k);
+    const S value = load_stream(a.coo_val + off1 + k);
     const int at = load_stream(a.coo_idx + off1 + k);
     int tile = 0;  // the first one that ends after k
 #pragma unroll
@@ -308,11 +309,11 @@ __device__ __forceinline__ void fast_coo(const Matrix<V, O>& a, OtherMemory<V, O
 }
 
 // Sixteen slots per column, STEPS x 32 loaded at a time; column_of(slot) is the column of x.
-template <int STEPS, typename V, typename ColumnOf>
-__device__ __forceinline__ V fast_columns(int slots, const V* values, const V* __restrict__ x, ColumnOf column_of) {
+template <int STEPS, typename V, typename S, typename ColumnOf>
+__device__ __forceinline__ V fast_columns(int slots, const S* values, const V* __restrict__ x, ColumnOf column_of) {
   V sum = 0;
   for (int begin = 0; begin < slots; begin += STEPS * WARP) {
-    V value[STEPS];
+    S value[STEPS];
     int column[STEPS];
 #pragma unroll
     for (int i = 0; i < STEPS; ++i) {
@@ -331,10 +332,10 @@ __device__ __forceinline__ V fast_columns(int slots, const V* values, const V* _
   return sum;
 }
 
-template <bool ALL_CSR, bool DEFERRED, int SIZE, int MOST, int PAIRS, typename V, typename O>
+template <bool ALL_CSR, bool DEFERRED, int SIZE, int MOST, int PAIRS, typename V, typename S, typename O>
 __device__ __forceinline__ void fast_chunk(int rows, int chunks, const int* chunk_ptr, const int* chunk_row,
-                                           const Matrix<V, O>& a, const V* __restrict__ x, V* __restrict__ y) {
-  __shared__ CsrMemory<V, SIZE, MOST> csr_memory[FAST_WARPS];
+                                           const Matrix<S, O>& a, const V* __restrict__ x, V* __restrict__ y) {
+  __shared__ CsrMemory<V, S, SIZE, MOST> csr_memory[FAST_WARPS];
   __shared__ OtherMemory<V, O> other_memory[ALL_CSR ? 1 : FAST_WARPS];
   const long long chunk = global_thread() / WARP;
   if (chunk >= chunks) return;  // the whole warp
@@ -353,8 +354,8 @@ __device__ __forceinline__ void fast_chunk(int rows, int chunks, const int* chun
   }
   if (!ALL_CSR && lane < TILE) memory.sums[lane] = 0;
 
-  const CsrTiles<V, O, SIZE, MOST> csr(a, csr_memory[threadIdx.x / WARP], tile, __ballot_sync(FULL_MASK, fmt == CSR),
-                                       x);
+  const CsrTiles<V, S, O, SIZE, MOST> csr(a, csr_memory[threadIdx.x / WARP], tile, __ballot_sync(FULL_MASK, fmt == CSR),
+                                          x);
   int staged = csr.count ? csr.stage(0) : 0;
   V sum = 0;  // of row lane % 16
   if (!ALL_CSR) {
@@ -373,7 +374,7 @@ __device__ __forceinline__ void fast_chunk(int rows, int chunks, const int* chun
       const int first_col = tile.first_col;
       if (!DEFERRED && tile.fmt() == HYB) {
         const int slots = TILE * tile.width();
-        const V* values = a.hyb_val + tile.off1;
+        const S* values = a.hyb_val + tile.off1;
         const Byte* idx = a.hyb_idx + tile.off2;
         sum += fast_columns<4>(slots, values, x, [=](int slot) { return first_col + half_byte(idx, slot); });
         add_coo(tile.tail(), values + slots, idx + slots / 2, x + first_col, memory.sums);
@@ -423,8 +424,8 @@ __device__ __forceinline__ int take_bit(unsigned& bits) {
 }
 
 // Two tiles of each half warp at a time, from the lanes that hold them: ELL, or HYB.
-template <typename V, typename O>
-__device__ __forceinline__ V lean_ell(const V* values, const Byte* packed, const Tile<O>& tile, unsigned tiles,
+template <typename V, typename S, typename O>
+__device__ __forceinline__ V lean_ell(const S* values, const Byte* packed, const Tile<O>& tile, unsigned tiles,
                                       const V* __restrict__ x) {
   const int lane = lane_id();
   const int shift = lane % 2 ? 0 : 4;
@@ -444,7 +445,7 @@ __device__ __forceinline__ V lean_ell(const V* values, const Byte* packed, const
       if (mine < 0) width[u] = 0;
     }
     for (int column = 0; column < width[0] || column < width[1]; ++column) {
-      V value[2];
+      S value[2];
       int cols[2];
 #pragma unroll
       for (int u = 0; u < 2; ++u) {
@@ -463,8 +464,8 @@ __device__ __forceinline__ V lean_ell(const V* values, const Byte* packed, const
 }
 
 // One tile of each half warp at a time, STEPS entries of its row.
-template <typename V, typename O>
-__device__ __forceinline__ V lean_csr(const Matrix<V, O>& a, const Tile<O>& tile, unsigned tiles,
+template <typename V, typename S, typename O>
+__device__ __forceinline__ V lean_csr(const Matrix<S, O>& a, const Tile<O>& tile, unsigned tiles,
                                       const V* __restrict__ x) {
   constexpr int STEPS = 4;
   const int row = lane_id() % TILE;
@@ -482,7 +483,7 @@ __device__ __forceinline__ V lean_csr(const Matrix<V, O>& a, const Tile<O>& tile
     const Byte* row_ptr = a.csr_row_ptr + off2;
     const int end = row < TILE - 1 ? load_stream(row_ptr + row + 1) : nnz;
     for (int j = load_stream(row_ptr + row); j < end; j += STEPS) {
-      V value[STEPS];
+      S value[STEPS];
       int col[STEPS];
 #pragma unroll
       for (int u = 0; u < STEPS; ++u) {
@@ -500,9 +501,9 @@ __device__ __forceinline__ V lean_csr(const Matrix<V, O>& a, const Tile<O>& tile
   return sum;
 }
 
-template <typename V, typename O>
+template <typename V, typename S, typename O>
 __device__ __forceinline__ void lean_chunk(long long chunk, int rows, int chunks, const int* chunk_ptr,
-                                           const int* chunk_row, const Matrix<V, O>& a, const V* __restrict__ x,
+                                           const int* chunk_row, const Matrix<S, O>& a, const V* __restrict__ x,
                                            V* __restrict__ y) {
   if (chunk >= chunks) return;  // the whole warp
   const int lane = lane_id();
@@ -548,8 +549,8 @@ __device__ __forceinline__ void lean_chunk(long long chunk, int rows, int chunks
 constexpr int PAPER_WARPS = 2;
 
 // Two threads per row, every second entry each.
-template <typename V, typename O>
-__device__ __forceinline__ V paper_csr(const Matrix<V, O>& a, const Tile<O>& tile, const V* shared_x) {
+template <typename V, typename S, typename O>
+__device__ __forceinline__ V paper_csr(const Matrix<S, O>& a, const Tile<O>& tile, const V* shared_x) {
   const int lane = lane_id();
   const int row = lane / 2;
   const Byte* row_ptr = a.csr_row_ptr + tile.off2;
@@ -563,8 +564,8 @@ __device__ __forceinline__ V paper_csr(const Matrix<V, O>& a, const Tile<O>& til
 }
 
 // Two columns of 16 slots per step; column_of(slot) names the column of x, which the lane of that number holds.
-template <typename V, typename ColumnOf>
-__device__ __forceinline__ V paper_columns(int slots, const V* values, V x, ColumnOf column_of) {
+template <typename V, typename S, typename ColumnOf>
+__device__ __forceinline__ V paper_columns(int slots, const S* values, V x, ColumnOf column_of) {
   V sum = 0;
   for (int begin = 0; begin < slots; begin += WARP) {
     const int slot = begin + lane_id();
@@ -575,9 +576,9 @@ __device__ __forceinline__ V paper_columns(int slots, const V* values, V x, Colu
   return sum + __shfl_down_sync(FULL_MASK, sum, TILE);
 }
 
-template <bool ALL_CSR, bool DEFERRED, typename V, typename O>
+template <bool ALL_CSR, bool DEFERRED, typename V, typename S, typename O>
 __device__ __forceinline__ void paper_chunk(int rows, int chunks, const int* chunk_ptr, const int* chunk_row,
-                                            const Matrix<V, O>& a, const V* __restrict__ x, V* __restrict__ y) {
+                                            const Matrix<S, O>& a, const V* __restrict__ x, V* __restrict__ y) {
   __shared__ Tile<O> tiles_of[PAPER_WARPS][WARP];
   __shared__ V x_of[PAPER_WARPS][TILE];
   __shared__ V sums_of[PAPER_WARPS][TILE];
@@ -597,7 +598,8 @@ __device__ __forceinline__ void paper_chunk(int rows, int chunks, const int* chu
     __syncwarp();  // shared_x has been read
     const Tile<O> tile = tiles[i];
     const int col = tile.first_col + lane % TILE;
-    const V tile_x = col < a.cols ? load_x(x, col) : V(0);
+    V tile_x = 0;
+    if (col < a.cols) tile_x = load_x(x, col);
     if (lane < TILE) shared_x[lane] = tile_x;
     __syncwarp();
     if (tile.fmt() == CSR) {
@@ -610,7 +612,7 @@ __device__ __forceinline__ void paper_chunk(int rows, int chunks, const int* chu
                            [=](int slot) { return half_byte(packed, slot); });
     } else if (tile.fmt() == HYB) {
       const int slots = TILE * tile.width();
-      const V* values = a.hyb_val + tile.off1;
+      const S* values = a.hyb_val + tile.off1;
       const Byte* idx = a.hyb_idx + tile.off2;
       sum += paper_columns(slots, values, tile_x, [=](int slot) { return half_byte(idx, slot); });
       if (!DEFERRED) add_coo(tile.tail(), values + slots, idx + slots / 2, shared_x, sums);
@@ -633,9 +635,9 @@ __device__ __forceinline__ void paper_chunk(int rows, int chunks, const int* chu
 // of CSR that a warp copies at once; PAIRS: pairs of entries that a lane reads at a time. What they are was the fastest
 // of those tried on fem:40:3 in f64 on an H200.
 
-template <bool FAST, bool ALL_CSR, bool DEFERRED, int SIZE, int MOST, int PAIRS, typename V, typename O>
+template <bool FAST, bool ALL_CSR, bool DEFERRED, int SIZE, int MOST, int PAIRS, typename V, typename S, typename O>
 __device__ __forceinline__ void spmv(int rows, int chunks, const int* chunk_ptr, const int* chunk_row,
-                                     const Matrix<V, O>& a, const V* __restrict__ x, V* __restrict__ y) {
+                                     const Matrix<S, O>& a, const V* __restrict__ x, V* __restrict__ y) {
   if (FAST) {
     fast_chunk<ALL_CSR, DEFERRED, SIZE, MOST, PAIRS>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
   } else {
@@ -643,20 +645,20 @@ __device__ __forceinline__ void spmv(int rows, int chunks, const int* chunk_ptr,
   }
 }
 
-template <typename V, typename O, bool FAST>
-__global__ void __launch_bounds__(WARP* FAST_WARPS, 8)
+template <typename V, typename O, bool FAST, typename S = V>
+__global__ void __launch_bounds__(WARP* FAST_WARPS, blocks<V>(8))
     tile_csr_spmv(int rows, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row, int cols,
-                  const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
+                  const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const S* __restrict__ csr_val,
                   const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr, const V* __restrict__ x,
                   V* __restrict__ y) {
-  const Matrix<V, O> a = {cols, tile_col, tile_nnz, csr_val, csr_col, csr_row_ptr};
+  const Matrix<S, O> a = {cols, tile_col, tile_nnz, csr_val, csr_col, csr_row_ptr};
   spmv<FAST, true, false, 384, 8, 5>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
 }
 
-template <typename V, typename O, bool FAST, bool DEFERRED>
-__global__ void __launch_bounds__(WARP* FAST_WARPS, 8)
+template <typename V, typename O, bool FAST, bool DEFERRED, typename S = V>
+__global__ void __launch_bounds__(WARP* FAST_WARPS, blocks<V>(8))
     tile_spmv(int rows, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
-              const Matrix<V, O> a, const V* __restrict__ x, V* __restrict__ y) {
+              const Matrix<S, O> a, const V* __restrict__ x, V* __restrict__ y) {
   spmv<FAST, false, DEFERRED, 272, 4, 3>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
 }
 
@@ -665,13 +667,13 @@ __global__ void __launch_bounds__(WARP* FAST_WARPS, 8)
 // the L1 cache. MIXED_WARPS: warps of their blocks.
 constexpr int MIXED_WARPS = 8;
 
-template <typename V, typename O, typename I, int SIGMA, int BATCH, bool MIXED>
-__global__ void __launch_bounds__(WARP*(MIXED ? MIXED_WARPS : FAST_WARPS), MIXED ? 4 : 7)
+template <typename V, typename O, typename I, int SIGMA, int BATCH, bool MIXED, typename S = V>
+__global__ void __launch_bounds__(WARP*(MIXED ? MIXED_WARPS : FAST_WARPS), blocks<V>(MIXED ? 4 : 7))
     tile_csr5_spmv(int rows, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
-                   const Matrix<V, O> a, int csr5_tiles, int tail_row, const I* __restrict__ row_ptr,
+                   const Matrix<S, O> a, int csr5_tiles, int tail_row, const I* __restrict__ row_ptr,
                    const unsigned* __restrict__ tile_ptr, const unsigned* __restrict__ tile_desc,
                    const int* __restrict__ empty_ptr, const int* __restrict__ empty_offset,
-                   const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
+                   const int* __restrict__ col_idx, const S* __restrict__ values, const V* __restrict__ x,
                    V* __restrict__ y) {
   constexpr int WARPS = MIXED ? MIXED_WARPS : FAST_WARPS;
   const long long block = blockIdx.x;
@@ -687,7 +689,7 @@ __global__ void __launch_bounds__(WARP*(MIXED ? MIXED_WARPS : FAST_WARPS), MIXED
       fast_chunk<false, true, 384, 8, 3>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
     }
   } else {
-    const Tiles<V> rest{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
+    const Tiles<V, int, const S*> rest{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
     csr5_share<ALL_ADDED, false, SIGMA, BATCH>((block - first) * WARPS + threadIdx.x / WARP, rows, csr5_tiles, tail_row,
                                                row_ptr, rest, x, y);
   }

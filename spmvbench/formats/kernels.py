@@ -163,7 +163,8 @@ class Declaration:
     template: name and default of each template parameter, the default empty without one; a pack is named ``...``.
     The type of y is left out if it is a parameter of its own, ``typename Y = V*`` (`epilogue`): y has its name, and Y.
     parameters: the text of each function parameter. types: the type of each that is a number or a pointer to one, ``V``
-    of ``const V* x``; empty for others.
+    of ``const V* x``, or a struct, whose values are of the first type in brackets, ``S`` of ``Matrix<S, O> a``; empty
+    for others.
     """
 
     template: tuple[tuple[str, str], ...] = ()
@@ -175,6 +176,7 @@ class Declaration:
         """See the class."""
         found = (
             re.match(r"(?:const |volatile )?(\w+)(?: const)?(?:\*(?:__restrict__)?)? ?\w+$", text)
+            or re.match(r"(?:const )?\w+<(\w+), ?\w+> ?\w+$", text)
             for text in self.parameters
         )
         own, default = self.y

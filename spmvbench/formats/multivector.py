@@ -21,8 +21,8 @@ import numpy as np
 
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, address, array_module, cdiv
-from spmvbench.formats.kernels import constant, declaration, headers, kernel_path, split
-from spmvbench.formats.launches import MOST_SHARED_BYTES, Launch, Step, Struct, ctype, per_thread, zero_fill
+from spmvbench.formats.kernels import constant, declaration, split
+from spmvbench.formats.launches import MOST_SHARED_BYTES, Launch, Step, Struct, ctype, flat, per_thread, zero_fill
 
 KERNEL = "multivector.cu"
 TILE_ROWS, TILE_VECTORS, TILE_THREADS = (constant(KERNEL, f"TILE_{word}") for word in ("ROWS", "VECTORS", "THREADS"))
@@ -30,7 +30,6 @@ MOST = 64  # vectors
 TOGETHER = 8  # vectors that a thread holds
 LARGE = 512  # threads of a block
 WARP = constant("include/spmv.cuh", "WARP")
-ASYNCHRONOUS = "include/async_copy.cuh"  # the copies that it starts are counted in bytes of one vector
 LOADED = 16  # bytes that a thread loads at a time
 STATIC_BYTES = 1024  # of a block's shared memory that CUDA takes for itself, rounded up
 
@@ -180,11 +179,7 @@ def _multi(
     known = declaration(step.source, name)
     if len(known.types) != len(step.args):
         raise Skip(f"the types that {name} takes are not known: it multiplies one vector")
-    if not step.window and kernel_path(ASYNCHRONOUS) in headers(kernel_path(step.source)):
-        raise Skip(f"{name} copies x by blocks of so many bytes: it multiplies one vector")
     dtype = vectors[0].one.dtype
-    if any(getattr(part, "dtype", None) == dtype for arg in step.args if isinstance(arg, Struct) for part in arg):
-        raise Skip(f"{name} takes values in a struct: it multiplies one vector")
     shape = Shape.of(step, k, dtype.itemsize)
     wholes = [_whole(arg, vectors, stored, scratch, k) for arg in step.args]
     types = _types(name, known.types, step.args, wholes, f"Multi<{ctype(dtype)}, {shape.values}, {k}, {shape.lanes}>")
@@ -204,6 +199,11 @@ def _multi(
 def _floats(arg: Any) -> bool:
     """Whether an argument of a launch is an array of values."""
     return not isinstance(arg, np.generic | Struct) and arg.dtype.kind == "f"
+
+
+def _values(arg: Any) -> Array | None:
+    """An array of values: an argument of a launch, or a member of one; None if there is none."""
+    return next((held for held in flat([arg]) if _floats(held)), None)
 
 
 def _whole(
@@ -230,12 +230,13 @@ def _types(
     """
     deduced, unsure = dict[str, str](), dict[str, str]()  # unsure: from arrays of nothing
     for kind, arg, whole in zip(kinds, args, wholes, strict=True):
-        if not _floats(arg):
+        values = _values(arg)
+        if values is None:
             continue
-        if not arg.size:
-            unsure.setdefault(kind, ctype(arg))
+        if not (values.size or isinstance(arg, Struct)):
+            unsure.setdefault(kind, ctype(values))
             continue
-        wanted = ctype(arg) if whole is None else multi
+        wanted = ctype(values) if whole is None else multi
         if deduced.setdefault(kind, wanted) != wanted or not kind:
             raise Skip(f"{name} takes values and vectors of one type")
     return unsure | deduced

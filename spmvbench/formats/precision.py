@@ -18,7 +18,7 @@ import numpy as np
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, array_module
 from spmvbench.formats.kernels import Declaration, declaration, split
-from spmvbench.formats.launches import Call, Launch, Loop, Step, Struct, ctype, flat, single_steps
+from spmvbench.formats.launches import Call, Launch, Loop, Step, ctype, flat, single_steps
 
 VALUE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2}
 # NumPy has no bfloat16: its 16 bits are kept in float16 arrays, which are moved and never computed with.
@@ -124,7 +124,7 @@ class Precision:
             for held in flat([arg]):
                 if not _floats(held):
                     continue
-                if isinstance(arg, Struct) or not kind:
+                if not kind:
                     raise Skip(f"{name} takes values in a struct: values and vectors have to be of one type")
                 is_parameter = any(kind == parameter for parameter, _ in known.template)
                 wanted = self._ctype(held)

@@ -183,6 +183,6 @@ def test_small_blocks_in_strips_take_narrower_values(name, device):
 
 def test_formats_of_one_type_refuse_with_the_reason(device):
     unknown = "the types that crsd_generated takes are not known"
-    for key, reason in (("tile-csr", "one type"), ("cb", "packed with"), ("crsd[kernel=paper]", unknown)):
+    for key, reason in (("mbsr", "one type"), ("cb", "packed with"), ("crsd[kernel=paper]", unknown)):
         right, reasons = checked(key, "f32/f64", device, NAMES[:1])
         assert not right and reason in reasons[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from spmvbench.formats.arrays import Array, Csr, cdiv
 from spmvbench.formats.cache_blocking.hub import Csr5Hub
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, ctype
+from spmvbench.formats.launches import Launch, Step, ctype
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -48,6 +50,13 @@ class HubCache(Csr5Hub):
         most = limits.shared_bytes // a.vector_dtype.itemsize
         cached = min(min(hubs, most) or int(SHARE * most), len(found["order"]))
         return found | {"cached": cached, "blocks": limits.multiprocessors}
+
+    vectors_together = 2  # by registers for blocks of so many threads
+
+    def multiplied(self, x: Array, y: Array, k: int, layout: str) -> Sequence[Step]:
+        """By the launches for one vector, with fewer hubs: those whose values have room."""
+        fewer = replace(self, cached=self.cached // min(k, self.vectors_together))
+        return fewer.by_vectors(fewer.launches, x, y, k, layout)
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         n, rows, value = np.int32(len(self.order)), np.int32(self.shape[0]), ctype(x)

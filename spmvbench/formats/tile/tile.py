@@ -130,6 +130,7 @@ class Tiled(Format):
 
     family = "Hybrid"
     reference = "Niu et al., TileSpMV, IPDPS 2021"
+    vectors_together = 4
 
     kernel = Parameter("fast", "paper: the authors' kernel; fast: more loads in flight", choices=("fast", "paper"))
     tbalance = Parameter(
