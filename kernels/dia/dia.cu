@@ -12,12 +12,22 @@ template <typename V, bool ADD, typename S = V>
 __global__ void __launch_bounds__(BLOCK, blocks<V>(10))
     dia_spmv(int rows, int cols, int diagonals, long long pitch, const int* __restrict__ offset,
              const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
-  const unsigned row = global_thread<V>() * 2;
-  if (row >= rows) return;
-  V sum[2] = {V(0), V(0)};
-  sum_diagonals<2, 4, false>(row, cols, diagonals, pitch, offset, values + row, x, sum);
-  put<ADD>(y + row, sum[0]);
-  if (row + 1 < rows) put<ADD>(y + row + 1, sum[1]);
+  if constexpr (sizeof(V) <= 8) {
+    const unsigned row = global_thread<V>() * 2;
+    if (row >= rows) return;
+    V sum[2] = {V(0), V(0)};
+    sum_diagonals<2, 4, false>(row, cols, diagonals, pitch, offset, values + row, x, sum);
+    put<ADD>(y + row, sum[0]);
+    if (row + 1 < rows) put<ADD>(y + row + 1, sum[1]);
+  } else {  // one after the other, as many loads at a time
+    for (unsigned half = 0; half < 2; ++half) {
+      const unsigned row = (2 * blockIdx.x + half) * row_threads<V>() + row_thread<V>();
+      if (row >= rows) return;
+      V sum[1] = {V(0)};
+      sum_diagonals<1, 8, false>(row, cols, diagonals, pitch, offset, values + row, x, sum);
+      put<ADD>(y + row, sum[0]);
+    }
+  }
 }
 
 // A warp a hack of 32 rows. In single precision twice the batch takes the same registers, and is faster than AHEAD.
