@@ -7,7 +7,7 @@ from typing import Any
 
 from spmvbench import formats
 from spmvbench.advice import quick
-from spmvbench.formats.admission import FREE_SHARE, Skip
+from spmvbench.formats.admission import FREE_SHARE, LARGER, Skip
 from spmvbench.formats.arrays import Array, Csr, nonzero_mask
 from spmvbench.formats.csr.csr import CsrLanes
 from spmvbench.formats.format import Format
@@ -16,7 +16,7 @@ from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
 WIDEST = 1 << 27  # rows and columns; beyond, no matrix was measured, and formats count what does not fit into memory
-SMALL = 1 << 26  # bytes that every device has free: asking it takes as long as a product
+SMALL = 1 << 30  # bytes that every device has free: asking it takes as long as a product
 
 
 @register
@@ -56,15 +56,15 @@ class Auto(Format):
     def choices(cls, a: Csr, spmvs: float) -> Iterator[tuple[type[Format], dict[str, Any]]]:
         """The candidates from the best on, each with the value of every parameter, as far as memory can hold them."""
         if a.nnz and a.rows + a.cols <= WIDEST:
-            limit = None
+            # Where LARGER times the bytes of CSR fit, none is estimated: that takes as long as converting.
+            limit = SMALL if LARGER * a.nbytes <= SMALL else a.free_bytes / FREE_SHARE
             for label in quick.ranked(a, spmvs):
                 candidate, params = quick.parsed(label)
-                try:
-                    size = candidate.estimate(a, **params)
-                except Skip:
-                    continue
-                if size > SMALL:
-                    limit = a.free_bytes / FREE_SHARE if limit is None else limit
+                if LARGER * a.nbytes > limit:
+                    try:
+                        size = candidate.estimate(a, **params)
+                    except Skip:
+                        continue
                     if size > limit:
                         continue
                 yield candidate, params
@@ -82,7 +82,7 @@ class Auto(Format):
         for candidate, values in cls.choices(a, spmvs):
             try:
                 return {"chosen": candidate.converted(a, **values)}
-            except Skip:
+            except (Skip, MemoryError):
                 continue
         raise AssertionError  # csr-lanes holds every matrix
 

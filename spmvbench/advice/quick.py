@@ -21,8 +21,8 @@ from spmvbench import formats, paths
 from spmvbench.advice import model
 from spmvbench.advice.features import LARGE
 from spmvbench.errors import SpmvbenchError
-from spmvbench.formats.arrays import Csr, cdiv, on_host
-from spmvbench.formats.conversion import runner
+from spmvbench.formats.arrays import Csr, cdiv
+from spmvbench.formats.conversion import numbers, runner
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, ctype
@@ -125,8 +125,7 @@ def counts(a: Csr, samples: int) -> list[int]:
         grid = max(samples, min(cdiv(rows, BLOCK), BLOCKS))
         args = (*sizes, a.row_ptr, a.col_idx, sums)
         run(Launch(SOURCE, f"row_numbers<{ctype(a.row_ptr)}>", grid, BLOCK, args))
-        numbers: list[int] = on_host(sums).tolist()
-        return numbers
+        return numbers(sums)
     lengths = a.row_lengths.astype(np.int64)
     widths = np.maximum.reduceat(lengths, np.arange(0, rows, WARP))
     sample, lane = np.arange(samples)[:, None], np.arange(WARP)

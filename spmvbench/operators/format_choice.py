@@ -15,14 +15,11 @@ from spmvbench.advice import choosing, model, quick
 from spmvbench.devices import Device, OutOfDeviceMemory, cuda, shared_device
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Csr, Format, Skip, two_copies
-from spmvbench.formats.admission import FREE_SHARE, byte_text, refuse_size
+from spmvbench.formats.admission import FREE_SHARE, LARGER, byte_text, refuse_size
 from spmvbench.formats.conversion import converting_for
 from spmvbench.formats.determinism import repeating, repeats
 from spmvbench.formats.refilling import Places, places
 
-# Where a format may take so many times the bytes of CSR, none is refused before it is made: to ask for its bytes, and
-# for the memory that is free, takes as long as the conversion.
-LARGER = 64
 MODEL = "h200"  # the GPU whose rows the advice was learned from
 
 

@@ -125,14 +125,16 @@ def test_no_choice_exceeds_the_memory(monkeypatch):
     assert fits == [size for size in sizes if size < max(sizes)]
 
 
-def test_a_candidate_that_refuses_is_passed_over(monkeypatch):
+@pytest.mark.parametrize("error", [Skip("for a reason that its estimate did not know"), MemoryError()])
+def test_a_candidate_that_refuses_is_passed_over(monkeypatch, error):
     a = Csr.of(generate("pde:20"))
     (first, _), (second, _), *_ = AUTO.choices(a, 1000)
 
     def refuse(a, **params):
-        raise Skip("for a reason that its estimate did not know")
+        raise error
 
     monkeypatch.setattr(first, "convert", refuse)
+    monkeypatch.setattr(first, "estimate", refuse)  # of so small a matrix nothing is estimated
     assert chosen(AUTO.converted(a, spmvs=1000)) == second.key
 
 
