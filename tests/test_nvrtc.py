@@ -196,6 +196,11 @@ OWN = {
         *(f"sweep_{kernel}<{index}>" for kernel in ("cut", "sort") for index in ("int", "long long")),
         *("sweep_places<double, int>", "sweep_places<float, long long>"),
     },
+    "lane_packing/lane_convert.cu": {
+        *("lane_pieces<int, int>", "lane_wanted<int, int, long long>", "lane_following<long long>"),
+        *("lane_steps<long long, int, int>", "lane_widths<int, int, long long>"),
+        *("lane_fill<double, int, int, false>", "lane_fill<float, long long, long long, true>"),
+    },
     "tile/tile_convert.cu": {
         *("pack_halves", "fill_chunks<int>", "count_room<false>", "count_room<true>"),
         *(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, expand
+from spmvbench.formats.conversion import runner
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.lane_packing.tiles import AdEll
 from spmvbench.formats.launches import ctype
@@ -101,7 +102,9 @@ class CoAdEll(AdEll):
         return int(super().estimate(a) - found["columns"].nbytes + tables)
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
+        if (run := runner(a)) and a.nnz:
+            return cls.by_kernels(a, run, packed=True)
         found = super().convert(a)
         packed = Packed.of(found["columns"], found["tile_ptr"])
         fields = {"base": packed.base, "width": packed.width, "byte_ptr": packed.byte_ptr}

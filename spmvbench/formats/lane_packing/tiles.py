@@ -6,14 +6,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, chain, expand, inverse, offsets
+from spmvbench.formats.arrays import (
+    INT32_MAX,
+    Array,
+    Csr,
+    array_module,
+    cdiv,
+    chain,
+    expand,
+    inverse,
+    offsets,
+)
+from spmvbench.formats.conversion import Run, runner, summed
+from spmvbench.formats.conversion import chain as chain_by
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
 from spmvbench.formats.format import Format
-from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
 SOURCE = "lane_packing/lane_tiles.cu"
+CONVERT = "lane_packing/lane_convert.cu"
 
 
 class Lanes(NamedTuple):
@@ -229,6 +242,56 @@ class AdEll(LaneTiles):
         before = lanes_before(high)
         first = WARP * tile.astype(np.int64) + before[:-1] - before[starts[tile]]
         return Lanes(row[of], length, first, high[tile], high)
+
+    @classmethod
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
+        run = runner(a)
+        return cls.by_kernels(a, run) if run and a.nnz else super().convert(a, **params)
+
+    @classmethod
+    def by_kernels(cls, a: Csr, run: Run, *, packed: bool = False) -> dict[str, Any]:
+        """The fields by kernels, for nnz > 0. packed: columns as `Packed` has them."""
+        xp, most, rows, index = a.xp, target(a), np.int32(a.rows), ctype(a.row_ptr)
+        args: tuple[Any, ...] = rows, np.int32(WARP * most), a.row_ptr
+        of_row, (several, missing, _, count) = summed(xp, a.rows, CONVERT, f"lane_pieces<{index}", args, run)
+        row, length = xp.empty(count, dtype=np.int32), xp.empty(count, dtype=np.int32)
+        pieces = row, xp.empty(count, dtype=a.row_ptr.dtype), length
+        sizes = rows, np.int32(count), np.int32(most)
+        args = *sizes, a.row_ptr, of_row, *pieces
+        before, _ = summed(xp, count, CONVERT, f"lane_wanted<{index}, {ctype(of_row)}", args, run, total=INT32_MAX)
+        following, kernel = xp.empty(count, dtype=np.int32), f"lane_following<{ctype(before)}>"
+        run(Launch(CONVERT, kernel, *per_thread(count), (np.int32(count), before, following)))
+        starts = chain_by(following, run)
+        tiles = len(starts) - 1
+        lane_row, adds = xp.empty(WARP * tiles, dtype=np.int32), xp.empty(tiles, dtype=np.uint32)
+        sizes = np.int32(tiles), np.int32(most), np.int32(most.bit_length())
+        kernel = f"lane_steps<{index}, {ctype(of_row)}"
+        args = *sizes, starts, *pieces, of_row, lane_row, adds
+        ptr, (*_, slots) = summed(xp, tiles, CONVERT, kernel, args, run, each=1)
+        of_tiles = np.int32(tiles), ptr, starts, *pieces, a.col_idx
+        width, values = xp.empty(tiles if packed else 0, dtype=np.uint8), xp.empty(slots, dtype=a.dtype)
+        byte_ptr, held = xp.empty(0, dtype=np.int64), 0
+        if packed:
+            kernel = f"lane_widths<{index}, {ctype(ptr)}"
+            byte_ptr, (*_, held) = summed(xp, tiles, CONVERT, kernel, (*of_tiles, width), run, each=1)
+        columns = xp.empty(WARP * tiles if packed else slots, dtype=np.int32)
+        differences = xp.empty(held, dtype=np.uint8)
+        byte_ptr = byte_ptr.astype(np.int64, copy=False)
+        kernel = f"lane_fill<{ctype(values)}, {index}, {ctype(ptr)}, {cbool(packed)}>"
+        args = *of_tiles, a.values, width, byte_ptr, columns, differences, values
+        run(Launch(CONVERT, kernel, *per_thread(WARP * tiles), args))
+        cut = several and not missing
+        of_columns = {"base": columns, "width": width, "byte_ptr": byte_ptr, "columns": differences}
+        return {
+            **(of_columns if packed else {"columns": columns}),
+            "tile_ptr": ptr,
+            "lane_row": lane_row,
+            "adds": adds,
+            "place_lanes": 1,
+            "cut_rows": xp.flatnonzero(xp.diff(of_row) > 1).astype(np.int32) if cut else xp.empty(0, dtype=np.int32),
+            "missing": missing > 0,
+            "values": values,
+        }
 
     def shape_of_launch(self) -> tuple[int, int]:
         return 0, 256
