@@ -1,12 +1,16 @@
 // The order of columns by hubs on the device; see spmvbench/formats/cache_blocking/hub.py.
 #include "largest.cuh"
+#include "private_counts.cuh"
 
-// Entries of each column, zero before: lanes with one column add once.
-__global__ void hub_count(long long nnz, const int* __restrict__ col_idx, int* __restrict__ counts) {
-  const long long k = global_thread();
-  const int column = k < nnz ? load_stream(col_idx + k) : -1;
-  const unsigned peers = __match_any_sync(FULL_MASK, column);
-  if (column >= 0 && !(peers & ((1u << lane_id()) - 1))) atomicAdd(counts + column, __popc(peers));
+// Entries of each column, zero before. share: entries of a block.
+__global__ void hub_count(long long nnz, int share, const int* __restrict__ col_idx, int* __restrict__ counts) {
+  __shared__ PrivateCounts own;
+  own.begin();
+  const long long begin = static_cast<long long>(blockIdx.x) * share;
+  const long long end = begin + share < nnz ? begin + share : nnz;
+#pragma unroll 4
+  for (long long k = begin + threadIdx.x; k < end; k += blockDim.x) own.add(load_stream(col_idx + k), counts);
+  own.end(counts);
 }
 
 // found, zero before: columns that have entries, and the most entries of one.

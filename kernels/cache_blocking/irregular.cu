@@ -2,23 +2,33 @@
 // spmvbench/formats/cache_blocking/irregular.py.
 #include "spmv.cuh"
 
-// `samples` stretches of `share` entries each, spread over the matrix: counts the groups of `width` neighbouring
-// columns that a stretch names in found[0], and every column's entries. seen: `words` words of zeros a stretch, a bit
-// per group.
-__global__ void look_at_columns(long long nnz, long long share, int samples, int width, long long words,
+constexpr int LOOK_EACH = 8;  // entries of a thread
+
+// Stretches of `share` entries each, as many as the grid is high, spread over the matrix: counts the groups of `width`
+// neighbouring columns that a stretch names in found[0], and every column's entries. seen: `words` words of zeros a
+// stretch, a bit per group.
+__global__ void look_at_columns(long long nnz, long long share, int width, long long words,
                                 const int* __restrict__ col_idx, unsigned* __restrict__ seen,
                                 unsigned* __restrict__ counts, unsigned long long* __restrict__ found) {
-  const long long i = global_thread();
-  bool first = false;
-  if (i < samples * share) {
-    const long long stretch = i / share;
-    const int column = load_stream(col_idx + stretch * (nnz - share) / (samples - 1) + i % share);
-    const unsigned bit = 1u << column / width % 32;
-    first = !(atomicOr(seen + stretch * words + column / width / 32, bit) & bit);
+  __shared__ int of_block;
+  if (threadIdx.x == 0) of_block = 0;
+  __syncthreads();
+  const long long stretch = blockIdx.y, at = static_cast<long long>(blockIdx.x) * (blockDim.x * LOOK_EACH);
+  const int* columns = col_idx + stretch * (nnz - share) / (gridDim.y - 1);
+  int first = 0;
+#pragma unroll
+  for (int u = 0; u < LOOK_EACH; ++u) {
+    const long long i = at + u * static_cast<int>(blockDim.x) + threadIdx.x;
+    if (i >= share) continue;
+    const int column = load_stream(columns + i), group = column / width;
+    const unsigned bit = 1u << group % 32;
+    first += !(atomicOr(seen + stretch * words + group / 32, bit) & bit);
     atomicAdd(counts + column, 1u);
   }
-  const unsigned among = __ballot_sync(FULL_MASK, first);
-  if (lane_id() == 0 && among) atomicAdd(found, static_cast<unsigned long long>(__popc(among)));
+  first = group_sum<WARP>(first);
+  if (lane_id() == 0 && first) atomicAdd(&of_block, first);
+  __syncthreads();
+  if (threadIdx.x == 0 && of_block) atomicAdd(found, static_cast<unsigned long long>(of_block));
 }
 
 // found[1]: slots of the rows where every 32 neighbours are padded to one length. found[2]: the longest row.

@@ -1,6 +1,7 @@
 // CSR to diagonals on the device; see spmvbench/formats/dia/dia.py. A warp takes 32 rows, a thread per row.
 #include "largest.cuh"
 #include "offsets.cuh"
+#include "private_counts.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
 
@@ -162,16 +163,16 @@ __global__ void dia_fill(int rows, int diagonals, long long pitch, const I* __re
 
 constexpr int SHARE = 8192;  // entries of a block that takes entries, not rows
 
-// use(entry, diagonal) for every entry of the block's share, of which each warp takes neighbours: its rows are found once
+// use(entry, diagonal) for every entry of the block's `share`, of which each warp takes neighbours: its rows are found once
 // for the share, an entry's from that of the lane's entry before.
 template <typename I, typename Use>
-__device__ __forceinline__ void each_entry(I nnz, int rows, const I* __restrict__ row_ptr,
+__device__ __forceinline__ void each_entry(I nnz, int rows, int share, const I* __restrict__ row_ptr,
                                            const int* __restrict__ col_idx, Use use) {
-  const I begin = static_cast<I>(blockIdx.x) * SHARE;
-  const I end = nnz - begin < SHARE ? nnz : begin + SHARE;
+  const I begin = static_cast<I>(blockIdx.x) * static_cast<I>(share);
+  const I end = nnz - begin < share ? nnz : begin + static_cast<I>(share);
   const int low = first_behind(row_ptr, 0, rows, begin);
   const int high = first_behind(row_ptr, low, rows, end - 1);
-  const I of_warp = SHARE / (blockDim.x / WARP);
+  const I of_warp = share / (blockDim.x / WARP);
   const I first = begin + static_cast<I>(threadIdx.x / WARP) * of_warp;
   const I last = first + of_warp < end ? first + of_warp : end;
   int row = -1;
@@ -181,33 +182,16 @@ __device__ __forceinline__ void each_entry(I nnz, int rows, const I* __restrict_
   }
 }
 
-// Adds to `held`, zero before, how many entries each diagonal has, by diagonal + rows - 1. Neighbouring rows have the
-// same diagonals, which would all meet at a few addresses: a block counts for itself those that find a place of their
-// own.
+// Adds to `held`, zero before, how many entries each diagonal has, by diagonal + rows - 1: neighbouring rows have the
+// same diagonals.
 template <typename I>
-__global__ void dia_sizes(I nnz, int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+__global__ void dia_sizes(I nnz, int rows, int share, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                           int* __restrict__ held) {
-  constexpr int PLACES = 1024;
-  __shared__ int diagonal[PLACES];
-  __shared__ int count[PLACES];
-  for (int place = threadIdx.x; place < PLACES; place += blockDim.x) {
-    diagonal[place] = NONE;
-    count[place] = 0;
-  }
-  __syncthreads();
-  each_entry(nnz, rows, row_ptr, col_idx, [&](I, int at) {
-    const int place = at & (PLACES - 1);
-    const int owner = atomicCAS(diagonal + place, NONE, at);
-    if (owner == NONE || owner == at) {
-      atomicAdd(count + place, 1);
-    } else {
-      atomicAdd(held + (static_cast<long long>(at) + rows - 1), 1);
-    }
-  });
-  __syncthreads();
-  for (int place = threadIdx.x; place < PLACES; place += blockDim.x) {
-    if (count[place]) atomicAdd(held + (static_cast<long long>(diagonal[place]) + rows - 1), count[place]);
-  }
+  __shared__ PrivateCounts own;
+  own.begin();
+  int* const all = held + (rows - 1);
+  each_entry(nnz, rows, share, row_ptr, col_idx, [&](I, int at) { own.add(at, all); });
+  own.end(all);
 }
 
 constexpr int LISTED = 4096;  // diagonals that a kernel lists
@@ -248,7 +232,7 @@ __global__ void __launch_bounds__(WARP* WARP)
   if (threadIdx.x == 0) all = 0;
   __syncthreads();
   int others = 0;
-  each_entry(nnz, rows, row_ptr, col_idx, [&](I, int at) { others += !is_one(offset, diagonals, at); });
+  each_entry(nnz, rows, SHARE, row_ptr, col_idx, [&](I, int at) { others += !is_one(offset, diagonals, at); });
   others = group_sum<WARP>(others);
   if (lane_id() == 0 && others) atomicAdd(&all, others);
   __syncthreads();

@@ -29,6 +29,7 @@ from spmvbench.formats.arrays import (
     index_dtype,
     on_host,
     ordinal,
+    round_up,
 )
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant, headers, kernel_options, kernel_path
@@ -438,6 +439,11 @@ def places_of(order: Array, run: Run, places: Array | None = None) -> Array:
     found: Array = array_module(order).empty(n, dtype=np.int32) if places is None else places
     run(Launch("csr/rows_convert.cu", "order_inverse", cdiv(n, _TAKE_BLOCK), _TAKE_BLOCK, (np.int32(n), order, found)))
     return found
+
+
+def private_share(entries: int) -> int:
+    """Entries of a block that counts for itself (include/private_counts.cuh): many, so that its numbers meet again."""
+    return min(max(round_up(cdiv(entries, 1024), 1024), 2048), 2**15)
 
 
 def cut_rows(a: Csr, cut: str, shares: int, tile: int, run: Run) -> Array:

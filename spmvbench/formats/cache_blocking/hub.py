@@ -8,7 +8,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, column_places, tabled
 from spmvbench.formats.carries import SUM
-from spmvbench.formats.conversion import numbers, places_of, runner
+from spmvbench.formats.conversion import numbers, places_of, private_share, runner
 from spmvbench.formats.csr.csr5 import Csr5
 from spmvbench.formats.ellpack.sell_convert import falling_order
 from spmvbench.formats.format import Format
@@ -40,7 +40,9 @@ def renumbered(a: Csr, above: float) -> tuple[Array, Array]:
         return order, column_places(a.col_idx, order, a.cols)
     cols, counts, found = np.int32(a.cols), xp.zeros(a.cols, dtype=np.int32), xp.zeros(2, dtype=np.uint64)
     grid, block = per_thread(a.cols)
-    run(Launch(CONVERT, "hub_count", *per_thread(a.nnz), (np.int64(a.nnz), a.col_idx, counts)))
+    share = private_share(a.nnz)
+    args = (np.int64(a.nnz), np.int32(share), a.col_idx, counts)
+    run(Launch(CONVERT, "hub_count", cdiv(a.nnz, share), 256, args))
     run(Launch(CONVERT, "hub_used", min(grid, 1024), block, (cols, counts, found)))
     size, most = numbers(found)
     run(Launch(CONVERT, "hub_ranks", grid, block, (cols, np.float64(above * (a.nnz / size)), counts)))

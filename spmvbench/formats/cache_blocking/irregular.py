@@ -31,6 +31,7 @@ from spmvbench.formats.registry import register
 
 SOURCE = "cache_blocking/irregular.cu"
 BINS = constant(SOURCE, "BINS")  # numbers of entries that columns are told apart by
+LOOK_EACH = constant(SOURCE, "LOOK_EACH")  # entries of a thread that looks at columns
 SAMPLES = 8  # stretches of entries that are looked at, each a multiprocessor's share
 BLOCKS = 1024  # at most, that look at rows: each of their warps adds its slots up to one number
 SLICE = 32  # rows that are padded to one length
@@ -95,9 +96,9 @@ def by_kernels(a: Csr, share: int, hubs: int, run: Run) -> tuple[int, int, int, 
     found = xp.zeros(3 + BINS + 1 + cdiv(SAMPLES * words + a.cols, 2), dtype=np.uint64)
     found, room = found[: 3 + BINS + 1], found[3 + BINS + 1 :].view(np.uint32)
     seen, counts = room[: SAMPLES * words], room[SAMPLES * words :][: a.cols]
-    stretches = np.int64(a.nnz), np.int64(share), np.int32(SAMPLES), np.int32(width), np.int64(words)
+    stretches = np.int64(a.nnz), np.int64(share), np.int32(width), np.int64(words)
     columns = (*stretches, a.col_idx, seen, counts, found)
-    run(Launch(SOURCE, "look_at_columns", *per_thread(SAMPLES * share), columns))
+    run(Launch(SOURCE, "look_at_columns", (cdiv(share, 256 * LOOK_EACH), SAMPLES), 256, columns))
     grid, block = per_thread(a.rows)
     run(
         Launch(

@@ -18,7 +18,15 @@ from spmvbench.formats.arrays import (
     run_starts,
     tabled,
 )
-from spmvbench.formats.conversion import Run, narrow_offsets, numbers, refuse_more_than_memory, runner, summed
+from spmvbench.formats.conversion import (
+    Run,
+    narrow_offsets,
+    numbers,
+    private_share,
+    refuse_more_than_memory,
+    runner,
+    summed,
+)
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
@@ -50,8 +58,9 @@ def hack_keys(a: Csr) -> Array:
 def _table(a: Csr, run: Run) -> Array:
     """The entries of every diagonal, by col - row + rows - 1."""
     held = a.xp.zeros(a.rows + a.cols - 1, dtype=np.int32)
-    args = (a.row_ptr.dtype.type(a.nnz), np.int32(a.rows), a.row_ptr, a.col_idx, held)
-    run(Launch(CONVERT, f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.nnz, SHARE), 256, args))
+    share = private_share(a.nnz)
+    args = (a.row_ptr.dtype.type(a.nnz), np.int32(a.rows), np.int32(share), a.row_ptr, a.col_idx, held)
+    run(Launch(CONVERT, f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.nnz, share), 256, args))
     return held
 
 

@@ -1,0 +1,36 @@
+// Counts of numbers that neighbouring entries share: a block keeps its own of those that find a place, so that few meet
+// at an address of all blocks.
+#pragma once
+
+constexpr int PRIVATE_PLACES = 4096;
+
+struct PrivateCounts {
+  static constexpr int NONE = 0x7fffffff;  // no number
+
+  int numbers[PRIVATE_PLACES];
+  int counts[PRIVATE_PLACES];
+
+  // All threads of the block arrive, here and in `end`.
+  __device__ __forceinline__ void begin() {
+    for (int place = threadIdx.x; place < PRIVATE_PLACES; place += blockDim.x) {
+      numbers[place] = NONE;
+      counts[place] = 0;
+    }
+    __syncthreads();
+  }
+
+  // all: the count of number 0, those of others before and after it.
+  __device__ __forceinline__ void add(int number, int* __restrict__ all) {
+    const int place = number & (PRIVATE_PLACES - 1);
+    int owner = *static_cast<volatile int*>(numbers + place);
+    if (owner == NONE) owner = atomicCAS(numbers + place, NONE, number);
+    atomicAdd(owner == NONE || owner == number ? counts + place : all + number, 1);
+  }
+
+  __device__ __forceinline__ void end(int* __restrict__ all) {
+    __syncthreads();
+    for (int place = threadIdx.x; place < PRIVATE_PLACES; place += blockDim.x) {
+      if (counts[place]) atomicAdd(all + numbers[place], counts[place]);
+    }
+  }
+};
