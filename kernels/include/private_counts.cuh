@@ -22,8 +22,7 @@ struct PrivateCounts {
   // all: the count of number 0, those of others before and after it.
   __device__ __forceinline__ void add(int number, int* __restrict__ all) {
     const int place = number & (PRIVATE_PLACES - 1);
-    int owner = *static_cast<volatile int*>(numbers + place);
-    if (owner == NONE) owner = atomicCAS(numbers + place, NONE, number);
+    const int owner = atomicCAS(numbers + place, NONE, number);
     atomicAdd(owner == NONE || owner == number ? counts + place : all + number, 1);
   }
 
