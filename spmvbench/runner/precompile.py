@@ -1,9 +1,10 @@
 """Compiles all kernels of a run in parallel before the first measurement.
 
 The first conversion of a format compiles CuPy's kernels and those of its converter; its first launch compiles its own
-kernels. One after the other, this takes most of a minute for all formats. Here several processes convert a few tiny
-matrices, each in its share of the formats. The compiled kernels stay in the caches on disk, where the measuring process
-finds them. If a process dies, the missing kernels are compiled when a case needs them.
+kernels. One after the other, this takes minutes for all formats. Here several processes convert a few tiny matrices,
+each in the next format that none has begun: some take a hundred times as long as others. The compiled kernels stay in
+the caches on disk, where the measuring process finds them. If a process dies, the missing kernels are compiled when a
+case needs them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -37,6 +39,10 @@ MIN_TASKS = 4  # with fewer formats and types no processes are started
 DEVICE_BYTES = 2e9  # device memory of each process: its context, CuPy's pool
 # Short, long and even, short and random, and mixed row lengths, one full row: rules choose kernels by row lengths.
 TINY = ("pde:6", "fem:4:3", "uniform:400:12", "rmat:8:16", "denserow:300")
+
+TASKS = "tasks.json"
+PROGRAM: tuple[str, ...] = ("-P", "-m", "spmvbench.runner.precompile")
+PRECOMPILED_HEADERS = {"CUPY_NVRTC_USE_PCH": "1"}  # CuPy's, which are most of what its kernels are compiled from
 
 Task = tuple[str, dict[str, Any], str, str]  # key, parameters, type, and the solver, empty without one
 
@@ -84,20 +90,17 @@ def _compile(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Cal
     count = min(os.cpu_count() or 1, len(tasks), int(cuda.memory_bytes(ordinal) / DEVICE_BYTES))
     if len(tasks) <= MIN_TASKS or count < 2:
         return
-    done = [tasks[first::count] for first in range(count)]
-    running = [_start(device, list(share.values()), log) for share in map(dict, done)]
-    try:
-        while any(process.poll() is None for process in running):
-            if stopping() or time.monotonic() > began + LIMIT:
-                break
-            time.sleep(0.05)
-    finally:
-        for process, share in zip(running, done, strict=True):
-            if process.poll() == 0:
-                for mark, _ in share:
-                    mark.parent.mkdir(parents=True, exist_ok=True)
-                    mark.touch()
-            process.end()
+    with tempfile.TemporaryDirectory(prefix="spmvbench-") as folder:
+        (Path(folder) / TASKS).write_text(json.dumps([(str(mark), *task) for mark, task in tasks]), encoding="utf-8")
+        running = [_start(device, folder, log) for _ in range(count)]
+        try:
+            while any(process.poll() is None for process in running):
+                if stopping() or time.monotonic() > began + LIMIT:
+                    break
+                time.sleep(0.05)
+        finally:
+            for process in running:
+                process.end()
 
 
 def _missing(cases: Sequence[Case], toolchain: str) -> list[tuple[Path, Task]]:
@@ -112,22 +115,31 @@ def _missing(cases: Sequence[Case], toolchain: str) -> list[tuple[Path, Task]]:
     return [(mark, task) for mark, task in found.items() if not mark.exists()]
 
 
-def _start(device: str, tasks: list[Task], log: IO[bytes]) -> Supervised:
-    command = [sys.executable, "-P", "-m", "spmvbench.runner.precompile", device]
-    process = Supervised(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
-    assert process.stdin is not None
-    with suppress(BrokenPipeError):
-        process.stdin.write(json.dumps(tasks).encode())
-        process.stdin.close()
-    return process
+def _start(device: str, folder: str, log: IO[bytes]) -> Supervised:
+    environment = os.environ | PRECOMPILED_HEADERS
+    command = [sys.executable, *PROGRAM, device, folder]
+    return Supervised(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+
+def _claimed(file: Path) -> bool:
+    """Whether this process, and no other, has made a file."""
+    try:
+        file.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def main() -> None:
-    """`python -m spmvbench.runner.precompile DEVICE`: compile for the tasks on stdin, given as JSON."""
-    device = open_device(sys.argv[1])
-    tasks: list[Task] = json.load(sys.stdin)
+    """`python -m spmvbench.runner.precompile DEVICE FOLDER`: compile for the tasks that a file in this folder lists,
+    each with the file that marks it as compiled, and that no other process has begun.
+    """
+    device, folder = open_device(sys.argv[1]), Path(sys.argv[2])
+    tasks = json.loads((folder / TASKS).read_text(encoding="utf-8"))
     tiny = [Csr.of(synthetic.generate(spec)) for spec in TINY]
-    for key, params, dtype, other in tasks:
+    for number, (mark, key, params, dtype, other) in enumerate(tasks):
+        if not _claimed(folder / str(number)):
+            continue
         for a in tiny:
             # Any error occurs again in the case itself, and its row reports it.
             with suppress(Exception), converting_for(device.limits):
@@ -144,6 +156,8 @@ def main() -> None:
                 launches = precision.launches(op.launches(fmt, x, y, checks, device))
                 device.compile([step for step in single_steps(launches) if not isinstance(step, Call)])
                 verify.decoding_difference(fmt, a_device)
+        Path(mark).parent.mkdir(parents=True, exist_ok=True)
+        Path(mark).touch()
     device.close()
 
 
