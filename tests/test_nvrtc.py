@@ -42,7 +42,7 @@ OWN = {
     "solve/refill.cu": {
         kernel.format(v)
         for v in ("double", "float")
-        for kernel in ("refill<{}, int>", "refill<{}, long long>", "refill_all<{}>")
+        for kernel in ("refill<{}, int, unsigned short>", "refill<{}, long long, int>", "refill_all<{}>")
     },
     "solve/cg.cu": {
         *(

@@ -4,27 +4,30 @@
 
 constexpr int REFILL_ITEMS = 8;  // values that a thread has in flight
 
-// A block for each chunk of `chunk` entries, of which the array holds those from start[block] on: entry[i] counts from
-// the chunk's first, place[i] is its element. What is padding stays as it is.
-template <typename V, typename P>
-__global__ void refill(int chunk, const P* __restrict__ start, const P* __restrict__ place,
-                       const unsigned short* __restrict__ entry, const V* __restrict__ values, V* __restrict__ stored) {
-  const P begin = start[blockIdx.x];
-  const int count = static_cast<int>(start[blockIdx.x + 1] - begin);
+// A block for each chunk of `chunk` entries, which writes the sectors of 32 bytes from start[block] on, of an array of
+// `size` elements. entry: of each element of a sector, counted from the chunk's first entry; E(-1) is padding, which is
+// 0. Neighbouring threads write neighbouring elements.
+template <typename V, typename P, typename E>
+__global__ void refill(int chunk, P size, const P* __restrict__ start, const P* __restrict__ sector,
+                       const E* __restrict__ entry, const V* __restrict__ values, V* __restrict__ stored) {
+  constexpr int WIDTH = 32 / sizeof(V);
+  const long long begin = start[blockIdx.x];
+  const int count = static_cast<int>(start[blockIdx.x + 1] - begin) * WIDTH;
   values += static_cast<long long>(blockIdx.x) * chunk;
-  place += begin, entry += begin;
+  sector += begin, entry += begin * WIDTH;
   for (int first = threadIdx.x; first < count; first += REFILL_ITEMS * blockDim.x) {
     V value[REFILL_ITEMS];
     P to[REFILL_ITEMS];
 #pragma unroll
     for (int i = 0; i < REFILL_ITEMS; ++i) {
       const int at = min(first + i * static_cast<int>(blockDim.x), count - 1);
-      to[i] = load_stream(place + at);
-      value[i] = __ldg(values + load_stream(entry + at));
+      const E from = load_stream(entry + at);
+      to[i] = __ldg(sector + at / WIDTH) * WIDTH + at % WIDTH;
+      value[i] = from == static_cast<E>(-1) ? V(0) : __ldg(values + from);
     }
 #pragma unroll
     for (int i = 0; i < REFILL_ITEMS; ++i) {
-      if (first + i * static_cast<int>(blockDim.x) < count) stored[to[i]] = value[i];
+      if (first + i * static_cast<int>(blockDim.x) < count && to[i] < size) stored[to[i]] = value[i];
     }
   }
 }

@@ -13,22 +13,29 @@ from spmvbench.analysis.ranking import ranked
 SPREADS = {0.1: "up to 0.1", 0.5: "0.1 to 0.5", 2.0: "0.5 to 2", float("inf"): "above 2"}
 
 
-def bits(rows: pd.DataFrame) -> pd.DataFrame:
-    """By label: compared and differed, the numbers of verified cases on GPUs; float_atomics, yes if any row has it.
+COUNTS = ["compared", "differed", "ordered", "varied"]
 
-    repeats: yes, no, or empty if the rows do not tell: nothing was compared, or float atomics have not shown yet.
-    cards: on which the cases were compared, by their first names.
+
+def bits(rows: pd.DataFrame) -> pd.DataFrame:
+    """By label: compared and differed, the numbers of verified cases on GPUs; ordered and varied, those on the emulated
+    device, whose products run blocks and lanes in other orders; float_atomics, yes if any row has it.
+
+    repeats: yes, no, or empty if the rows do not tell: nothing was compared, or float atomics have not differed on a
+    GPU and were not tried in other orders. cards: on which the cases were compared, by their first names.
     """
     rows = rows[rows["status"] == "ok"]
-    compared = rows["device"].str.startswith("cuda") & (rows["same_bits"] != "")
+    told, differ, on_gpu = rows["same_bits"] != "", rows["same_bits"] == "no", rows["device"].str.startswith("cuda")
+    compared = on_gpu & told
     groups = rows.assign(
         compared=compared,
-        differed=compared & (rows["same_bits"] == "no"),
+        differed=compared & differ,
+        ordered=~on_gpu & told,
+        varied=~on_gpu & differ,
         yes=rows["float_atomics"] == "yes",
         no=rows["float_atomics"] == "no",
         card=rows["device_name"].str.removeprefix("NVIDIA ").str.split().str[0].where(compared),
     ).groupby("label", observed=True)
-    found = groups[["compared", "differed", "yes", "no"]].sum().astype(int)
+    found = groups[[*COUNTS, "yes", "no"]].sum().astype(int)
     found["float_atomics"] = ["yes" if line.yes else "no" if line.no else "" for line in found.itertuples()]
     found["cards"] = groups["card"].agg(lambda cards: " ".join(sorted(set(cards.dropna()))))
     return _judged(found)
@@ -37,7 +44,7 @@ def bits(rows: pd.DataFrame) -> pd.DataFrame:
 def joined(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     """What two sets of rows tell, each as `bits`, that have no case in common."""
     both = pd.concat([one, other]).groupby(level="label")
-    found = both[["compared", "differed"]].sum()
+    found = both[COUNTS].sum().astype(int)
     found["float_atomics"] = both["float_atomics"].max()  # yes, no, or empty
     found["cards"] = both["cards"].agg(lambda cards: " ".join(sorted(set(" ".join(cards).split()))))
     return _judged(found)
@@ -45,10 +52,14 @@ def joined(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
 
 def _judged(found: pd.DataFrame) -> pd.DataFrame:
     found["repeats"] = [
-        "no" if line.differed else "yes" if line.compared and line.float_atomics != "yes" else ""
+        "no"
+        if line.differed or line.varied
+        else "yes"
+        if line.ordered or (line.compared and line.float_atomics != "yes")
+        else ""
         for line in found.itertuples()
     ]
-    return found[["compared", "differed", "float_atomics", "cards", "repeats"]]
+    return found[["compared", "differed", "float_atomics", "ordered", "varied", "cards", "repeats"]]
 
 
 def costs(rows: pd.DataFrame, repeating: set[str]) -> pd.DataFrame:

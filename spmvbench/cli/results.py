@@ -76,7 +76,7 @@ def _echo_bits(rows: pd.DataFrame) -> None:
     }.items():
         if labels := sorted(set(differ.loc[differ["float_atomics"] == adds, "label"])):
             click.echo(f"\nOther bits in products with the same x, {why}: {', '.join(labels)}")
-    same = rows[(rows["same_bits"] == "yes") & (rows["float_atomics"] == "yes") & rows["device"].str.startswith("cuda")]
+    same = rows[(rows["same_bits"] == "yes") & (rows["float_atomics"] == "yes")]
     if labels := sorted(set(same["label"])):
         click.echo(f"\nThe same bits although they add by atomics, here: {', '.join(labels)}")
 

@@ -100,6 +100,10 @@ class Program(ABC):
     def run(self) -> None:
         """Enqueue one SpMV."""
 
+    def run_in_order(self, number: int) -> None:
+        """As `run`; where a device decides in which order blocks and lanes run, in another for each number."""
+        self.run()
+
 
 class Device(ABC):
     """A place where launches run.

@@ -108,7 +108,7 @@ class _Bound:
             args=ctypes.addressof(self._pointers),
             buffers=ctypes.addressof(self._buffers) if self._buffers else None,
             buffer_count=len(self._buffers),
-            seed=0 if seed is None else (2 * seed + 1) % 2**64,
+            seed=_state_seed(seed),
             grid=grid,
             block=block,
             shared_bytes=launch.shared_bytes,
@@ -121,19 +121,24 @@ class _Bound:
         return f"{self.kernel}, {placed}"
 
 
+def _state_seed(seed: int | None) -> int:
+    """emulation::Launch::seed; None is the natural order."""
+    return 0 if seed is None else (2 * seed + 1) % 2**64
+
+
 class _BoundLoop:
     """A loop whose launches are bound."""
 
     def __init__(self, loop: Loop, bound: list[_Bound]):
-        self._loop, self._bound = loop, bound
+        self._loop, self.launches = loop, bound
 
     def unrolled(self) -> Iterator[_Bound]:
         """The launches as often as they are to run; the caller has run one before it asks for the next."""
         for _ in range(self._loop.limit):
-            yield from self._bound
+            yield from self.launches
             if not self._loop.more[0]:
                 return
-        raise DeviceFault(f"a loop has no end: {self._bound[-1].kernel} after {self._loop.limit:,} iterations")
+        raise DeviceFault(f"a loop has no end: {self.launches[-1].kernel} after {self._loop.limit:,} iterations")
 
 
 def _buffers(parameters: list[build.Parameter], args: Sequence[Any]) -> ctypes.Array[_Buffer]:
@@ -226,14 +231,31 @@ class EmulatedProgram(Program):
             for launch in bound.unrolled() if isinstance(bound, _BoundLoop) else (bound,):
                 self._device.execute(launch)
 
+    def run_in_order(self, number: int) -> None:
+        """As `run`, with blocks, warps and lanes in an order drawn from the number; in their natural one for 0."""
+        launches = [
+            launch
+            for bound in self._bound
+            for launch in (bound.launches if isinstance(bound, _BoundLoop) else [bound])
+            if isinstance(launch, _Bound)
+        ]
+        before = [launch.state.seed for launch in launches]
+        try:
+            for launch in launches:
+                launch.state.seed = _state_seed(number or None)
+            self.run()
+        finally:
+            for launch, seed in zip(launches, before, strict=True):
+                launch.state.seed = seed
+
 
 class Emulated(Device):
     """The host as a CUDA device.
 
     check: use the checking build, on one host thread: slower by far, but it finds races, uninitialised shared memory
-    and accesses out of bounds. seed: run the lanes in an order drawn from
-    it, not in their natural one. workers: host threads that share a launch's blocks, default one a core, at most 16.
-    Raises DeviceUnavailable where there is no C++ compiler.
+    and accesses out of bounds. seed: run blocks and lanes in an order drawn from it, not in their natural one. workers:
+    host threads that share a launch's blocks, default one a core, at most 16. Raises DeviceUnavailable where there is
+    no C++ compiler.
     """
 
     kind = "emulated"

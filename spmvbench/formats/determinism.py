@@ -18,6 +18,16 @@ def table() -> Path:
 
 
 @cache
+def adds_once() -> frozenset[str]:
+    """The labels of the file that repeat their bits although their kernels add by atomics: in every order of blocks and
+    lanes that was tried, no sum got more than two parts.
+    """
+    with table().open(encoding="ascii", newline="") as file:
+        lines = csv.DictReader(file)
+        return frozenset(x["label"] for x in lines if x["repeats"] == "yes" and x["float_atomics"] == "yes")
+
+
+@cache
 def known() -> dict[str, bool | None]:
     """Whether each format of the file repeats its bits, by label; None if the rows do not tell."""
     with table().open(encoding="ascii", newline="") as file:

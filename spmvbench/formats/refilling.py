@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.admission import Skip
-from spmvbench.formats.arrays import Array, ArrayModule, Csr, array_module, cdiv, expand, index_dtype, stable_order
+from spmvbench.formats.arrays import (
+    SECTOR_BYTES,
+    Array,
+    ArrayModule,
+    Csr,
+    array_module,
+    cdiv,
+    expand,
+    index_dtype,
+    stable_order,
+)
 from spmvbench.formats.conversion import TUNING
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
@@ -27,52 +37,65 @@ ITEMS = constant("solve/refill.cu", "REFILL_ITEMS")  # values that a thread has 
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """Which elements of a stored array take the values of which entries, by chunks of a matrix's entries.
+    """Which elements of a stored array take the values of which entries, by sectors of the array and chunks of entries.
 
-    chunk: entries in a chunk. place: (n,) elements of the array, ascending in each chunk, so that neighbouring threads
-    write to neighbouring elements while the chunk's values are in L1. entry: (n,) uint16, the entry less the chunk's
-    first. start: (chunks + 1,) where the chunks begin in both. If entry i goes to element i, all three are empty.
+    A sector that is written in part is read first: whole ones are written, with the zeros between entries. chunk:
+    entries in a chunk, whose values are in L1 while a block writes the sectors that begin with them. sector: (n,) the
+    sectors that hold entries, ascending in each chunk. entry: (n, elements in a sector), the entry of each element less
+    the first of the chunk; all bits set if the element is padding. start: (chunks + 1,) where the chunks begin in
+    `sector`. If entry i goes to element i, all three are empty.
     """
 
     chunk: int
-    place: Array
+    sector: Array
     entry: Array
     start: Array
 
     @classmethod
-    def of(cls, place: Array, entry: Array, size: int, stored: int) -> Moves:
-        """The moves of entries to places, both (n,). size: entries of the matrix. stored: elements of the array."""
-        xp, index = array_module(place), index_dtype(stored)
+    def of(cls, place: Array, entry: Array, size: int, stored: Array) -> Moves:
+        """The moves of entries to places of an array, both (n,), the latter ascending. size: entries of the matrix."""
+        xp, index, width = array_module(place), index_dtype(stored.size), SECTOR_BYTES // stored.itemsize
         chunk = CHUNK if size >= LARGE else SMALL
         if len(place) == size and bool((place == entry).all()):
-            return cls(chunk, xp.zeros(0, index), xp.zeros(0, np.uint16), xp.zeros(0, index))
-        chunks = cdiv(size, chunk)
-        of_chunk = entry // chunk
-        order = stable_order(of_chunk, max(chunks, 1))
-        counts = xp.bincount(of_chunk, minlength=chunks)
-        start = xp.zeros(chunks + 1, index)
-        start[1:] = xp.cumsum(counts)
-        return cls(chunk, place[order].astype(index), (entry % chunk)[order].astype(np.uint16), start)
+            return cls(chunk, xp.zeros(0, index), xp.zeros((0, width), np.uint16), xp.zeros(0, index))
+        begins = xp.concatenate([xp.ones(1, bool), place[1:] // width != place[:-1] // width])
+        sector = place[begins] // width
+        slots = xp.full((len(sector), width), -1, np.int64)
+        slots[xp.cumsum(begins) - 1, place % width] = entry
+        of_chunk = xp.where(slots < 0, size, slots).min(axis=1) // chunk
+        order = stable_order(of_chunk, cdiv(size, chunk))
+        start = xp.zeros(cdiv(size, chunk) + 1, index)
+        start[1:] = xp.cumsum(xp.bincount(of_chunk, minlength=cdiv(size, chunk)))
+        slots = xp.where(slots < 0, -1, slots - of_chunk[:, None] * chunk)[order]
+        held = np.uint16 if int(slots.max()) < 2**16 - 1 else index_dtype(size)
+        return cls(chunk, sector[order].astype(index), slots.astype(held), start)
 
     def pairs(self, size: int) -> tuple[Array, Array]:
-        """(places, entries), each (n,). size: entries of the matrix."""
-        xp = array_module(self.place)
-        if not len(self.place):
+        """(places, entries), each (n,), places ascending. size: entries of the matrix."""
+        xp = array_module(self.sector)
+        if not len(self.sector):
             return xp.arange(size), xp.arange(size)
-        return self.place, expand(self.start, len(self.place)).astype(np.int64) * self.chunk + self.entry
+        width = self.entry.shape[1]
+        first = expand(self.start, len(self.sector)).astype(np.int64) * self.chunk
+        place = self.sector.astype(np.int64)[:, None] * width + xp.arange(width)
+        held = self.entry != np.array(-1).astype(self.entry.dtype)
+        place, entry = place[held], (first[:, None] + self.entry)[held]
+        order = xp.argsort(place)
+        return place[order], entry[order]
 
     def launch(self, values: Array, stored: Array) -> Launch:
         """The launch that puts values, (size,), into the elements of a stored array."""
-        if not len(self.place):
+        if not len(self.sector):
             kernel, given = f"refill_all<{ctype(stored)}>", (np.int64(len(values)), values, stored)
             return Launch("solve/refill.cu", kernel, *per_thread(len(values)), given)
-        kernel, threads = f"refill<{ctype(stored)}, {ctype(self.place)}>", min(self.chunk // ITEMS, 512)
-        args = np.int32(self.chunk), self.start, self.place, self.entry, values, stored
-        return Launch("solve/refill.cu", kernel, len(self.start) - 1, threads, args)
+        kernel = f"refill<{ctype(stored)}, {ctype(self.sector)}, {ctype(self.entry)}>"
+        chunk, elements = np.int32(self.chunk), self.sector.dtype.type(stored.size)
+        args = chunk, elements, self.start, self.sector, self.entry, values, stored
+        return Launch("solve/refill.cu", kernel, len(self.start) - 1, min(self.chunk // ITEMS, 512), args)
 
     def arrays(self) -> list[Array]:
         """What is kept on the device."""
-        return [self.place, self.entry, self.start]
+        return [self.sector, self.entry, self.start]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +128,7 @@ class Places:
         arrays, found = fmt.arrays(), {}
         for name, moves in self.moves.items():
             place, entry = moves.pairs(self.size)
-            found[name] = Moves.of(place, numbers[entry], self.size, arrays[name].size)
+            found[name] = Moves.of(place, numbers[entry], self.size, arrays[name])
         return replace(self, moves=found)
 
     def values(self, fmt: Format) -> Array:
@@ -178,7 +201,7 @@ def places(fmt: Format, a: Csr) -> Places | None:
             if bool(bits[~held].any()) or bool((bits[place] != a.values[entry].view(bits.dtype)).any()):
                 return None
             if len(place) or not a.nnz:
-                found[name] = Moves.of(place, entry, a.nnz, array.size)
+                found[name] = Moves.of(place, entry, a.nnz, array)
     return Places(a.nnz, found)
 
 

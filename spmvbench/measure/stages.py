@@ -353,8 +353,8 @@ def compare_bits(context: Context, task: Task, fmt: Format, bound: Bound, op: st
     (most, share), budget = context.rule.verified_runs, context.rule.budget
     limits = min(most, COMPARED_PRODUCTS), share * budget
 
-    def counted(fmt: Format, program: Program, x: Array | SparseVector, y: Array) -> Counter[int]:
-        return verify.distinct_results(fmt, program, device, x, y, checks.timed, *limits)
+    def counted(fmt: Format, program: Program, x: Array | SparseVector, y: Array, first: int = 0) -> Counter[int]:
+        return verify.distinct_results(fmt, program, device, x, y, checks.timed, *limits, first)
 
     found = counted(fmt, bound.program, context.x[op], context.y)
     try:
@@ -363,7 +363,7 @@ def compare_bits(context: Context, task: Task, fmt: Format, bound: Bound, op: st
             moved(context.x[op], lambda a: a.copy()),
             context.y.copy(),
         )
-        found += counted(copy, device.compile(context.launches(copy, op, x, y)), x, y)
+        found += counted(copy, device.compile(context.launches(copy, op, x, y)), x, y, found.total())
     except OUT_OF_MEMORY as error:
         context.reject(error)
     return Bits(len(found), found.total())

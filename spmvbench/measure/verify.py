@@ -601,23 +601,25 @@ def distinct_results(
     reference: Reference,
     most: int,
     seconds: float,
+    first: int = 0,
 ) -> Counter[int]:
     """How often each result occurs in products with the x of one reference, by the checksum of the bits of y.
 
-    y is NaN before a product, the result of the one before, garbage, or 0. As many products as take `seconds`, at least
+    y is NaN before a product, the result of the one before, garbage, or 0. The emulated device runs each in another
+    order of blocks and lanes, by numbers from `first` on. As many products as take `seconds`, at least
     three, at most `most`. A result that occurs in one product of n is missed by all r products with the probability
     (1 - 1/n)^r.
     """
     note, noted = device.checksum_series(y, most)
     set_x(fmt, reference, x)
-    starts, least = itertools.cycle(STARTS), min(most, 3)
+    starts, least = enumerate(itertools.cycle(STARTS), start=first), min(most, 3)
 
     def products(count: int) -> float:
         device.synchronize()
         began = perf_counter()
-        for start in itertools.islice(starts, count):
+        for number, start in itertools.islice(starts, count):
             fill(y, start)
-            program.run()
+            program.run_in_order(number)
             note()
         device.synchronize()
         return perf_counter() - began

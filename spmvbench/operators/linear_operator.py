@@ -24,7 +24,7 @@ from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip, single_steps
 from spmvbench.formats.arrays import Array, array_module, is_sparse, ordinal, require_finite
 from spmvbench.formats.conversion import sound
-from spmvbench.formats.determinism import repeats
+from spmvbench.formats.determinism import adds_once, repeats
 from spmvbench.formats.multivector import MOST
 from spmvbench.formats.ordered import Ordered
 from spmvbench.formats.refilling import Places
@@ -70,7 +70,7 @@ def operator(
     where it does not give them.
 
     updatable: whether `Operator.update` is to give it other values. The advice then leaves out formats in which values
-    decide what is stored, and the operator keeps the number of the entry that each stored value is of: 4 bytes each.
+    decide what is stored, and the operator keeps where each entry goes: mostly 3 bytes for each.
 
     deterministic: whether every product with the same x has the same bits, of this operator and of `T`: the advice
     then chooses among the formats that configs/determinism.csv knows to repeat theirs, cuSPARSE's ALG2 after them.
@@ -218,12 +218,13 @@ def _check_on(device: Device, *, deterministic: bool = False) -> Callable[[Forma
     """
 
     def check(fmt: Format) -> None:
-        if deterministic and fmt.key and not repeats(label := formats.label(type(fmt), dict(fmt.params))):
+        label = formats.label(type(fmt), dict(fmt.params)) if fmt.key else ""
+        if deterministic and label and not repeats(label):
             raise Skip(f"{label} is not known to give the same bits in every product")
         x, y = (device.xp.zeros(n, fmt.value_dtype) for n in reversed(fmt.shape))
         launches = Ordered(fmt).launches(x, y)
         device.compile(launches)
-        if not deterministic:
+        if not deterministic or label in adds_once():
             return
         kernels = [step for step in single_steps(launches) if isinstance(step, Launch) and has_work(step)]
         if any(map(device.float_atomics, kernels)):

@@ -228,7 +228,8 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "same_bits": (
         "str",
         "whether products with the same x had the same bits, from y of different contents and with all arrays in a "
-        "second place too: yes or no; empty if not compared and in rows of older versions",
+        "second place too, on the emulated device in other orders of blocks and lanes: yes or no; empty if not "
+        "compared and in rows of older versions",
     ),
     "distinct_results": ("int", "different results, bit for bit, of these products; 0 if not compared"),
     "compared_results": ("int", "number of these products"),

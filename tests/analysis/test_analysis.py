@@ -39,25 +39,32 @@ def three():
 
 
 def test_formats_that_repeat_their_bits_and_what_they_cost():
-    """fast differs once, still adds by atomics and has not differed, library is a call; slow costs most on c."""
+    """fast differs once, still and once add by atomics and have not differed, library is a call; slow costs most on c.
+
+    In other orders once does not differ either, and cut does.
+    """
     words = {"cuda": {"device": "cuda", "device_name": "NVIDIA H100 80GB"}, "emulated": {"device": "emulated"}}
     kinds = [("fast", "no", "yes", 1), ("still", "yes", "yes", 2), ("slow", "yes", "no", 3), ("library", "yes", "", 4),
-             ("unseen", "", "no", 5)]  # fmt: skip
+             ("unseen", "", "no", 5), ("once", "yes", "yes", 6), ("cut", "yes", "yes", 7)]  # fmt: skip
     made = [
         row(name, label, time * (2 if (name, label) == ("c", "slow") else 1), float_atomics=adds, row_len_cv=cv,
             same_bits="yes" if name == "a" and same == "no" else same, **words["cuda"])
         for name, cv in (("a", 0.0), ("b", 0.3), ("c", 9.0))
         for label, same, adds, time in kinds
     ]  # fmt: skip
-    found = bits(rows(*made, row("a", "unseen", 1, same_bits="no", float_atomics="no", **words["emulated"])))
-    assert found["repeats"].to_dict() == {"fast": "no", "still": "", "slow": "yes", "library": "yes", "unseen": ""}
-    assert found.loc["fast"].tolist() == [3, 2, "yes", "H100", "no"]
-    assert found.loc["unseen"].tolist() == [0, 0, "no", "", ""]
+    orders = [row("a", label, 1, same_bits=same, float_atomics="yes", **words["emulated"])
+              for label, same in (("once", "yes"), ("cut", "no"))]  # fmt: skip
+    found = bits(rows(*made, *orders))
+    known = {"fast": "no", "still": "", "slow": "yes", "library": "yes", "unseen": "", "once": "yes", "cut": "no"}
+    assert found["repeats"].to_dict() == known
+    assert found.loc["fast"].tolist() == [3, 2, "yes", 0, 0, "H100", "no"]
+    assert found.loc["unseen"].tolist() == [0, 0, "no", 0, 0, "", ""]
+    assert found.loc["cut"].tolist() == [3, 0, "yes", 1, 1, "H100", "no"]
     later = bits(rows(row("d", "library", 1, same_bits="no", **words["cuda"] | {"device_name": "NVIDIA H200"}),
                       row("d", "unseen", 1, same_bits="yes", float_atomics="no", **words["cuda"])))  # fmt: skip
     both = joined(found, later)
-    assert both["repeats"].to_dict() == {"fast": "no", "still": "", "slow": "yes", "library": "no", "unseen": "yes"}
-    assert both.loc["library"].tolist() == [4, 1, "", "H100 H200", "no"]
+    assert both["repeats"].to_dict() == known | {"library": "no", "unseen": "yes"}
+    assert both.loc["library"].tolist() == [4, 1, "", 0, 0, "H100 H200", "no"]
     table = by_spread(costs(rows(*made), {"slow", "library"}))
     assert table["spread"].tolist() == ["up to 0.1", "0.1 to 0.5", "above 2", "all"]
     assert table["largest"].tolist() == [3, 3, 4, 4] and table["matrix"].iloc[-1].endswith("c")

@@ -102,6 +102,11 @@ def test_other_bits_in_one_product_of_40_are_found(planted, dtype, monkeypatch):
     assert [rows["planted-none"][name] for name in names] == ["ok", "yes", 1, 80]
 
 
+def test_other_orders_of_blocks_and_lanes_tell_which_atomics_change_the_bits(monkeypatch):
+    rows = rows_of(["coo-atomic", "coo-flat"], open_device("emulated"), "f64", monkeypatch)
+    assert {key: row["same_bits"] for key, row in rows.items()} == {"coo-atomic": "no", "coo-flat": "yes"}
+
+
 class StoredZeros(LongRow):
     """Blocks of 2 x 2 with a small value in place of every n-th one: `adell-plus` stores no blocks if it is 0."""
 

@@ -354,7 +354,7 @@ def test_an_update_is_captured(cupy, gpu, a, label):
     there = replace(
         where,
         moves={
-            name: replace(moves, **{key: cupy.asarray(getattr(moves, key)) for key in ("place", "entry", "start")})
+            name: replace(moves, **{key: cupy.asarray(getattr(moves, key)) for key in ("sector", "entry", "start")})
             for name, moves in where.moves.items()
         },
     )

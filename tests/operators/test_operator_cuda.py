@@ -3,6 +3,7 @@
 import gc
 import re
 import time
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -14,7 +15,13 @@ from spmvbench.operators.binding import GRAPH_AFTER, PAIRS
 pytestmark = pytest.mark.gpu
 
 # One kernel, several with memory of their own, an order of x and y, and a library's call.
-FORMATS = ("csr-scalar", "csr5", "hola", "ehyb[order=native]", "merge-csr", "cusparse-csr-alg1")
+PARTITIONS = pytest.mark.skipif(
+    find_spec("pymetis") is None, reason="needs pymetis (pip install 'spmvbench[partition]')"
+)
+FORMATS = (
+    *("csr-scalar", "csr5", "hola", "merge-csr", "cusparse-csr-alg1"),
+    pytest.param("ehyb[order=native]", marks=PARTITIONS),
+)
 
 
 @pytest.fixture(scope="module")

@@ -392,12 +392,27 @@ void release_barrier(Block& block) {
   }
 }
 
+// The block that is taken as number `index` of all, in the order of a seed: every block once, for its stride has no
+// divisor in common with their number.
+u64 in_order(u64 index, u64 blocks, u64 seed) {
+  u64 stride = seed * 0x9e3779b97f4a7c15ull % blocks;
+  for (u64 common = 0; common != 1; ++stride) {
+    common = stride + 1;
+    for (u64 rest = blocks; rest;) {
+      const u64 next = common % rest;
+      common = rest, rest = next;
+    }
+  }
+  return (index * stride + seed % blocks) % blocks;
+}
+
 // Takes the next block of the grid, or reports that none is left.
 bool next_block(Block& block) {
   Launch& launch = *block.launch;
-  const u64 index = __atomic_fetch_add(&launch.next, 1, __ATOMIC_RELAXED);
+  u64 index = __atomic_fetch_add(&launch.next, 1, __ATOMIC_RELAXED);
   const u64 per_layer = u64(launch.grid[0]) * launch.grid[1];
   if (index >= per_layer * launch.grid[2]) return false;
+  if (launch.seed) index = in_order(index, per_layer * launch.grid[2], launch.seed);
   block.linear_index = index;
   block.block_index = {u32(index % launch.grid[0]), u32(index / launch.grid[0] % launch.grid[1]),
                        u32(index / per_layer)};
