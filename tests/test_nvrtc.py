@@ -56,14 +56,14 @@ OWN = {
             )
         ),
     },
-    "solve/pdhg.cu": {
-        name
+    "solve/pdhg.cu": {f"pdhg_start<{v}, float>" for v in ("double", "float")},
+    "epilogue.cu": {
+        f"epilogue_{rows}<{v}, {update}<{v}, float>>"
+        for rows in ("all", "rows")
         for v in ("double", "float")
-        for name in (
-            f"pdhg_start<{v}, float>",
-            *(f"pdhg_step<{v}, {update}<{v}, float>>" for update in ("Primal", "Dual")),
-        )
+        for update in ("Primal", "Dual")
     },
+    "csr/csr5.cu": {"csr5_fused_coded<double, int, 4, 4, 0, unsigned char, double, Dual<double, float>>"},
     "csr/csr.cu": {"csr_vector<double, int, 4, 2, 1, double, Dual<double, float>>"},
     "dia/row_patterns.cu": {"row_patterns_spmv<double, unsigned char, false, Primal<double, float>>"},
     "ellpack/sell_coded.cu": {"sell_pack_spmv<float, int, true, Dual<float, float>>"},

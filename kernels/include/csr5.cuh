@@ -102,10 +102,9 @@ struct Batch {
 // row of the tile's first entry, which may have begun in an earlier tile too, is separate, in lane 0: first(row, sum,
 // begins here). BATCH steps are loaded at a time, each batch before the one before it is used. OVERLAPS: the launch may
 // overlap with the one before. The wait keeps loads behind it, so that others do without.
-template <bool ADD, bool OVERLAPS, typename V, int SIGMA, int BATCH, typename C, typename M, typename X, typename Last,
-          typename First>
-__device__ __forceinline__ void sum_tile(const Tiles<V, C, M>& a, int tile, X x, V* __restrict__ y, Last last,
-                                         First first) {
+template <bool ADD, bool OVERLAPS, typename V, int SIGMA, int BATCH, typename C, typename M, typename X, typename Y,
+          typename Last, typename First>
+__device__ __forceinline__ void sum_tile(const Tiles<V, C, M>& a, int tile, X x, Y y, Last last, First first) {
   constexpr int OFFSET_BITS = Descriptor<SIGMA>::OFFSET_BITS;
   constexpr int HEAD_BITS = Descriptor<SIGMA>::HEAD_BITS;
   constexpr int PACKETS = Descriptor<SIGMA>::PACKETS;
@@ -147,10 +146,10 @@ __device__ __forceinline__ void sum_tile(const Tiles<V, C, M>& a, int tile, X x,
         if (leading) {
           lead = sum;
         } else {
-          if (ADD) {
+          if constexpr (ADD) {
             atomicAdd(y + row(), sum);
           } else {
-            y[row()] = sum;
+            put<false>(y + row(), sum);
           }
           ++slot;
         }
@@ -197,34 +196,46 @@ __device__ __forceinline__ V sum_tail(const I* __restrict__ row_ptr, int row, I 
 }
 
 // What csr5_share does with a row that a tile's end cuts. ADDED: its parts are added to y by atomics, and y is zero
-// there. ALL_ADDED: so are all rows. CARRIED: the tile that it ends in stores it; carry[tile] is what tile leaves open
+// there. ALL_ADDED: so are all rows. CARRIED: the tile that it ends in stores it; a carry is what a tile leaves open
 // of the row that the next one begins in, for carry_ordered.
 constexpr int ADDED = 0, ALL_ADDED = 1, CARRIED = 2;
 
+// Where rows within a tile go: to an epilogue, else to y.
+template <typename V, typename Y>
+__device__ __forceinline__ Y whole_rows(V*, Y whole) {
+  return whole;
+}
+template <typename V>
+__device__ __forceinline__ V* whole_rows(V* y, V*) {
+  return y;
+}
+
 // The work of one warp if all is one launch: a tile or, after the tiles, a row of the tail. A row within one tile is
-// stored. OVERLAPS: as above.
-template <int CUT, bool OVERLAPS, int SIGMA, int BATCH, typename V, typename I, typename C, typename M, typename X>
+// stored in y. whole: an epilogue that takes it instead; if CARRIED the carries. OVERLAPS: as above.
+template <int CUT, bool OVERLAPS, int SIGMA, int BATCH, typename V, typename I, typename C, typename M, typename X,
+          typename Y = V*>
 __device__ __forceinline__ void csr5_share(long long warp, int rows, int tiles, int first_row,
                                            const I* __restrict__ row_ptr, const Tiles<V, C, M>& a, X x,
-                                           V* __restrict__ y, V* __restrict__ carry = nullptr) {
+                                           V* __restrict__ y, Y whole = Y()) {
+  const auto into = whole_rows(y, whole);
   if (warp < tiles) {
     const int tile = static_cast<int>(warp);
     const int next_row = a.tile_ptr[tile + 1] & ~DIRTY;
     bool is_open = false;
     const auto finish = [&](int row, V sum, bool begins) {
       if (CUT != ALL_ADDED && (begins || CUT == CARRIED) && row != next_row) {
-        y[row] = sum;
+        put<false>(into + row, sum);
       } else if constexpr (CUT == CARRIED) {
-        carry[tile] = sum;
+        whole[tile] = sum;
         is_open = true;
       } else {
         atomicAdd(y + row, sum);
       }
     };
     sum_tile<CUT == ALL_ADDED, OVERLAPS, V, SIGMA, BATCH>(
-        a, tile, x, y, [&](int row, V sum) { finish(row, sum, true); }, finish);
+        a, tile, x, into, [&](int row, V sum) { finish(row, sum, true); }, finish);
     if constexpr (CUT == CARRIED) {
-      if (!__any_sync(FULL_MASK, is_open) && lane_id() == 0) carry[tile] = V(0);
+      if (!__any_sync(FULL_MASK, is_open) && lane_id() == 0) whole[tile] = V(0);
     }
     return;
   }
@@ -237,6 +248,6 @@ __device__ __forceinline__ void csr5_share(long long warp, int rows, int tiles, 
   if (CUT == ALL_ADDED || (CUT == ADDED && row_ptr[row] < tail)) {
     atomicAdd(y + row, sum);
   } else {
-    y[row] = sum;
+    put<false>(into + row, sum);
   }
 }

@@ -1,8 +1,8 @@
 """Products whose sums of rows are not stored as y: each goes to an epilogue, which does with it what another kernel
 would do that reads y. Nothing of the length of y is written and read between the two.
 
-A kernel can whose last template parameter is the type of its y, ``typename Y = V*``: it hands over the sum of each row
-once (include/epilogue.cuh).
+A kernel can that takes its y, or what it stores of it without atomics, as a type of its own, ``typename Y = V*`` as the
+last template parameter: it hands over the sum of each row once (include/epilogue.cuh).
 """
 
 from __future__ import annotations
@@ -15,29 +15,51 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, address
 from spmvbench.formats.kernels import declaration, split
-from spmvbench.formats.launches import Launch, Step, Struct, flat
+from spmvbench.formats.launches import Launch, Step, Struct, after_zeros, ctype, flat, per_thread
+
+KERNEL = "epilogue.cu"
+
+
+def after(sums: Array, epilogue: str, members: Struct) -> Launch:
+    """The launch of an epilogue by itself. sums: (rows,), y of a product. epilogue, members: as of `fused`."""
+    args = np.int64(len(sums)), sums, members
+    return Launch(KERNEL, f"epilogue_all<{ctype(sums)}, {epilogue}>", *per_thread(len(sums)), args)
 
 
 def fused(steps: Sequence[Step], y: Array, epilogue: str, members: Struct) -> list[Step] | None:
     """The launches of a product with an epilogue in place of y, or None if a kernel cannot.
 
     steps: those that make y, (rows,). epilogue: a type of include/epilogue.cuh with its template arguments. members: of
-    that type.
+    that type. Rows that a kernel adds to y in parts (`Launch.in_parts`) have a launch of their own after it.
     """
     writing = [step for step in steps if any(_within(y, arg) for arg in flat(step.args))]
-    step = writing[0]
-    if len(writing) > 1 or not isinstance(step, Launch):
+    *before, step = writing
+    if not isinstance(step, Launch) or (before and step.in_parts is None) or not all(map(_zeroes, before)):
         return None
     name, _, given = step.kernel.partition("<")
     known = declaration(step.source, name)
-    if not known.y[0]:
+    handed = [text.partition(" ")[0] == known.y[0] for text in known.parameters]
+    if not any(is_y and _within(y, arg) for is_y, arg in zip(handed, step.args, strict=False)):
         return None
     found, said = dict[str, str](), split(given.removesuffix(">"))
     for i, (parameter, default) in enumerate(known.template):
         found[parameter] = said[i] if i < len(said) else found.get(default, default)
-    args = tuple(members if _within(y, arg) else arg for arg in step.args)
-    with_epilogue = replace(step, kernel=f"{name}<{', '.join((*found.values(), epilogue))}>", args=args)
-    return [with_epilogue if each is step else each for each in steps]
+    args = tuple(members if is_y else arg for is_y, arg in zip(handed, step.args, strict=True))
+    product = replace(step, kernel=f"{name}<{', '.join((*found.values(), epilogue))}>", args=args)
+    if step.in_parts is None:
+        return [product if each is step else each for each in steps]
+    rows = step.in_parts()
+    if not len(rows):
+        return [product]
+    launched, value = per_thread(len(rows)), ctype(y)
+    zero = Launch(step.source, f"zero_cut_rows<{value}, int>", *launched, (np.int32(len(rows)), rows, y))
+    rest = np.int64(len(rows)), rows, y, members
+    return [*after_zeros(zero, product), Launch(KERNEL, f"epilogue_rows<{value}, {epilogue}>", *launched, rest)]
+
+
+def _zeroes(step: Step) -> bool:
+    """Whether it sets elements of y to zero."""
+    return isinstance(step, Launch) and step.kernel.startswith("zero_")
 
 
 def _within(y: Array, arg: Any) -> bool:

@@ -71,7 +71,8 @@ class Launch:
     shared_bytes: dynamic shared memory. part: as `in_part` names it. overlaps: as `after_zeros` sets it. A launch with
     an empty grid does nothing. row_lanes: how many threads share a row, if no others of the block meet with them: side
     by side in a warp, or the y of a block; 0 if others do, or it is not known. `multivector` puts threads beside such
-    threads, each of which takes up to `row_bytes` of a row of X.
+    threads, each of which takes up to `row_bytes` of a row of X. in_parts: gives the rows that a kernel with an
+    `epilogue` adds to y, in parts or not at all, in place of handing them over: (n,), int32, ascending.
     """
 
     source: str
@@ -87,6 +88,7 @@ class Launch:
         32  # on an H100 32 is as fast as 16 or faster, 64 slower; 16 if a thread has several rows in flight
     )
     window: bool = False
+    in_parts: Callable[[], Array] | None = None
 
 
 @dataclass(frozen=True)

@@ -684,7 +684,7 @@ class Pdhg(_Solver):
 
     product = "pair"
     gathers = False
-    kernels = (primal_dual.KERNEL,)
+    kernels = (primal_dual.KERNEL, epilogue.KERNEL)
     modules = (epilogue, fixed, iteration, primal_dual)
 
     def refusal(self, cls: type[Format]) -> str:

@@ -22,6 +22,7 @@ from spmvbench.operators.format_choice import Candidate, Choice, Placing
 WORTH_TIMING = 0.03  # seconds of products: as long as it takes to convert a second copy and to time it
 TRIED = ("csr5-dict", "sell-pack", "csr-lanes")  # the fastest for linear programs beside those of the advice
 TIMED = ("cuda",)  # kinds of devices whose times say which product is faster
+FAR = 4  # times as slow as the fastest so far: one product tells
 PRODUCTS, ROUNDS = 5, 3  # products of a round, one after the other; the fastest round counts
 
 
@@ -122,7 +123,7 @@ def with_timed(
         most = 2 * a.nbytes if limit is None else min(limit, 2 * a.nbytes)
         for label in (first.label, *TRIED):
             with suppress(Skip, OutOfDeviceMemory):
-                taken = timed(format_choice.convert(label, a, device, most)[0], device)
+                taken = timed(format_choice.convert(label, a, device, most)[0], device, FAR * seconds)
                 if label == first.label and spmvs * taken < WORTH_TIMING:
                     break
                 best, seconds = min((best, seconds), (label, taken), key=lambda each: each[1])
@@ -185,12 +186,16 @@ def _shared(choice: Choice, why: str) -> Choice:
     return Choice(choice.label, dict(choice.params), f"one copy, because {why}", choice.spmvs, 0.0, 0, shared=True)
 
 
-def timed(fmt: Format, device: Device) -> float:
-    """Seconds of one product on the device, warm: of the fastest round of a few products."""
+def timed(fmt: Format, device: Device, most: float = np.inf) -> float:
+    """Seconds of one product on the device, warm: of the fastest round of a few products, or of one that takes more
+    than `most`.
+    """
     x, y = (device.xp.ones(n, fmt.value_dtype) for n in reversed(fmt.shape))
     device.synchronize()  # the device's stream is another one than that which has filled x
     program = device.compile(Ordered(fmt).launches(x, y))
     program.run()
+    if most < np.inf and (once := device.elapsed(program.run)) > most:
+        return once
     replay = device.capture(program, PRODUCTS)
     device.synchronize()
     return min(device.elapsed(replay) for _ in range(ROUNDS)) / PRODUCTS

@@ -46,9 +46,7 @@ def _half(part: str, product: Product, factor: Array, sums: Array, update: str, 
     steps = product(factor, sums)
     if (fused := epilogue.fused(steps, sums, update, members)) is not None:
         return in_part(f"{part}+{VECTORS}", fused)
-    args = np.int64(len(sums)), sums, members
-    after = Launch(KERNEL, f"pdhg_step<{ctype(sums)}, {update}>", *per_thread(len(sums)), args, part=VECTORS)
-    return [*in_part(part, steps), after]
+    return [*in_part(part, steps), *in_part(VECTORS, [epilogue.after(sums, update, members)])]
 
 
 def steps(sums: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from spmvbench.errors import UsageError
 from spmvbench.formats.admission import Skip
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets
+from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, offsets
 from spmvbench.formats.carries import SUM, add_carries
 from spmvbench.formats.compressed.dictionary import coded
 from spmvbench.formats.conversion import Run, narrow_offsets, numbers, runner
@@ -287,6 +287,15 @@ class Csr5(Format):
             return ADDED, y
         return CARRIED, self.xp.empty(len(self.tile_desc), dtype=y.dtype)
 
+    def rows_in_parts(self) -> Array:
+        """Rows that tiles cut, and rows without entries before the tail: see `Launch.in_parts`."""
+        xp, tiles = self.xp, len(self.tile_desc)
+        owner = (self.tile_ptr[1 : tiles + 1] & np.uint32(INT32_MAX)).astype(np.int32)
+        boundary = xp.arange(1, tiles + 1, dtype=np.int64) * (OMEGA * self.entries_per_lane)
+        empty = xp.flatnonzero(self.row_ptr[: self.tail_row] == self.row_ptr[1 : self.tail_row + 1])
+        found: Array = xp.unique(xp.concatenate([owner[self.row_ptr[owner] < boundary], empty.astype(np.int32)]))
+        return found
+
     def carries(self, carry: Array, y: Array) -> list[Launch]:
         """The launch, if any, that adds the carries of `cut`."""
         return [] if self.sum != "fixed" else [add_carries(self.tile_ptr[1:], carry, y)]
@@ -313,6 +322,7 @@ class Csr5(Format):
             zero = [zero_fill(y)] if self.empty_rows else [zero_cuts] if tiles and not fixed else []
             kernel = f"{self.fused}<{', '.join((value, types, str(cut), *self.types))}>"
             product = launch(kernel, warps, rows, *args, x, y, carry)
+            product = product if fixed else replace(product, in_parts=self.rows_in_parts)
             return [*(after_zeros(zero[0], product) if zero else [product]), *self.carries(carry, y)]
         descriptor = (self.tile_ptr, self.tile_desc, self.empty_ptr, self.empty_offset)
         entries = (self.col_idx, self.values, x, y)
