@@ -6,6 +6,7 @@ import base64
 import html
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -121,16 +122,17 @@ def marks_of_all(
     order = {key: place for place, key in enumerate(key for keys in compared for key in keys)}
     rest = [label for label in dict.fromkeys(labels) if label not in found]
     for label in sorted(rest, key=lambda label: order.get(_key(label), len(order))):  # stable sort
-        near = [m.color for o, m in found.items() for keys in compared if _key(label) in keys and _key(o) in keys]
+        near = [mark for o, mark in found.items() for keys in compared if _key(label) in keys and _key(o) in keys]
         found[label] = _free(taken, near)
         taken.add(found[label])
     return found
 
 
-def _free(taken: Container[Mark], near: Sequence[str]) -> Mark:
-    """The first free mark, of the colour that is least used among related formats."""
+def _free(taken: Container[Mark], near: Sequence[Mark]) -> Mark:
+    """The first free mark, of the colour and then of the marker that is least used among related formats."""
     free = [mark for mark in _EVERY if mark not in taken] or _EVERY
-    return min(free, key=lambda mark: near.count(mark.color))
+    colors, markers = Counter(mark.color for mark in near), Counter(mark.marker for mark in near)
+    return min(free, key=lambda mark: (colors[mark.color], markers[mark.marker]))
 
 
 def _key(label: str) -> str:
@@ -140,14 +142,16 @@ def _key(label: str) -> str:
 def marks_of(labels: Sequence[str], shown: Mapping[str, Mark]) -> dict[str, Mark]:
     """Marks for these formats: those in `shown`, free ones for the rest.
 
-    Of as many formats as there are colours, one whose colour another has already gets a free one.
+    Of as many formats as there are colours, one whose colour or marker another has already gets a free one: either
+    tells them apart, in grey too.
     """
     found: dict[str, Mark] = {}
-    given = [shown[label].color for label in labels if label in shown]
+    given = [shown[label] for label in labels if label in shown]
     for label in labels:
-        mark, drawn = shown.get(label), [mark.color for mark in found.values()]
-        if mark is None or (len(labels) <= len(_COLORS) and mark.color in drawn):
-            mark = _free({*shown.values(), *found.values()}, [*drawn, *given])
+        mark, drawn = shown.get(label), [*found.values()]
+        again = mark and any(mark.color == other.color or mark.marker == other.marker for other in drawn)
+        if mark is None or (len(labels) <= len(_COLORS) and again):
+            mark = _free({*shown.values(), *drawn}, [*drawn, *given])
         found[label] = mark
     return found
 

@@ -316,6 +316,7 @@ def _draw_heights(table: pd.DataFrame, options: Options) -> Figure:
             )
         ax.set(title=f"{setting}, {kernels}", ylabel=text)
         ax.set_xticks(range(len(heights)), heights)
+        ax.set_xlim(-0.4, len(heights) - 0.6)  # those of a panel may be missing
         ax.set(xlabel="most entries of a column in a block", ylim=(0, 1.02 if value == "faster" else None))
         if value == "speedup":
             ax.axhline(1, color="black", linewidth=1)
