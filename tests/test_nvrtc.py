@@ -196,6 +196,10 @@ OWN = {
         *(f"sweep_{kernel}<{index}>" for kernel in ("cut", "sort") for index in ("int", "long long")),
         *("sweep_places<double, int>", "sweep_places<float, long long>"),
     },
+    "compressed/bro_convert.cu": {
+        *("bro_widths<int, int, true>", "bro_fill<double, int, int, true>", "bro_fill<float, long long, int, false>"),
+        *("bro_rounds<int, int>", "bro_round_widths<int, int, int>", "bro_round_fill<long long, int>"),
+    },
     "lane_packing/lane_convert.cu": {
         *("lane_pieces<int, int>", "lane_wanted<int, int, long long>", "lane_following<long long>"),
         *("lane_steps<long long, int, int>", "lane_widths<int, int, long long>"),

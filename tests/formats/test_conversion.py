@@ -132,7 +132,7 @@ def test_kernels_of_every_format_convert_as_arrays_do(spec, emulated, same_array
 
 IN_BOUNDS = [
     *("ell", "ell-rp", "sell-var", "sell-p", "sell-c-sigma", "sell-local", "sell-pack", "sell-window", "csr5", "dia"),
-    *("csr-row-tiles", "hub-cache", "jad", "hyb", "auto", *VARIANTS),
+    *("csr-row-tiles", "hub-cache", "jad", "hyb", "auto", "coadell", "bro-hybr-s", "bsr", *VARIANTS),
 ]
 
 

@@ -9,12 +9,15 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, ArrayModule, Csr, cdiv, expand, index_dtype, inverse, offsets, round_up
 from spmvbench.formats.compressed.bits import WORD, bit_lengths, pack, unpack
-from spmvbench.formats.ellpack.sell_convert import sorted_rows
+from spmvbench.formats.conversion import Run, filled_rows, runner, summed
+from spmvbench.formats.conversion import offsets as offsets_by
+from spmvbench.formats.ellpack.sell_convert import Slices, sorted_rows
 from spmvbench.formats.format import Adding, Format
 from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
+CONVERT = "compressed/bro_convert.cu"
 LANES = 32
 
 
@@ -107,6 +110,8 @@ class BroEll(Adding):
 
     @classmethod
     def convert(cls, a: Csr, *, height: int) -> dict[str, Any]:
+        if run := runner(a):
+            return cls._by_kernels(a, height, run)
         pieces = [cls._converted(piece, height) for piece in cls._pieces(a, height)]
         if len(pieces) == 1:
             return pieces[0]
@@ -132,6 +137,25 @@ class BroEll(Adding):
             word = tables["symbol_ptr"][slice_].astype(np.int64) * height + lane
             pack(symbols, step, tables["widths"][at], word, _bit_of(tables)[at], height, most_first=True)
         return tables | {"symbols": symbols, "values": values, "perm": perm}
+
+    @classmethod
+    def _by_kernels(cls, a: Csr, height: int, run: Run) -> dict[str, Array]:
+        """The same fields by kernels."""
+        xp, rows = a.xp, np.int32(a.rows)
+        perm = sorted_rows(a, 0) if cls.by_length else None
+        s = Slices.of(a, height, run, perm=perm)
+        slices, slice_ptr = len(s.ptr) - 1, s.ptr // height
+        types = f"{ctype(a.row_ptr)}, {ctype(slice_ptr)}, {cbool(cls.by_length)}"
+        widths, words = xp.empty(s.slots // height, dtype=np.uint8), xp.empty(slices, dtype=np.int32)
+        args: tuple[Any, ...] = rows, s.perm, a.row_ptr, a.col_idx, slice_ptr, widths, words
+        run(Launch(CONVERT, f"bro_widths<{types}>", slices, height, args))
+        symbol_ptr, held = offsets_by(words, run)
+        symbol_ptr = symbol_ptr.astype(slice_ptr.dtype, copy=False)
+        symbols, values = xp.empty(held * height, dtype=np.uint32), xp.empty(s.slots, dtype=a.dtype)
+        args = rows, s.perm, a.row_ptr, a.col_idx, a.values, slice_ptr, symbol_ptr, widths, symbols, values
+        run(Launch(CONVERT, f"bro_fill<{ctype(values)}, {types}>", slices, height, args))
+        tables = {"slice_ptr": slice_ptr, "symbol_ptr": symbol_ptr, "widths": widths}
+        return tables | {"symbols": symbols, "values": values, "perm": s.perm}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         xp, height = self.xp, self.height
@@ -332,8 +356,7 @@ class BroCsr(Adding):
             rows = xp.flatnonzero(a.row_lengths).astype(np.int32)
             row_ptr = xp.concatenate([a.row_ptr[rows], a.row_ptr[-1:]])
         lengths = xp.diff(row_ptr)
-        mean = a.nnz / max(len(lengths), 1)
-        lanes = lanes or next((n for n in (4, 8, 16) if mean <= n), 32)
+        lanes = cls._lanes(a, len(lengths), lanes)
         round_ptr = offsets(cdiv(lengths, lanes)).astype(np.int32)
         owner = expand(row_ptr, a.nnz)
         inside = xp.arange(a.nnz) - row_ptr[owner]
@@ -354,7 +377,36 @@ class BroCsr(Adding):
         return sum(t.nbytes for t in tables.values()) + 4 * len(tables["widths"]) + 4 * words + a.values.nbytes
 
     @classmethod
+    def _lanes(cls, a: Csr, rows: int, lanes: int) -> int:
+        """Threads of a row, where so many are stored."""
+        mean = a.nnz / max(rows, 1)
+        return lanes or next((n for n in (4, 8, 16) if mean <= n), 32)
+
+    @classmethod
+    def _by_kernels(cls, a: Csr, lanes: int, run: Run) -> dict[str, Any]:
+        """The fields by kernels."""
+        xp, index = a.xp, ctype(a.row_ptr)
+        rows, row_ptr = filled_rows(a) if cls.listed else (xp.empty(0, dtype=np.int32), a.row_ptr)
+        stored = len(row_ptr) - 1
+        lanes = cls._lanes(a, stored, lanes)
+        args: tuple[Any, ...] = np.int32(stored), np.int32(lanes), row_ptr
+        round_ptr, (*_, rounds) = summed(xp, stored, CONVERT, f"bro_rounds<{index}", args, run)
+        base, widths = xp.empty(rounds, dtype=np.int32), xp.empty(rounds, dtype=np.uint8)
+        sizes = np.int32(stored), np.int32(rounds), np.int32(lanes)
+        types = f"{index}, {ctype(round_ptr)}"
+        args = *sizes, row_ptr, round_ptr, a.col_idx, base, widths
+        word_ptr, (*_, held) = summed(xp, rounds, CONVERT, f"bro_round_widths<{types}", args, run, each=1)
+        word_ptr, words = word_ptr.astype(np.int32, copy=False), xp.empty(held, dtype=np.uint32)
+        args = *sizes, row_ptr, round_ptr, a.col_idx, widths, word_ptr, words
+        run(Launch(CONVERT, f"bro_round_fill<{types}>", *per_thread(rounds), args))
+        pointers = {"row_ptr": row_ptr, "round_ptr": round_ptr.astype(np.int32, copy=False), "word_ptr": word_ptr}
+        arrays = {"rows": rows, "base": base, "widths": widths, "words": words, "values": a.values}
+        return pointers | arrays | {"width": lanes}
+
+    @classmethod
     def convert(cls, a: Csr, *, lanes: int) -> dict[str, Any]:
+        if run := runner(a):
+            return cls._by_kernels(a, lanes, run)
         xp = a.xp
         tables, lanes, round_, rank, field = cls._tables(a, lanes)
         base = xp.zeros(len(tables["widths"]), dtype=np.int32)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from spmvbench.formats.arrays import Csr
 from spmvbench.formats.compressed.bro import BroCoo, BroCsrRows, BroEll, BroEllByLength
-from spmvbench.formats.conversion import runner
+from spmvbench.formats.conversion import runner, taken
 from spmvbench.formats.format import Format
 from spmvbench.formats.hybrid.hyb import head_width
 from spmvbench.formats.hybrid.split import Piece, Split
@@ -29,8 +29,8 @@ class BroHybrid(Split):
     @classmethod
     def split(cls, a: Csr, *, height: int) -> Iterator[Piece]:
         width = head_width(a, 3.0, run=runner(a))
-        yield Piece("ell", cls.head, a.between(0, width), {"height": height})
-        yield Piece(cls.rest.family.lower(), cls.rest, a.between(width, a.row_len_max))
+        yield Piece("ell", cls.head, taken(a, last=width), {"height": height})
+        yield Piece(cls.rest.family.lower(), cls.rest, taken(a, first=width))
 
 
 @register
