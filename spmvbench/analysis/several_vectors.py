@@ -58,9 +58,9 @@ def beside_libraries(rows: pd.DataFrame) -> pd.DataFrame:
     """The fastest format for several vectors by rows, beside the fastest of libraries in either layout.
 
     rows: as `latest_cases`, of all operations. One row for each matrix, type and number of vectors k of which there are
-    both. Columns: matrix; nnz; dtype; k; label, seconds, share (GFLOPS over the bound) of the format; library, its
-    layout, times (its seconds over the format's); alone: the seconds of k products of one vector in the format that is
-    the fastest for one, over those of the format, NaN without such rows.
+    both. Columns: matrix; nnz; dtype; k; label, seconds, share (GFLOPS over the bound), bound_by of the format;
+    library, its layout, times (its seconds over the format's); alone: the seconds of k products of one vector in the
+    format that is the fastest for one, over those of the format, NaN without such rows.
     """
     rows = verified(rows)
     key = ["matrix", "dtype", "k"]
@@ -75,7 +75,8 @@ def beside_libraries(rows: pd.DataFrame) -> pd.DataFrame:
     found["share"] = found["gflops"] / found["bound_gflops"]
     found["times"] = found["library_seconds"] / found["seconds"]
     found["alone"] = found["k"] * found["one"] / found["seconds"]
-    return found[[*key, "nnz", "label", "seconds", "share", "library", "library_layout", "times", "alone"]]
+    columns = ["nnz", "label", "seconds", "share", "bound_by", "library", "library_layout", "times", "alone"]
+    return found[[*key, *columns]]
 
 
 def _fastest(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:

@@ -18,34 +18,37 @@ from spmvbench.rows import store
 
 SET = "applications"
 OF_SET = f"set `{SET}`"
+MEANS = (OF_SET, "real matrices")  # matrices of which tables have means; all others have columns
 SLOW = 0.97  # a format below this share of the fastest other way is in the table of slower cases
 
 
 def beside(table: pd.DataFrame) -> str:
     """By type and k: how many times as fast as the fastest library, and the share of the bound; `beside_libraries`.
 
-    A column for each matrix outside of the set, and the geometric means over the set.
+    A column for each matrix of no group, and the geometric means over each group.
     """
-    table, outside = _with_set(table)
-    heads = [*map(str, outside), f"{OF_SET}: mean, matrices", "least"]
+    table, alone = _grouped(table)
+    means = [group for group in MEANS if group in set(table["group"])]
+    heads = [*map(str, alone), *(head for group in means for head in (f"{group}: mean, matrices", "least"))]
     lines = []
     for (dtype, k), part in table.groupby(["dtype", "k"]):
-        cells = {
-            row["name"]: f"{row['times']:.2f} ({row['share']:.2f})" for row in part[~part["in_set"]].to_dict("records")
-        }
-        line = [f"{dtype}, {k}", *(cells.get(name, "") for name in outside)]
-        inside = part[part["in_set"]]
-        if len(inside):
+        cells = {row["name"]: f"{row['times']:.2f} ({row['share']:.2f})" for row in part.to_dict("records")}
+        line = [f"{dtype}, {k}", *(cells.get(name, "") for name in alone)]
+        for group in means:
+            inside = part[part["group"] == group]
+            if inside.empty:
+                line += ["", ""]
+                continue
             least = inside.loc[inside["times"].idxmin()]
             mean, share = geometric_mean(inside["times"]), geometric_mean(inside["share"])
             line += [f"{mean:.2f} ({share:.2f}), {len(inside)}", f"{least['times']:.2f}, {least['name']}"]
-        lines.append([*line, *[""] * (len(heads) + 1 - len(line))])
-    return in_page.markdown(("Type, vectors", *heads), lines, heads[:-1])
+        lines.append(line)
+    return in_page.markdown(("Type, vectors", *heads), lines, {head for head in heads if head != "least"})
 
 
 def fastest(table: pd.DataFrame) -> str:
-    """The fastest format and library by type and k on the matrices outside of the set, with times in microseconds."""
-    table, _ = _with_set(table)
+    """The fastest format and library by type and k on the matrices of no group, with times in microseconds."""
+    table, _ = _grouped(table)
     lines = [
         [
             row["name"],
@@ -53,20 +56,32 @@ def fastest(table: pd.DataFrame) -> str:
             str(row["k"]),
             f"`{row['label']}`",
             f"{1e6 * row['seconds']:.1f}",
+            f"{row['share']:.2f} of {row['bound_by']}",
             f"`{row['library']}`, by {row['library_layout']}s",
             f"{1e6 * row['seconds'] * row['times']:.1f}",
             f"{row['times']:.2f}",
             _number(row["alone"]),
         ]
-        for row in table[~table["in_set"]].sort_values(["name", "dtype", "k"]).to_dict("records")
+        for row in table[table["group"] == ""].sort_values(["name", "dtype", "k"]).to_dict("records")
     ]
-    head = ("Matrix", "type", "vectors", "format", "us", "library", "its us", "times as fast", "over single products")
-    return in_page.markdown(head, lines, {"vectors", "us", "its us", *head[7:]})
+    head = (
+        "Matrix",
+        "type",
+        "vectors",
+        "format",
+        "us",
+        "bound",
+        "library",
+        "its us",
+        "times as fast",
+        "over single products",
+    )
+    return in_page.markdown(head, lines, {"vectors", "us", "its us", *head[8:]})
 
 
 def slower(table: pd.DataFrame) -> str:
     """The cases in which a library, or as many products of one vector, is faster than every format."""
-    table, _ = _with_set(table)
+    table, _ = _grouped(table)
     best = table[["times", "alone"]].min(axis=1)
     found = table.assign(best=best)[best < SLOW].sort_values("best")
     lines = [
@@ -90,8 +105,8 @@ def pays(rows: pd.DataFrame) -> str:
     """By format: the speed-up over k products of one vector, and the k from which on a product of many pays."""
     table = several_vectors(rows)
     table = table[(table["layout"] == "row") & table["setting"].str.startswith("f64")]
-    table, outside = _with_set(table)
-    found = several_by_format(table[table["in_set"]]).set_index(["label", "k"])
+    table, outside = _grouped(table)
+    found = several_by_format(table[table["group"] == OF_SET]).set_index(["label", "k"])
     if found.empty:
         return "No format is measured for one vector and for several."
     speedup = found["speedup"].unstack("k")
@@ -121,11 +136,12 @@ def _vectors(count: float) -> str:
     return "" if np.isnan(count) else "never" if np.isinf(count) else f"{count:g}"
 
 
-def _with_set(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The table with the columns name and in_set, and the names outside of the set."""
-    names = table["matrix"].map(short_name)
-    table = table.assign(name=names, in_set=names.isin(get(SET).matrices))
-    return table, sorted(set(table.loc[~table["in_set"], "name"]))
+def _grouped(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The table with the columns name and group, empty if none, and the names of no group."""
+    names, made = table["matrix"].map(short_name), table["matrix"].str.startswith("synthetic/")
+    groups = np.select([~made, names.isin(get(SET).matrices)], [*MEANS[::-1]], "")
+    table = table.assign(name=names, group=groups)
+    return table, sorted(set(table.loc[table["group"] == "", "name"]))
 
 
 def tables(rows: pd.DataFrame) -> dict[str, str]:

@@ -74,10 +74,13 @@ def test_every_step_of_the_published_list_is_a_configuration():
     assert narrowed == cut, "a narrowed run is completed by a later step"
 
 
+REAL = {"orders", "suitesparse", "ehyb", "tilespmv", "tilespmspv", "fastload", "survey", "stand-ins", "vectors-real"}
+
+
 def test_each_configuration_of_the_published_list_makes_cases(command, tmp_path, request):
     """Only those that need no real matrix."""
     for name in {step.name for step in published.steps(paths.configs() / "measure.toml")}:
-        if name in ("orders", "suitesparse", "ehyb", "tilespmv", "tilespmspv", "fastload", "survey", "stand-ins"):
+        if name in REAL:
             continue
         result = command("run", "--config", name, "--dry-run", "--results", tmp_path)
         assert result.code == 0 and f"{tmp_path / name}: " in result.out, (name, result.err)
