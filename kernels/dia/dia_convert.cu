@@ -164,7 +164,7 @@ __global__ void dia_fill(int rows, int diagonals, long long pitch, const I* __re
 constexpr int SHARE = 8192;  // entries of a block that takes entries, not rows
 
 // use(entry, diagonal) for every entry of the block's `share`, of which each warp takes neighbours: its rows are found once
-// for the share, an entry's from that of the lane's entry before.
+// for the share, an entry's from that of the lane's entry before. Whole warps use it: NONE is no diagonal.
 template <typename I, typename Use>
 __device__ __forceinline__ void each_entry(I nnz, int rows, int share, const I* __restrict__ row_ptr,
                                            const int* __restrict__ col_idx, Use use) {
@@ -176,9 +176,10 @@ __device__ __forceinline__ void each_entry(I nnz, int rows, int share, const I* 
   const I first = begin + static_cast<I>(threadIdx.x / WARP) * of_warp;
   const I last = first + of_warp < end ? first + of_warp : end;
   int row = -1;
-  for (I k = first + lane_id(); k < last; k += WARP) {
-    row = row < 0 ? first_behind(row_ptr, low, high, k) - 1 : row_from(row_ptr, row, high, k);
-    use(k, load_stream(col_idx + k) - row);
+  for (I from = first; from < last; from += WARP) {
+    const I k = from + lane_id();
+    if (k < last) row = row < 0 ? first_behind(row_ptr, low, high, k) - 1 : row_from(row_ptr, row, high, k);
+    use(k, k < last ? load_stream(col_idx + k) - row : NONE);
   }
 }
 
@@ -232,7 +233,8 @@ __global__ void __launch_bounds__(WARP* WARP)
   if (threadIdx.x == 0) all = 0;
   __syncthreads();
   int others = 0;
-  each_entry(nnz, rows, SHARE, row_ptr, col_idx, [&](I, int at) { others += !is_one(offset, diagonals, at); });
+  each_entry(nnz, rows, SHARE, row_ptr, col_idx,
+             [&](I, int at) { others += at != NONE && !is_one(offset, diagonals, at); });
   others = group_sum<WARP>(others);
   if (lane_id() == 0 && others) atomicAdd(&all, others);
   __syncthreads();
