@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Vectors that each product multiplies at once, X and Y by rows.",
 )
+@click.option("--pair", is_flag=True, help="For as many products with A^T as with A: two copies, a format for each.")
 @click.option(
     "--dtype",
     "dtypes",
@@ -72,6 +73,7 @@ def command(
     matrix: str,
     spmvs: float,
     vectors: int,
+    pair: bool,
     dtypes: list[str],
     device_like: str,
     runs: tuple[str, ...],
@@ -94,12 +96,15 @@ def command(
     from spmvbench.advice import choosing, model
     from spmvbench.formats.arrays import Csr, require_finite
     from spmvbench.formats.determinism import repeats
+    from spmvbench.formats.two_copies import transposed
     from spmvbench.matrices.lookup import obtain
     from spmvbench.operators import measuring
-    from spmvbench.operators.format_choice import like
+    from spmvbench.operators.format_choice import like, pair_label
 
     if len(dtypes) != 1:
         raise UsageError("--dtype takes one type: f64 or f32")
+    if pair and (measure or vectors > 1):
+        raise UsageError(f"--pair predicts for one vector; spmvbench run {matrix} --op pair measures pairs")
     if measure:
         measuring.require_gpu()
     if programs and not runs:
@@ -112,19 +117,18 @@ def command(
     with np.errstate(over="ignore"):  # named below
         a = a.astype(np.float32 if dtypes[0] == "f32" else np.float64)
     require_finite(a)
-    advice = choosing.advise(a, known, spmvs, deterministic=deterministic, vectors=vectors)
-    if not as_json:
-        _echo(
-            advice,
-            f"{found.id}: {a.rows:,} x {a.cols:,}, {a.nnz:,} entries",
-            dtypes[0],
-            spmvs,
-            vectors,
-            top,
-            known.about,
-        )
+    advices = {}
+    for way, matrix_of in {"A": a, "A^T": transposed(a)}.items() if pair else [("", a)]:
+        advice = choosing.advise(matrix_of, known, spmvs, deterministic=deterministic, vectors=vectors)
+        advices[way] = advice
+        if not as_json:
+            what = f"{way and way + ' of '}{found.id}: {matrix_of.rows:,} x {matrix_of.cols:,}, {a.nnz:,} entries"
+            _echo(advice, what, dtypes[0], spmvs, vectors, top, known.about)
+            if way == "A":
+                click.echo()
     rows = measuring.measured(advice, matrix, dtypes[0], spmvs, seed, real_part, vectors=vectors) if measure else None
-    best = advice.choice.label
+    labels = [advice.choice.label for advice in advices.values()]
+    best = pair_label(*labels) if pair else labels[0]
     if rows is not None:  # the fastest that was verified; cuSPARSE's is measured in any case
         best = next(label for label in rows["label"] if not deterministic or repeats(label))
     if as_json:
@@ -135,22 +139,25 @@ def command(
             "vectors": vectors,
             "device": known.about["device"],
         }
-        _echo_json(facts | {"choice": _parsed(best)}, advice, rows)
+        _echo_json(facts | {"choice": _parsed(best)}, advices, rows)
     else:
         if rows is not None:
             _echo_measured(rows, vectors)
-        _echo_use(best, matrix, dtypes[0], seed, real_part, "y = op @ x" if vectors == 1 else "Y = op @ X")
+        product = "y = op @ x" if vectors == 1 else "Y = op @ X"
+        _echo_use(best, matrix, dtypes[0], seed, real_part, f"{product}; z = op.T @ w" if pair else product)
     failed = rows is not None and not rows["status"].isin(["ok", "skipped"]).all()
     return int(failed)  # the exit code of a run with a failed case
 
 
-def _echo_json(answer: dict[str, Any], advice: Advice, rows: pd.DataFrame | None) -> None:
+def _echo_json(answer: dict[str, Any], advices: dict[str, Advice], rows: pd.DataFrame | None) -> None:
     import dataclasses
     import json
 
-    answer |= dataclasses.asdict(advice)
-    for e in (*answer["ranked"], answer["vendor"], answer["fallback"]):
-        e |= _parsed(e["label"])
+    for way, advice in advices.items():
+        found = dataclasses.asdict(advice)
+        for e in (*found["ranked"], found["vendor"], found["fallback"]):
+            e |= _parsed(e["label"])
+        answer |= {way: found} if way else found
     if rows is not None:
         kept = rows[["label", "status", "reason", "device_name", "t_median", "made", "total", "expected"]]
         answer["measured"] = json.loads(kept.to_json(orient="records"))  # pandas writes NaN as null

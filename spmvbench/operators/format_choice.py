@@ -153,15 +153,20 @@ def both_ways(a: Csr, device: Device, of: Callable[[Csr], Iterable[Candidate]]) 
     with converting_for(device.limits):
         flipped = two_copies.transposed(a)
     for first, second in zip_longest(of(a), of(flipped), fillvalue=LAST):
-        (one, own), (two, theirs) = quick.parsed(first.label), quick.parsed(second.label)
-        cls = formats.get(f"{one.key}{two_copies.PLUS}{two.key}")
-        params = {f"a.{name}": value for name, value in own.items()}
-        label = formats.label(cls, params | {f"t.{name}": value for name, value in theirs.items()})
+        label = pair_label(first.label, second.label)
         predicted = None
         if first.predicted and second.predicted:
             spmv, conversion = (x + y for x, y in zip(first.predicted, second.predicted, strict=True))
             predicted = spmv, conversion
         yield Candidate(label, f"A: {first.reason}; A^T: {second.reason}", predicted)
+
+
+def pair_label(first: str, second: str) -> str:
+    """The label of two copies: A in the first format and A^T in the second."""
+    (one, own), (two, theirs) = quick.parsed(first), quick.parsed(second)
+    cls = formats.get(f"{one.key}{two_copies.PLUS}{two.key}")
+    params = {f"a.{name}": value for name, value in own.items()}
+    return formats.label(cls, params | {f"t.{name}": value for name, value in theirs.items()})
 
 
 def candidates(

@@ -14,6 +14,7 @@ from spmvbench.cli.report import rows_of as rows_of_run
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Skip
 from spmvbench.formats.arrays import Csr
+from spmvbench.formats.two_copies import transposed
 from spmvbench.matrices.features import features as features_of
 from spmvbench.matrices.synthetic import generate
 from spmvbench.measure.bounds import Fetched, upper
@@ -331,6 +332,18 @@ def test_advice_for_several_vectors(shipped, rows, tmp_path, command):
     assert "Y = op @ X" in said and "per product" in said and "per SpMV" not in said
     with pytest.raises(UsageError, match="repeat their bits is not known"):
         choosing.advise(a, shipped, 10, vectors=6, deterministic=True)
+
+
+def test_advice_for_a_pair_is_that_for_both_matrices(shipped, command):
+    words = ("advise", "rect:60:900:4", "--device-like", "mine", "--pair", "--spmvs", "1e6")
+    found, a = json.loads(command(*words, "--json").out), Csr.of(generate("rect:60:900:4"))
+    both = [choosing.advise(matrix, shipped, 1e6) for matrix in (a, transposed(a))]
+    for way, advice in zip(("A", "A^T"), both, strict=True):
+        assert [each["label"] for each in found[way]["ranked"]] == [each.label for each in advice.ranked]
+    assert found["choice"]["format"] == "+".join(advice.choice.label.partition("[")[0] for advice in both)
+    said = command(*words).out
+    assert "A^T of synthetic/rect:60:900:4: 900 x 60" in said and "z = op.T @ w" in said
+    assert "run rect:60:900:4 --op pair measures pairs" in command(*words, "--vectors", "2").err
 
 
 def test_a_smaller_matrix_is_not_unlike_all_others(shipped):
