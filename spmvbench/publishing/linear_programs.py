@@ -107,6 +107,31 @@ def by_matrix(rows: pd.DataFrame) -> str:
     return in_page.markdown(head, lines, head[1:-1])
 
 
+def by_copy(rows: pd.DataFrame) -> str:
+    """One line for each matrix: the fastest format of which one copy serves both products, in multiples of the time of
+    the bytes that both products read, and of the advised pair.
+    """
+    lines, means = [], []
+    for matrix, own in _by_entries(rows[rows["op"] == "pair"]):
+        one = own[~own["format"].str.contains(PLUS, regex=False) & ~own["vendor"]].nsmallest(1, "seconds").iloc[0]
+        # The bound counts the arrays once.
+        least = one["work"] / one["bound_gflops"] * 1e-9 * (1 + one["bytes_format"] / one["model_bytes"])
+        over = one["seconds"] / least, one["seconds"] / own[own["advised"]]["seconds"].min()
+        means.append(over)
+        times = [f"{1e6 * one[way]:.1f}" for way in WAYS]
+        size = f"{one['bytes_format'] / one['nnz']:.1f}"
+        lines.append(
+            [matrix, f"{one['nnz'] / 1e6:.3g} M", *times, size, *(f"{x:.2f}" for x in over), f"`{one['label']}`"]
+        )
+    mean = [f"{geometric_mean(pd.Series(column)):.2f}" for column in zip(*means, strict=True)]
+    lines.append(["geometric mean", *[""] * 4, *mean, ""])
+    head = (
+        "Matrix", "Entries", "A, us", "A^T, us", "Bytes per nonzero", "Over the time of its bytes",
+        "Over the advised pair", "One copy",
+    )  # fmt: skip
+    return in_page.markdown(head, lines, head[1:-1])
+
+
 def by_iteration(rows: pd.DataFrame) -> str:
     """One line for each matrix: an iteration of ``pdhg`` in the fastest pair, beside the library's, and its two
     products alone: by the parts of its row, or if these take vectors along by the row of the pair.
@@ -137,7 +162,12 @@ def _by_entries(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 def _tables(runs: list[str]) -> dict[str, str]:
     rows = measured(latest_cases(store.load_all(runs)))
-    return {"formats": by_format(rows), "matrices": by_matrix(rows), "pdhg": by_iteration(rows)}
+    return {
+        "formats": by_format(rows),
+        "matrices": by_matrix(rows),
+        "one copy": by_copy(rows),
+        "pdhg": by_iteration(rows),
+    }
 
 
 main = in_page.command("linear_programs", __doc__, lambda given: _tables(given.runs), in_page.RUNS)
