@@ -6,6 +6,7 @@
 constexpr int CONVERT_BLOCK = 256;
 constexpr int SLAB = 768;  // neighbouring rows of a sample: whole slices of 8 and 32 block rows of 1 to 8 rows
 constexpr int NO_COLUMN = 0x7fffffff;
+constexpr int SHARED_ENTRIES = 4096;  // of some rows, from which several blocks share them
 
 __host__ __device__ constexpr int set_bits(unsigned mask) {
   int bits = 0;
@@ -57,8 +58,9 @@ __global__ void sample_columns(int slabs, int all, const I* __restrict__ row_ptr
 }
 
 // Tiles of each block row of every shape of Sides<DOWN> x Sides<ACROSS>, those of the columns running faster. A block
-// takes `group` rows, a multiple of all sides. Counts of a shape follow those of the one before, one a block row. longest,
-// zero before: the longest row.
+// takes `group` rows, a multiple of all sides; where they have many entries, all blocks of a column of the grid share
+// them. Counts of a shape, zero before, follow those of the one before, one a block row. longest, zero before: the longest
+// row.
 template <typename I, unsigned DOWN, unsigned ACROSS>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     count_shapes(int rows, int group, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
@@ -68,16 +70,18 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   constexpr unsigned ALL = (1u << Across::COUNT) - 1;
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   int* const found = reinterpret_cast<int*>(dynamic_shared);  // as `counts`, of the block's rows
+  const long long first_row = static_cast<long long>(blockIdx.x) * group;
+  const int top = static_cast<int>(first_row);
+  const int bottom = first_row + group < rows ? top + group : rows;
+  const I begin_of_all = row_ptr[top], last = row_ptr[bottom];
+  const bool shared = last - begin_of_all > SHARED_ENTRIES;
+  if (blockIdx.y > 0 && !shared) return;  // the whole block
   int room = 0;
 #pragma unroll
   for (int i = 0; i < Down::COUNT; ++i) room += Across::COUNT * (group / Down::at(i));
   for (int at = threadIdx.x; at < room; at += blockDim.x) found[at] = 0;
   __syncthreads();
 
-  const long long first_row = static_cast<long long>(blockIdx.x) * group;
-  const int top = static_cast<int>(first_row);
-  const int bottom = first_row + group < rows ? top + group : rows;
-  const I last = row_ptr[bottom];
   int most = 0;
   for (int r = top + static_cast<int>(threadIdx.x); r < bottom; r += CONVERT_BLOCK) {
     const int length = static_cast<int>(row_ptr[r + 1] - row_ptr[r]);
@@ -86,7 +90,8 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   most = warp_max(most);
   if (lane_id() == 0) note_most(longest, most);
   int row = -1;
-  for (I k = row_ptr[top] + static_cast<I>(threadIdx.x); k < last; k += CONVERT_BLOCK) {
+  const I step_of_all = static_cast<I>(shared ? gridDim.y * CONVERT_BLOCK : CONVERT_BLOCK);
+  for (I k = begin_of_all + static_cast<I>(blockIdx.y * CONVERT_BLOCK + threadIdx.x); k < last; k += step_of_all) {
     row = row < 0 ? first_behind(row_ptr, top, bottom, k) - 1 : row_from(row_ptr, row, bottom, k);
     const int column = col_idx[k];
     int in_tile[Across::COUNT];
@@ -142,7 +147,9 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
     const long long first = first_row / Down::at(i);
     for (int at = threadIdx.x; at < Across::COUNT * here; at += blockDim.x) {
       const long long block_row = first + at % here;
-      if (block_row < all) counts[begin + at / here * all + block_row] = found[begin_here + at];
+      if (block_row < all && found[begin_here + at]) {
+        atomicAdd(counts + (begin + at / here * all + block_row), found[begin_here + at]);
+      }
     }
     begin_here += Across::COUNT * here;
     begin += Across::COUNT * all;

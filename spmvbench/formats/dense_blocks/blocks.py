@@ -41,6 +41,7 @@ CONVERT = "dense_blocks/block_convert.cu"
 BLOCK = constant(CONVERT, "CONVERT_BLOCK")
 SLAB = constant(CONVERT, "SLAB")  # neighbouring rows of a sample
 SAMPLE, LEAST_SLABS = 1 << 20, 16  # entries of a sample, about; slabs at least
+SHARING = 8  # blocks for rows with many entries
 GROUP = 96  # rows, about, in which a block counts the tiles of all shapes
 
 Shape = tuple[int, int]
@@ -293,12 +294,12 @@ class MergedTiles:
         """
         a, xp = self.a, self.a.xp
         found, down, group, masks = _grid(tuple(choices))
-        counts = xp.empty(sum(cdiv(a.rows, r) for r, _ in found), dtype=np.int32)
+        counts = xp.zeros(sum(cdiv(a.rows, r) for r, _ in found), dtype=np.int32)
         totals = xp.zeros(2 * len(found) + 1, dtype=np.uint64)
         args = (np.int32(a.rows), np.int32(group), a.row_ptr, a.col_idx, counts, totals[-1:])
         shared = 4 * sum(group // r for r, _ in found)
         kernel = f"count_shapes<{ctype(a.row_ptr)}, {masks}>"
-        self.run(Launch(CONVERT, kernel, cdiv(a.rows, group), BLOCK, args, shared))
+        self.run(Launch(CONVERT, kernel, (cdiv(a.rows, group), SHARING), BLOCK, args, shared))
         grid = cdiv(cdiv(cdiv(a.rows, down[0]), height), BLOCK), len(found)
         self.run(
             Launch(CONVERT, f"add_shapes<{masks}>", grid, BLOCK, (*map(np.int32, (a.rows, height)), counts, totals))
