@@ -12,7 +12,7 @@ from typing import Any
 from spmvbench.measure.cases import Group
 from spmvbench.runner.costs import Costs, halves, split
 
-MIN_READINGS = 1  # minimum cost of a part of a group, in times its reading: the host has the matrix already
+MIN_READINGS = 0.5  # minimum cost of a part of a group, in times its reading: the host has the matrix already
 PREFETCHES = 2  # matrices per worker that are prefetched at a time
 MAX_LOSSES = 3  # workers that may die while they run a case alone, before it is marked `crashed`
 
