@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -232,7 +233,7 @@ def _run(
     from spmvbench.measure.cases import device_kind
     from spmvbench.measure.timing import RULES
     from spmvbench.rows import store
-    from spmvbench.runner import collection, plan, session
+    from spmvbench.runner import collection, plan, session, spawning
 
     if not stage.items:
         return True
@@ -250,12 +251,13 @@ def _run(
     archives = Archives.to(place, collection.CONNECTIONS)
     with progress, collection.Stock(stage.items, room, archives, place) as stock:
         for part in parts:
-            _wait(stock, part, progress, stopping)
-            if stopping():
-                return False
-            cases = plan.pending(request.cases(stock.matrices(part)), measured)
-            if not distribution.measure(request.folder, plan.grouped(cases), request.settings(), watcher, workers):
-                return False
+            with nullcontext() if workers else spawning.started_ahead(request.device):
+                _wait(stock, part, progress, stopping)
+                if stopping():
+                    return False
+                cases = plan.pending(request.cases(stock.matrices(part)), measured)
+                if not distribution.measure(request.folder, plan.grouped(cases), request.settings(), watcher, workers):
+                    return False
             stock.done(part)
     if stock.failed:
         name, reason = next(iter(stock.failed.items()))

@@ -65,8 +65,9 @@ def start_ahead(device: str) -> None:
 
 @contextmanager
 def started_ahead(device: str) -> Iterator[None]:
-    """As `start_ahead`, for a block: the process ends with it if no `Driver` has taken it."""
-    start_ahead(device)
+    """As `start_ahead`, unless there is one, for a block: the process ends with it if no `Driver` has taken it."""
+    if not _ahead:
+        start_ahead(device)
     try:
         yield
     finally:
