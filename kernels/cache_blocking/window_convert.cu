@@ -174,6 +174,30 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
   });
 }
 
+// Entries of rows of several vectors in an order in which neighbouring rows read other banks: windows have CLASSES columns
+// side by side in all banks, and of each class a row has one entry after the other, beginning with another class than the
+// row before. A thread a row, by its place.
+template <typename V, typename I, int CLASSES, bool SORTED>
+__global__ void __launch_bounds__(CONVERT_BLOCK)
+    window_order(int rows, const int* __restrict__ perm, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+                 const V* __restrict__ from, int* __restrict__ columns, V* __restrict__ values) {
+  const long long place = global_thread();
+  const SliceRow<I, SORTED> row(rows, place, perm, row_ptr);
+  int count[CLASSES] = {}, before[CLASSES] = {};
+  for (int k = 0; k < row.length; ++k) ++count[col_idx[row.begin + k] % CLASSES];
+  for (int k = 0; k < row.length; ++k) {
+    const int column = col_idx[row.begin + k], of = column % CLASSES, rank = before[of]++;
+    const unsigned turn = (of - static_cast<unsigned>(place)) % CLASSES;
+    int at = 0;
+#pragma unroll
+    for (int c = 0; c < CLASSES; ++c) {
+      at += min(count[c], rank + ((c - static_cast<unsigned>(place)) % CLASSES < turn ? 1 : 0));
+    }
+    columns[row.begin + at] = column;
+    values[row.begin + at] = from[row.begin + k];
+  }
+}
+
 // Columns and values: a block per slice, a warp for each of its groups of positions in turn.
 template <typename V, typename I, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)

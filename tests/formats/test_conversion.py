@@ -52,7 +52,13 @@ def test_a_matrix_on_the_host_is_for_the_device_at_hand(emulated):
 VARIANTS = [
     *("ellr-t[threads=4]", "ell-psblas[footprint=psblas]", "sliced-ellr-t[threads=4]", "hdi[footprint=psblas]"),
     *("sell-c-sigma[height=8,sigma=100]", "sell-local[pieces=2]", "sell-local[sigma=1]", "sell-local[long=0]"),
-    *("sell-local[pieces=2,sigma=64]", "sell-petsc[height=4]", "sell-window[window=1]", "csr-row-tiles[block=64]"),
+    *(
+        "sell-local[pieces=2,sigma=64]",
+        "sell-petsc[height=4]",
+        "sell-window[window=1]",
+        "sell-window[vectors=4]",
+        "csr-row-tiles[block=64]",
+    ),
     *("column-sweep", "column-sweep[sms=3,shared_bytes=1024]", "column-sweep[sms=7,parts=3,chunks=1]", "two-phase"),
     *("fastload[height=4]", "fastload[height=none]", "fastload[optimized=true]", "block-sell", "bellpack", "hdc"),
     *(

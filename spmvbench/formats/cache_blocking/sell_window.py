@@ -28,7 +28,8 @@ from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.ellpack.sell_local import SellLocal, long_apart, order_of, slices_of
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, cbool, ctype, in_part
+from spmvbench.formats.launches import Launch, cbool, ctype, in_part, per_thread
+from spmvbench.formats.multivector import LOADED
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -45,6 +46,7 @@ ALIGNED = constant(CONVERT, "ALIGNED")  # of a window's first column: 16 bytes
 WIDTH_UNIT = constant(SHARED, "WIDTH_UNIT")  # a slice's width is stored times this, its bits below
 TOO_MANY = "positions, words or a slice's width exceed 32 bits"
 BLOCK = constant(CONVERT, "CONVERT_BLOCK")
+BANKS_BYTES = 128  # of shared memory in all its banks
 STATIC_BYTES = 1024  # of a block's shared memory that CUDA takes for itself, rounded up
 
 
@@ -146,6 +148,30 @@ def _chunks(width: np.ndarray, low: np.ndarray, high: np.ndarray, window: int, l
     return np.stack([begin, end, np.where(columns > 0, first, 0), columns], axis=1).astype(np.int32)
 
 
+def classes(a: Csr, vectors: int) -> int:
+    """How many columns of a window for so many vectors lie side by side in all banks of shared memory."""
+    return BANKS_BYTES // (max(vectors * a.vector_dtype.itemsize // LOADED, 1) * LOADED)
+
+
+def by_banks(a: Csr, place: Array, kinds: int) -> Array:
+    """The position of each entry in its row, (nnz,), int64, as the kernel `window_order` gives it.
+
+    place: of its row. kinds: the `classes` of columns.
+    """
+    xp, row = a.xp, a.row_idx.astype(np.int64)
+    kind = a.col_idx % kinds
+    of = row * kinds + kind
+    order = xp.argsort(of, kind="stable")
+    held = xp.bincount(of, minlength=a.rows * kinds)
+    rank = xp.empty_like(of)
+    rank[order] = xp.arange(a.nnz) - (xp.cumsum(held) - held)[of[order]]
+    turn = (kind - place) % kinds
+    position = xp.zeros(a.nnz, dtype=np.int64)
+    for c in range(kinds):
+        position += xp.minimum(held[row * kinds + c], rank + ((c - place) % kinds < turn))
+    return position
+
+
 @register
 class SellWindow(Format):
     """Slices of 32 rows that take x from a window in shared memory; columns in 4, 8, 12 or 16 bits.
@@ -169,6 +195,10 @@ class SellWindow(Format):
     shorter, or whose upper bits are more than 64, stay as they are.
 
     Rows of very many entries would keep one thread busy alone: they are stored apart, in pieces of 256 entries.
+
+    Of several vectors a window holds one tile of 32 or 16 bytes of each row of X, two threads or one share a row, and
+    the blocks of a chunk's tiles are beside each other. With `vectors` windows are planned for tiles of so many values,
+    and the entries of a row lie in an order in which neighbouring rows read other banks of shared memory.
     """
 
     key = "sell-window"
@@ -240,7 +270,13 @@ class SellWindow(Format):
         if max(positions, length, a.row_len_max * WIDTH_UNIT) > INT32_MAX:
             raise Skip(TOO_MANY)
         words, values = xp.empty(length * QUARTER, dtype=np.uint32), xp.empty(positions * WARP, dtype=a.dtype)
-        args = (rows, table, low, *matrix, a.values, words, values)
+        col_idx, entries = a.col_idx, a.values
+        if params["vectors"] > 1:
+            col_idx, entries = xp.empty_like(a.col_idx), xp.empty_like(a.values)
+            kernel = f"window_order<{ctype(values)}, {index}, {classes(a, params['vectors'])}, {sorted_}>"
+            args = (rows, *matrix, a.values, col_idx, entries)
+            run(Launch(CONVERT, kernel, *per_thread(a.rows, BLOCK), args))
+        args = (rows, table, low, *matrix[:2], col_idx, entries, words, values)
         run(Launch(CONVERT, f"window_fill<{ctype(values)}, {index}, {sorted_}>", slices, BLOCK, args))
         return {
             "chunks": chunks[:number],
@@ -285,6 +321,8 @@ class SellWindow(Format):
         code = (np.int64(1) << width_of) - 1
         place = at.place[a.row_idx].astype(np.int64)
         slice_, position = place // WARP, a.rank_in_row.astype(np.int64)
+        if params["vectors"] > 1 and not params["packed"]:
+            position = by_banks(a, place, classes(a, params["vectors"]))
         column = a.col_idx - at.low[slice_]
         slot = (at.position[slice_] + position) * WARP + place % WARP
         code[slot] = xp.where(at.bits[slice_] > PACKED, column % (1 << LOW_BITS), column)
