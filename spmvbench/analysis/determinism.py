@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from spmvbench.analysis.cases import fewer_values
@@ -16,9 +18,10 @@ SPREADS = {0.1: "up to 0.1", 0.5: "0.1 to 0.5", 2.0: "0.5 to 2", float("inf"): "
 COUNTS = ["compared", "differed", "ordered", "varied"]
 
 
-def bits(rows: pd.DataFrame) -> pd.DataFrame:
-    """By label: compared and differed, the numbers of verified cases on GPUs; ordered and varied, those on the emulated
-    device, whose products run blocks and lanes in other orders; float_atomics, yes if any row has it.
+def bits(rows: pd.DataFrame, by: Sequence[str] = ("label",)) -> pd.DataFrame:
+    """By label, or other columns: compared and differed, the numbers of verified cases on GPUs; ordered and varied,
+    those on the emulated device, whose products run blocks and lanes in other orders; float_atomics, yes if any row
+    has it.
 
     repeats: yes, no, or empty if the rows do not tell: nothing was compared, or float atomics have not differed on a
     GPU and were not tried in other orders. cards: on which the cases were compared, by their first names.
@@ -34,7 +37,7 @@ def bits(rows: pd.DataFrame) -> pd.DataFrame:
         yes=rows["float_atomics"] == "yes",
         no=rows["float_atomics"] == "no",
         card=rows["device_name"].str.removeprefix("NVIDIA ").str.split().str[0].where(compared),
-    ).groupby("label", observed=True)
+    ).groupby(list(by), observed=True)
     found = groups[[*COUNTS, "yes", "no"]].sum().astype(int)
     found["float_atomics"] = ["yes" if line.yes else "no" if line.no else "" for line in found.itertuples()]
     found["cards"] = groups["card"].agg(lambda cards: " ".join(sorted(set(cards.dropna()))))
@@ -43,7 +46,7 @@ def bits(rows: pd.DataFrame) -> pd.DataFrame:
 
 def joined(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     """What two sets of rows tell, each as `bits`, that have no case in common."""
-    both = pd.concat([one, other]).groupby(level="label")
+    both = pd.concat([one, other]).groupby(level=one.index.names)
     found = both[COUNTS].sum().astype(int)
     found["float_atomics"] = both["float_atomics"].max()  # yes, no, or empty
     found["cards"] = both["cards"].agg(lambda cards: " ".join(sorted(set(" ".join(cards).split()))))

@@ -144,7 +144,8 @@ def command(
         if rows is not None:
             _echo_measured(rows, vectors)
         product = "y = op @ x" if vectors == 1 else "Y = op @ X"
-        _echo_use(best, matrix, dtypes[0], seed, real_part, f"{product}; z = op.T @ w" if pair else product)
+        product = f"{product}; z = op.T @ w" if pair else product
+        _echo_use(best, matrix, dtypes[0], seed, product, real_part=real_part, deterministic=deterministic)
     failed = rows is not None and not rows["status"].isin(["ok", "skipped"]).all()
     return int(failed)  # the exit code of a run with a failed case
 
@@ -251,7 +252,9 @@ def _worst_case(best: Expected, second: Expected, spmvs: float) -> str:
     return f"At the upper end of its interval {best.label} is {slower:.0f} % slower than {second.label}."
 
 
-def _echo_use(format: str, matrix: str, dtype: str, seed: int, real_part: bool, product: str) -> None:
+def _echo_use(
+    format: str, matrix: str, dtype: str, seed: int, product: str, *, real_part: bool, deterministic: bool
+) -> None:
     import json
 
     given = json.dumps(matrix)
@@ -259,6 +262,7 @@ def _echo_use(format: str, matrix: str, dtype: str, seed: int, real_part: bool, 
         complex_values = "real" if real_part else "refuse"
         given = f'spmvbench.load({given}, seed={seed}, complex_values="{complex_values}")'
     more = ', dtype="float32"' if dtype == "f32" else ""
+    more += ", deterministic=True" if deterministic else ""
     click.echo("\nIn Python:\nimport spmvbench")
     click.echo(f'op = spmvbench.operator({given}, format="{format}"{more})')
     click.echo(product)

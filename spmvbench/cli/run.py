@@ -288,6 +288,8 @@ def command(
     cases, folder = distribution.shard_of(request.cases(found), request.folder, request.settings())
     if notice:
         click.echo(notice, err=True)
+    if left_out := request.left_out(found):
+        click.echo(f"Left out, for other bits in products with the same x: {', '.join(left_out)}")
     if against is not None:
         from spmvbench.cli.against import compare_builds
 

@@ -742,11 +742,13 @@ class Operator(LinearOperator):  # type: ignore[misc]
             limit = None if self._max_bytes is None else max(self._max_bytes - fmt.nbytes, 0)
             check = _check_on(device, deterministic=self.choice.deterministic)
             if self._places is None:
-                found = Operator(*transposing.chosen(fmt, device, self.choice, limit, check), device)
+                made, choice = transposing.chosen(fmt, device, self.choice, limit, check)
+                places = None
             else:
                 made, choice, places = transposing.updated(fmt, self._places, device, self.choice, limit, check)
-                found = Operator(made, choice, device, places=places)
-                found._updatable = False  # its places are of the entries of this operator, which updates it
+            choice = replace(choice, deterministic=self.choice.deterministic)
+            found = Operator(made, choice, device, places=places)
+            found._updatable = False  # its places are of the entries of this operator, which updates it
             found._transposed = self
             self._transposed = found
         return self._transposed

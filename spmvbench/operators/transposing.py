@@ -79,7 +79,7 @@ def chosen(
         if isinstance(fmt, TwoCopies):
             return one, _shared(choice, "it holds both")
     except Skip as refusal:
-        made, found = _second(fmt, device, choice.spmvs, limit, check)
+        made, found = _second(fmt, device, choice, limit, check)
         return made, replace(found, reason=f"a second copy, because {refusal}; {found.reason}")
     if device.kind not in TIMED:
         return one, _shared(choice, f"times of the {device.name} device say nothing, and it takes no memory")
@@ -89,7 +89,7 @@ def chosen(
         return one, _shared(choice, f"{taken}, and no second copy saves the time of trying it")
     try:
         a = transposed_csr(fmt)
-        candidates = list(format_choice.advised(a, device, spmvs, limit))
+        candidates = list(_advised(a, device, choice, limit))
         if candidates[0].predicted is not None:
             spmv, conversion = candidates[0].predicted
             if spmvs * seconds <= conversion + spmvs * spmv:
@@ -169,16 +169,22 @@ def updated(
     of_a = numbered(order.values)
     a = replace(order, values=where.values(fmt)[of_a])
     placing = Placing(a, device, check)
-    candidates = format_choice.advised(a, device, choice.spmvs, limit)
+    candidates = _advised(a, device, choice, limit)
     made, found = format_choice.choose(a, device, candidates, choice.spmvs, placing, limit)
     return placing.own(made), replace(found, reason=f"{reason}; {found.reason}"), placing.found.renumbered(made, of_a)
 
 
 def _second(
-    fmt: Format, device: Device, spmvs: float, limit: int | None, check: Callable[[Format], None]
+    fmt: Format, device: Device, choice: Choice, limit: int | None, check: Callable[[Format], None]
 ) -> tuple[Format, Choice]:
     a = transposed_csr(fmt)
-    return format_choice.choose(a, device, format_choice.advised(a, device, spmvs, limit), spmvs, check, limit)
+    return format_choice.choose(a, device, _advised(a, device, choice, limit), choice.spmvs, check, limit)
+
+
+def _advised(a: Csr, device: Device, choice: Choice, limit: int | None) -> Iterator[Candidate]:
+    """The candidates for A^T, as those for A were found."""
+    found = format_choice.advised(a, device, choice.spmvs, limit)
+    return format_choice.deterministic(found, device) if choice.deterministic else found
 
 
 def _shared(choice: Choice, why: str) -> Choice:

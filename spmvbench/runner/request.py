@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,10 +125,7 @@ class RunRequest:
         chosen = demonstration_formats() if self.has_default_formats else self.formats
         if self.programs and chosen is not None:
             chosen = ",".join((chosen, *self.programs))
-        found = plan.choose_formats(chosen, self.device, self.ops)
-        if not self.deterministic:
-            return found
-        return [(cls, params) for cls, params in found if repeats(known_formats.label(cls, params)) is not False]
+        return plan.choose_formats(chosen, self.device, self.ops)
 
     def precisions(self) -> tuple[str, ...]:
         """The types of the cases. Raises UsageError."""
@@ -156,13 +153,31 @@ class RunRequest:
         return found
 
     def cases(self, matrices: Sequence[Matrix]) -> list[Case]:
-        """The cases of these matrices. Raises UsageError if `update` is asked for and no case can tell its time."""
+        """The cases of these matrices. Raises UsageError if `update` is asked for and no case can tell its time, and if
+        `deterministic` leaves none.
+        """
         modes = self.modes or DEFAULT_MODES[device_kind(self.device)]
         chosen, types = self.chosen_formats(), self.precisions()
         found = plan.cross(matrices, chosen, types, modes, self.device, self.seed, self.ops, self.orders)
         if self.update and found and not any((case.op, case.mode) == (Format.op, "hot") for case in found):
             raise UsageError(f"--update times new values in hot cases of {Format.op}: this run has none")
+        if self.deterministic and found:
+            varying = self._varying(found)
+            kept = [case for case in found if (case.label, case.op) not in varying]
+            if not kept:
+                raise UsageError("--deterministic leaves no format: all that are named are known to give other bits")
+            return kept
         return found
+
+    def left_out(self, matrices: Sequence[Matrix]) -> list[str]:
+        """The formats that `deterministic` leaves out, each with its operation unless that is y = A x."""
+        found = replace(self, deterministic=False).cases(matrices[:1]) if self.deterministic else []
+        return sorted(label if op == Format.op else f"{label} {op}" for label, op in self._varying(found))
+
+    @staticmethod
+    def _varying(cases: Sequence[Case]) -> set[tuple[str, str]]:
+        """Labels and operations of the cases that are known to give other bits in products with the same x."""
+        return {(label, op) for label, op in {(case.label, case.op) for case in cases} if repeats(label, op) is False}
 
     def pending(self, folder: Path, cases: Sequence[Case]) -> list[Case]:
         """The cases without a valid row in a folder; with `retry` also those that failed, with `fresh` all."""

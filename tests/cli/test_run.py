@@ -385,9 +385,14 @@ def test_the_table_of_a_gpu_shows_speed_wins_and_the_worst_case(capsys):
 
 
 def test_formats_that_are_known_not_to_repeat_their_bits_are_left_out(run):
-    """csr-ans adds by atomics and was seen to differ, as was csr5 without sum=fixed."""
+    """csr-ans adds by atomics and was seen to differ, as was csr5 without sum=fixed, and csr-lanes with A^T alone."""
     words = ("pde:4", "--formats", "csr-ans,csr5,csr5[sum=fixed],csr-lanes", "--dry-run", "--deterministic")
-    assert "1 matrix x 2 formats" in run(*words).out
+    found = run(*words).out
+    assert "1 matrix x 2 formats" in found
+    assert "Left out, for other bits in products with the same x: csr-ans, csr5\n" in found
+    assert "csr-ans, csr-lanes spmv-t@1, csr5\n" in run(*words, "--op", "spmv,spmv-t@1").out
+    failed = run("pde:4", "--formats", "csr5", "--deterministic")
+    assert failed.code == 2 and "leaves no format" in failed.err
 
 
 def test_new_values_are_timed_if_asked_for(run):

@@ -371,13 +371,14 @@ def test_other_values_in_place(label, dtype, device):
 def test_a_deterministic_operator_has_formats_alone_that_are_known_to_repeat(device, monkeypatch):
     """The advice's hola is known not to, and is with sums in a fixed order; A^T from the arrays adds by atomics."""
     found = {"hola": False, "hola[sum=fixed]": True, "csr-lanes": True, "csr5": None, "csr-scalar": True}
-    monkeypatch.setattr(determinism, "known", lambda: found)
+    monkeypatch.setattr(determinism, "known", lambda *_: found)
     monkeypatch.setattr(Emulated, "float_atomics", lambda _, launch: "transposed" in launch.kernel)
     monkeypatch.setattr(quick, "ranked", lambda a, spmvs: ["hola"])
     a = matrix()
     op = operator(a, 1, device=device, deterministic=True)
     assert op.choice.label == "hola[sum=fixed]" and "in a fixed order" in op.choice.reason
-    assert op.T.choice.label == "csr-scalar" and "a second copy" in op.T.choice.reason
+    assert op.T.choice.label == "hola[sum=fixed]" and "a second copy" in op.T.choice.reason
+    assert op.choice.deterministic and op.T.choice.deterministic
     x = vector(70)
     np.testing.assert_allclose(op.T @ x, a.T @ x, rtol=1e-12)
     for label, said in (("csr5", "every product$"), ("hola", r"every product: take hola\[sum=fixed\]")):
@@ -387,7 +388,7 @@ def test_a_deterministic_operator_has_formats_alone_that_are_known_to_repeat(dev
     best = spmvbench.advise(a, deterministic=True)
     assert set(best.table["format"]) <= {"hola[sum=fixed]", "csr-lanes", "csr-scalar"}
     assert best.operator(device).choice.deterministic
-    monkeypatch.setattr(determinism, "known", lambda: {"sell": True})
+    monkeypatch.setattr(determinism, "known", lambda *_: {"sell": True})
     with pytest.raises(SpmvbenchError, match="known to repeat its bits"):
         spmvbench.advise(a, deterministic=True)
 
