@@ -138,9 +138,14 @@ class Model:
         columns: columns of a row, arrays of shape (matrices,). sizes, bounds: (matrices, K), bytes that an SpMV reads
         and writes, and its lower bound in seconds. A time is NaN where these are.
         """
-        x, unit = features.of(columns), LAUNCHES + ENTRY * np.asarray(columns["nnz"], dtype=float)
-        conversions = np.exp(self.conversions(x)) * unit[:, None]
-        return self.slower(x, columns["nnz"], sizes, bounds) * bounds, conversions
+        return self.predicted_of(features.of(columns), columns["nnz"], sizes, bounds)
+
+    def predicted_of(
+        self, x: np.ndarray, nnz: Any, sizes: np.ndarray, bounds: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same from the features that the model was trained on, (matrices, features)."""
+        unit = LAUNCHES + ENTRY * np.asarray(nnz, dtype=float)
+        return self.slower(x, nnz, sizes, bounds) * bounds, np.exp(self.conversions(x)) * unit[:, None]
 
     def slower(self, x: np.ndarray, nnz: Any, sizes: np.ndarray, bounds: np.ndarray) -> np.ndarray:
         """Time of an SpMV divided by its bound, (matrices, K). x: (matrices, features); others as for `predicted`."""

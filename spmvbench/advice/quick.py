@@ -78,14 +78,14 @@ class Numbers(NamedTuple):
     def features(self, spmvs: float) -> list[float]:
         """What the forest compares, for so many products."""
         sizes = of_sizes(self.rows, self.cols, self.nnz, spmvs)
-        if not is_worth_looking(self.nnz, spmvs):
-            return sizes
-        mean = self.nnz / self.rows
+        return [*sizes[:SIZES], *self.described()] if is_worth_looking(self.nnz, spmvs) else sizes
+
+    def described(self) -> list[float]:
+        """The features that the sizes do not give."""
         return [
-            *sizes[:SIZES],
             log2(self.row_len_cv + 0.01),
             log2(self.row_len_max),
-            log2(self.row_len_max / mean),
+            log2(self.row_len_max * self.rows / self.nnz),
             self.empty_rows / self.rows,
             self.ell_fill,
             log2(self.row_len_max / (self.nnz + LARGE)),  # see `advice.features`

@@ -85,6 +85,11 @@ class Table:
         return Table(**{name: part.loc[list(matrices)] for name, part in vars(self).items()})
 
 
+def stacked(tables: Sequence[Table]) -> Table:
+    """The matrices of several GPUs one below the other."""
+    return Table(**{name: pd.concat([vars(each)[name] for each in tables]) for name in vars(tables[0])})
+
+
 def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = (), vectors: int = 1) -> Table:
     """The hot rows of one type and one GPU, of products of so many vectors in the natural order, as a table.
 
@@ -209,10 +214,19 @@ def grown(
     )
 
 
-def fitted(known: Table, labels: Sequence[str]) -> Model:
-    """A model of these formats, with only the vendor's format and the ranges of features in `about`, all errors 0."""
+def fitted(
+    known: Table,
+    labels: Sequence[str],
+    x: np.ndarray | None = None,
+    trees: int = TREES,
+    pair_trees: int = PAIR_TREES,
+) -> Model:
+    """A model of these formats, with only the vendor's format and the ranges of features in `about`, all errors 0.
+
+    x: (matrices, features), others than `features.of` gives.
+    """
     labels = list(labels)
-    x = features.of(known.columns)
+    x = features.of(known.columns) if x is None else x
     nnz = known.columns["nnz"].to_numpy(float)
     slower = known.spmv[labels] / known.bound[labels]
     shared, own = additive(np.log(slower.mask(known.excluded[labels], WORST * slower.max(axis=1), axis=0)).to_numpy())
@@ -242,9 +256,9 @@ def fitted(known: Table, labels: Sequence[str]) -> Model:
                 "median": np.median(x, axis=0).tolist(),
             },
         },
-        grown(x, shared),
-        grown(pairs[present], (own - means)[present][:, None], weights, PAIR_TREES, 3, 0.8),
-        grown(x, np.add(*additive(made))),
+        grown(x, shared, trees=trees),
+        grown(pairs[present], (own - means)[present][:, None], weights, pair_trees, 3, 0.8),
+        grown(x, np.add(*additive(made)), trees=trees),
         numbers,
         np.zeros((2, len(labels), 2)),
     )

@@ -21,6 +21,8 @@ def span(array: Array) -> Span:
     begin = address(array)
     if not array.size:
         return begin, begin
+    if array.flags.c_contiguous:
+        return begin, begin + array.nbytes
     steps = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
     low, high = (begin + sum(step for step in steps if step * sign > 0) for sign in (-1, 1))
     return low, high + array.itemsize

@@ -239,12 +239,13 @@ class Format(Parametrised):
         found: dict[str, Array] = {}
         for field in fields(self):
             value = getattr(self, field.name)
+            if hasattr(value, "nbytes") and hasattr(value, "shape") and not isinstance(value, Format):
+                found[field.name] = value  # asked first: most fields are arrays, and operators are made in microseconds
+                continue
             parts = value if isinstance(value, Mapping) else {field.name: value}
             for part, inside in parts.items():
                 if isinstance(inside, Format):
                     found |= {f"{part}.{name}": array for name, array in inside.arrays().items()}
-            if hasattr(value, "nbytes") and hasattr(value, "shape") and not isinstance(value, Format):
-                found[field.name] = value
         return found
 
     def with_arrays(self, change: Callable[[str, Array], Array], prefix: str = "") -> Self:

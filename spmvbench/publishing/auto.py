@@ -19,7 +19,10 @@ from spmvbench.publishing.in_page import markdown
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "results" / "auto.md"
 CANDIDATES = 32
-TREES, LEAF, SHARE = 30, 6, 0.6  # of the forest, as `training.grown` takes them
+TREES, LEAF, SHARE = 10, 12, 0.9  # of the forest, as `training.grown` takes them
+TEACHING_TREES, TEACHING_PAIR_TREES = 60, 40  # of the model that it learns from
+MIXED = 600  # matrices between two of the training
+ASKED = (1, 5, 20, 100, 400, 2000, 10_000, 1_000_000)  # products, of all of them
 LARGEST = 30.0  # slowdown that counts in the training, and that of a format that cannot hold a matrix
 TUNED = {"csr-am", "csr-gg", "ell-warp-k2", "hec", "sell"}  # conversions that time products
 
@@ -76,12 +79,36 @@ def slowdowns(table: Table, labels: Sequence[str], spmvs: float) -> pd.DataFrame
 
 
 def trained(known: Sequence[Table]) -> quick.Chooser:
-    """The forest of these tables, with the candidates of the first."""
-    labels = candidates(known[0])
-    numbers = [[quick.Numbers.of_row(row) for row in table.columns.to_dict("records")] for table in known]
-    x = np.array([one.features(n) for n in SPMVS for part in numbers for one in part])
-    y = np.vstack([slowdowns(table, labels, n).fillna(LARGEST).clip(upper=LARGEST) for n in SPMVS for table in known])
-    forest = training.grown(x, np.log(y), None, TREES, LEAF, SHARE)
+    """The forest of these tables, with the candidates of the first.
+
+    The advice's model, which compares each format with each matrix, learns much more from a hundred matrices than a
+    forest that has an output for each format, but takes a thousand times as long. So the forest is its student: it
+    learns what the model predicts (Hinton et al., arXiv:1503.02531), also for matrices that are between two of the
+    training: their numbers, and the bytes and bounds of their formats, are geometric means of both with random weights.
+    """
+    table, labels = training.stacked(known), candidates(known[0])
+    every = [*labels, table.vendor]
+    numbers = [quick.Numbers.of_row(row) for row in table.columns.to_dict("records")]
+    x = np.array(
+        [[*quick.of_sizes(one.rows, one.cols, one.nnz, 1)[1 : quick.SIZES], *one.described()] for one in numbers]
+    )
+    model = training.fitted(table, every, x, TEACHING_TREES, TEACHING_PAIR_TREES)
+    sizes, bounds = (np.log(part[every]).to_numpy() for part in (table.size, table.bound))
+    whole = np.hstack([x, *(np.add(*training.additive(part)) for part in (sizes, bounds))])
+    random = np.random.default_rng(0)
+    one, other = random.integers(len(whole), size=(2, MIXED))
+    whole = np.vstack([whole, whole[one] + random.random((MIXED, 1)) / 2 * (whole[other] - whole[one])])
+    x, sizes, bounds = np.split(whole, [x.shape[1], x.shape[1] + len(every)], axis=1)
+    nnz = 2 ** x[:, 0]
+    spmv, conversion = (part[:, :-1] for part in model.predicted_of(x, nnz, np.exp(sizes), np.exp(bounds)))
+    cases, slower = [], []
+    for spmvs in ASKED:
+        case = np.column_stack([np.full(len(x), np.log2(spmvs)), x])
+        case[[not quick.is_worth_looking(n, spmvs) for n in nnz], quick.SIZES :] = quick.UNKNOWN
+        total = conversion + spmvs * spmv
+        cases.append(case)
+        slower.append(np.log((total / total.min(axis=1, keepdims=True)).clip(max=LARGEST)))
+    forest = training.grown(np.vstack(cases), np.vstack(slower), None, TREES, LEAF, SHARE)
     return quick.Chooser(
         tuple(labels),
         forest.feature.astype(np.int8),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -319,3 +322,52 @@ def test_sound_matrices_are_told_from_others(emulated):
         arrays = {each: getattr(a, each).copy() for each in ("row_ptr", "col_idx", "values")}
         arrays[name][at] = value
         assert not sound(Csr(a.shape, **arrays)), (name, at)
+
+
+class _Array:
+    """As much of an array of CuPy as a launch takes."""
+
+    def __init__(self, pointer):
+        self.data = SimpleNamespace(ptr=pointer)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (np.int32(-5), np.int64(-(2**40)), np.uint8(200), _Array(2**47 + 8)),
+        (np.float64(1.5), np.int32(1)),
+        (np.uint64(2**64 - 1),),
+        (np.bool_(True),),
+        tuple(map(np.int32, range(40))),
+    ],
+)
+def test_integers_and_arrays_are_passed_as_the_driver_takes_them(monkeypatch, args):
+    own, calls = conversion._Arguments.__new__(conversion._Arguments), []
+    monkeypatch.setitem(sys.modules, "cupy", _cupy(lambda *given: calls.append(given)))
+    own.__init__()
+    monkeypatch.setattr(conversion, "_arguments", lambda: own)
+
+    class Kernel:
+        kernel = SimpleNamespace(ptr=77)
+
+        def __call__(self, grid, block, given, shared_mem):
+            calls.append((grid, block, given, shared_mem))
+
+    monkeypatch.setattr(conversion, "compiled", lambda source, kernel: Kernel())
+    conversion.run(Launch("some.cu", "some", 3, (32, 4), args, 64))
+    conversion.run(Launch("some.cu", "some", 0, 32, args))  # of an empty grid
+    (call,) = calls
+    if len(args) != 4:  # by CuPy, as they are
+        assert call == ((3,), (32, 4), args, 64)
+        return
+    assert call == (77, 3, 1, 1, 32, 4, 1, 64, 5, own.pointers, 0)
+    pointers = (ctypes.c_void_p * len(args)).from_address(own.pointers)
+    for pointer, arg in zip(pointers, args, strict=True):
+        expected = np.uint64(arg.data.ptr) if isinstance(arg, _Array) else arg
+        assert ctypes.string_at(pointer, expected.nbytes) == expected.tobytes()
+
+
+def _cupy(launch):
+    stream = SimpleNamespace(ptr=5)
+    cuda = SimpleNamespace(driver=SimpleNamespace(launchKernel=launch), get_current_stream=lambda: stream)
+    return SimpleNamespace(ndarray=_Array, cuda=cuda)
