@@ -53,7 +53,7 @@ _SECONDS = EngFormatter(unit="s")
 # Okabe & Ito 2008 without yellow, which is hard to see on white, and two dark hues of Tol.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#332288")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")
-_LINES: Sequence[LineStyleType] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 1, 2)))
+LINES: Sequence[LineStyleType] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 1, 2)))
 SHADED = "#ececec"  # behind stand-ins; flat, because bars are hatched
 # Of bars, one for each series of a panel. Dots would be circles by the hundred in each file.
 HATCHES = ("", "////", "||||", "xxxx", "----", "\\\\\\\\", "++++", "//||")
@@ -76,6 +76,11 @@ class Mark:
     filled: bool = True
 
     @property
+    def parts(self) -> tuple[str, str, LineStyleType]:
+        """What each of tells it from others."""
+        return self.color, self.marker, self.line
+
+    @property
     def face(self) -> str:
         """The face colour of the marker."""
         return self.color if self.filled else "none"
@@ -95,7 +100,7 @@ BASELINE = Mark("#000000", "*", "-")
 
 # All pairs of colour and marker, filled ones first. Any one of colour, marker and line distinguishes the first eight.
 _EVERY = [
-    Mark(_COLORS[i], _MARKERS[(i + shift) % len(_MARKERS)], _LINES[(i + shift) % len(_LINES)], filled)
+    Mark(_COLORS[i], _MARKERS[(i + shift) % len(_MARKERS)], LINES[(i + shift) % len(LINES)], filled)
     for filled in (True, False)
     for shift in range(len(_MARKERS))
     for i in range(len(_COLORS))
@@ -129,10 +134,10 @@ def marks_of_all(
 
 
 def _free(taken: Container[Mark], near: Sequence[Mark]) -> Mark:
-    """The first free mark, of the colour and then of the marker that is least used among related formats."""
+    """The first free mark, of the colour and then of the marker and line that are least used among related formats."""
     free = [mark for mark in _EVERY if mark not in taken] or _EVERY
-    colors, markers = Counter(mark.color for mark in near), Counter(mark.marker for mark in near)
-    return min(free, key=lambda mark: (colors[mark.color], markers[mark.marker]))
+    used = Counter(part for mark in near for part in mark.parts)
+    return min(free, key=lambda mark: (used[mark.color], used[mark.marker] + used[mark.line]))
 
 
 def _key(label: str) -> str:
@@ -142,15 +147,13 @@ def _key(label: str) -> str:
 def marks_of(labels: Sequence[str], shown: Mapping[str, Mark]) -> dict[str, Mark]:
     """Marks for these formats: those in `shown`, free ones for the rest.
 
-    Of as many formats as there are colours, one whose colour or marker another has already gets a free one: either
-    tells them apart, in grey too.
+    Of as many formats as there are colours, one whose colour another has already gets a free one.
     """
     found: dict[str, Mark] = {}
     given = [shown[label] for label in labels if label in shown]
     for label in labels:
         mark, drawn = shown.get(label), [*found.values()]
-        again = mark and any(mark.color == other.color or mark.marker == other.marker for other in drawn)
-        if mark is None or (len(labels) <= len(_COLORS) and again):
+        if mark is None or (len(labels) <= len(_COLORS) and mark.color in [other.color for other in drawn]):
             mark = _free({*shown.values(), *drawn}, [*drawn, *given])
         found[label] = mark
     return found

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy
 
-from spmvbench.bundles import check, derived, matrices, pack
+from spmvbench.bundles import check, derived, matrices, pack, sources
 from spmvbench.bundles.findings import check_rows
 from spmvbench.errors import UsageError
 from spmvbench.formats import imports
@@ -263,6 +263,24 @@ def test_sources_of_no_release_are_open(run, tmp_path, altered, verdicts):
     assert [f.text for f in found["formats"] if f.verdict == check.OPEN] == ["sources of no known release: csr5"]
     with pytest.raises(UsageError, match="csr5"):
         pack.pack(run, tmp_path / "b.zip")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_an_older_solver_read_is_open_if_it_is_known(known, measured, altered, verdicts):
+    """Solvers come to read fewer vectors than their rows of before."""
+    older = next(digest for name, digest in sources.released() if name == "cg")
+    assert older != sources.installed("cg")
+
+    def change(rows):
+        of = rows["op"].str.startswith("cg") & (rows["status"] == "ok")
+        own = rows["source_hash"].str.partition("+")[0] + "+" + (older if known else "f" * 16)
+        return rows.assign(
+            source_hash=rows["source_hash"].where(~of, own),
+            model_bytes=rows["model_bytes"].where(~of, 100 * rows["model_bytes"]),
+        )
+
+    told = {f.verdict for f in verdicts(altered(measured, change))["bytes"]}
+    assert told == ({check.PASSED, check.OPEN} if known else {check.FAILED})
 
 
 # --- invalid rows

@@ -164,8 +164,8 @@ def styles(picture):
 
 
 def alike(picture):
-    """Which series of one legend or panel cannot be told apart: up to eight by colour, and in grey by marker or hatch;
-    more of them by the whole style.
+    """Which series of one legend or panel cannot be told apart: up to eight by colour, and in grey by hatch, or marker
+    and line; more of them by the whole style.
     """
     found = []
     for _, group in itertools.groupby(styles(picture).items(), key=lambda item: item[0][0]):
@@ -173,7 +173,8 @@ def alike(picture):
         for ((place, one), drawn), ((_, other), its) in itertools.combinations(group, 2):
             hatched = len(drawn) == len(its) == 2
             colours = len(group) <= len(style.HATCHES) and to_rgb(drawn[0]) == to_rgb(its[0])
-            grey = len(group) <= len(style.HATCHES) and len(drawn) == len(its) == 4 and drawn[1] == its[1]
+            lines = len(group) <= len(style.HATCHES) and len(drawn) == len(its) == 4 and "other formats" not in other
+            grey = lines and drawn[1:3] == its[1:3] and (drawn[3] == "none") == (its[3] == "none")
             if drawn == its or colours or grey or (hatched and drawn[1] == its[1]):
                 found.append(f"{place}: {one} and {other}")
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -211,7 +212,8 @@ def _levels(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _draw_levels(table: pd.DataFrame, options: Options) -> Figure:
-    shown = _marks(table, options)
+    marks = _marks(table, options).items()  # markers tell the kernel of a level here
+    shown = {label: replace(mark, line=style.LINES[n % len(style.LINES)]) for n, (label, mark) in enumerate(marks)}
     figure, found = panels(table, "matrix", height=3.0)
     for ax, matrix, of_matrix in found:
         for label, mark in shown.items():
