@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from spmvbench.advice.choosing import Advice, Expected
+    from spmvbench.formats.arrays import Csr
 
 
 @click.command(name="advise")
@@ -91,13 +92,9 @@ def command(
     for a GPU like the model's whose memory holds the matrix in CSR. The intervals contain 80 % of the measured times on
     matrix families that were left out of training. No GPU is needed unless --measure is given.
     """
-    import numpy as np
-
     from spmvbench.advice import choosing, model
-    from spmvbench.formats.arrays import Csr, require_finite
     from spmvbench.formats.determinism import repeats
     from spmvbench.formats.two_copies import transposed
-    from spmvbench.matrices.lookup import obtain
     from spmvbench.operators import measuring
     from spmvbench.operators.format_choice import like, pair_label
 
@@ -110,19 +107,13 @@ def command(
     if programs and not runs:
         raise UsageError("--program is for --from: no model that ships knows the program")
     known = _trained(runs, programs, vectors) if runs else model.load(like(device_like), vectors)
-    found = obtain(matrix)
-    a = Csr.of(found.read(seed, "real" if real_part else "refuse"))
-    if not a.nnz:
-        raise SpmvbenchError(f"{found.id} has no entries to multiply")
-    with np.errstate(over="ignore"):  # named below
-        a = a.astype(np.float32 if dtypes[0] == "f32" else np.float64)
-    require_finite(a)
+    name, a = _read(matrix, seed, real_part, dtypes[0])
     advices = {}
     for way, matrix_of in {"A": a, "A^T": transposed(a)}.items() if pair else [("", a)]:
         advice = choosing.advise(matrix_of, known, spmvs, deterministic=deterministic, vectors=vectors)
         advices[way] = advice
         if not as_json:
-            what = f"{way and way + ' of '}{found.id}: {matrix_of.rows:,} x {matrix_of.cols:,}, {a.nnz:,} entries"
+            what = f"{way and way + ' of '}{name}: {matrix_of.rows:,} x {matrix_of.cols:,}, {a.nnz:,} entries"
             _echo(advice, what, dtypes[0], spmvs, vectors, top, known.about)
             if way == "A":
                 click.echo()
@@ -133,7 +124,7 @@ def command(
         best = next(label for label in rows["label"] if not deterministic or repeats(label))
     if as_json:
         facts = {
-            "matrix": found.id,
+            "matrix": name,
             "dtype": dtypes[0],
             "spmvs": spmvs,
             "vectors": vectors,
@@ -148,6 +139,23 @@ def command(
         _echo_use(best, matrix, dtypes[0], seed, product, real_part=real_part, deterministic=deterministic)
     failed = rows is not None and not rows["status"].isin(["ok", "skipped"]).all()
     return int(failed)  # the exit code of a run with a failed case
+
+
+def _read(matrix: str, seed: int, real_part: bool, dtype: str) -> tuple[str, Csr]:
+    """A matrix with entries, all of them finite in the type, and its name."""
+    import numpy as np
+
+    from spmvbench.formats.arrays import Csr, require_finite
+    from spmvbench.matrices.lookup import obtain
+
+    found = obtain(matrix)
+    a = Csr.of(found.read(seed, "real" if real_part else "refuse"))
+    if not a.nnz:
+        raise SpmvbenchError(f"{found.id} has no entries to multiply")
+    with np.errstate(over="ignore"):  # named below
+        a = a.astype(np.float32 if dtype == "f32" else np.float64)
+    require_finite(a)
+    return found.id, a
 
 
 def _echo_json(answer: dict[str, Any], advices: dict[str, Advice], rows: pd.DataFrame | None) -> None:
