@@ -12,8 +12,6 @@ template <typename I, typename P>
 __global__ void __launch_bounds__(OFFSETS_BLOCK)
     take_counts(int rows, int first, int last, int above, int upto, const I* __restrict__ row_ptr, P* __restrict__ ptr,
                 unsigned long long* __restrict__ state) {
-  __shared__ unsigned long long of_block;  // slots: warps would meet at one address
-  if (threadIdx.x == 0) of_block = 0;
   int most = 0, longest = 0;
   long long slots = 0;
   write_offsets<OFFSETS_EACH>(rows, ptr, state, [&](long long row) {
@@ -29,10 +27,8 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
   if (lane_id() == 0) {
     note_most(state, most);
     note_most(state + 1, longest);
-    atomicAdd(&of_block, static_cast<unsigned long long>(slots));
   }
-  __syncthreads();
-  if (threadIdx.x == 0) atomicAdd(state + 2, of_block);
+  add_once(state + 2, lane_id() == 0 ? slots : 0);
 }
 
 // ptr: of the rows of the result.

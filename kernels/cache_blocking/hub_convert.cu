@@ -25,11 +25,9 @@ __global__ void hub_used(int cols, const int* __restrict__ counts, unsigned long
     used += count > 0;
     most = most < count ? count : most;
   }
-  used = group_sum<WARP>(used);
+  add_once(found, used);
   most = warp_max(most);
-  if (lane_id() != 0 || !used) return;
-  atomicAdd(found, static_cast<unsigned long long>(used));
-  note_most(found + 1, most);
+  if (lane_id() == 0) note_most(found + 1, most);
 }
 
 // In place of its entries what a column's place falls by: hubs, of more than `least` entries, have 2 more than what they

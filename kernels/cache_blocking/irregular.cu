@@ -1,6 +1,6 @@
 // What `irregular` looks at before it chooses, in place of some dozen array operations; see
 // spmvbench/formats/cache_blocking/irregular.py.
-#include "spmv.cuh"
+#include "largest.cuh"
 
 constexpr int LOOK_EACH = 8;  // entries of a thread
 
@@ -10,9 +10,6 @@ constexpr int LOOK_EACH = 8;  // entries of a thread
 __global__ void look_at_columns(long long nnz, long long share, int width, long long words,
                                 const int* __restrict__ col_idx, unsigned* __restrict__ seen,
                                 unsigned* __restrict__ counts, unsigned long long* __restrict__ found) {
-  __shared__ int of_block;
-  if (threadIdx.x == 0) of_block = 0;
-  __syncthreads();
   const long long stretch = blockIdx.y, at = static_cast<long long>(blockIdx.x) * (blockDim.x * LOOK_EACH);
   const int* columns = col_idx + stretch * (nnz - share) / (gridDim.y - 1);
   int first = 0;
@@ -25,10 +22,7 @@ __global__ void look_at_columns(long long nnz, long long share, int width, long 
     first += !(atomicOr(seen + stretch * words + group / 32, bit) & bit);
     atomicAdd(counts + column, 1u);
   }
-  first = group_sum<WARP>(first);
-  if (lane_id() == 0 && first) atomicAdd(&of_block, first);
-  __syncthreads();
-  if (threadIdx.x == 0 && of_block) atomicAdd(found, static_cast<unsigned long long>(of_block));
+  add_once(found, first);
 }
 
 // found[1]: slots of the rows where every 32 neighbours are padded to one length. found[2]: the longest row.
@@ -48,10 +42,8 @@ __global__ void look_at_rows(int rows, const I* __restrict__ row_ptr, unsigned l
     slots += WARP * length;
     if (length > longest) longest = length;
   }
-  if (lane_id() == 0 && longest) {
-    atomicAdd(found + 1, slots);
-    atomicMax(found + 2, longest);
-  }
+  add_once(found + 1, lane_id() == 0 ? slots : 0);
+  if (lane_id() == 0) note_most(found + 2, static_cast<int>(longest));
 }
 
 constexpr int BINS = 1024;

@@ -180,10 +180,8 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
     most = count > most ? count : most;
     sum += count;
   }
-  const long long tiles = group_sum<WARP>(sum), steps = group_sum<WARP>(static_cast<long long>(most));
-  if (lane_id() != 0 || !tiles) return;
-  atomicAdd(totals + blockIdx.y, static_cast<unsigned long long>(tiles));
-  atomicAdd(totals + gridDim.y + blockIdx.y, static_cast<unsigned long long>(steps));
+  add_once(totals + blockIdx.y, sum);
+  add_once(totals + gridDim.y + blockIdx.y, most);
 }
 
 // ---- Block rows of one shape.

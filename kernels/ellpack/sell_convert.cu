@@ -217,7 +217,6 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
                      int* __restrict__ bases_of_two, int* __restrict__ units_of_two,
                      unsigned long long* __restrict__ totals) {
   const long long slice = global_thread() / WARP;
-  if (slice >= slices) return;  // the whole warp
   const Places<SORTED> places{rows, perm};
   const long long place = slice * WARP + lane_id();
   const int length = places.length(row_ptr, place);
@@ -233,11 +232,10 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
       const int highest = warp_max(from < to ? col_idx[begin + to - 1] : -1);
       const bool spread = highest - lowest >= LOCAL_PADDING;
       if (spread) wide += (width < from + half ? width : from + half) - from;
-      if (lane_id() == 0) bases[slice * pieces + p] = spread ? -1 : highest < 0 ? 0 : lowest;
+      if (lane_id() == 0 && slice < slices) bases[slice * pieces + p] = spread ? -1 : highest < 0 ? 0 : lowest;
     }
-    if (lane_id() != 0) return;
-    units[slice] = width + wide;
-    if (wide) atomicAdd(total, static_cast<unsigned long long>(wide));
+    if (lane_id() == 0 && slice < slices) units[slice] = width + wide;
+    add_once(total, lane_id() == 0 ? wide : 0);
   };
   if (PIECES != 2) cut(1, bases_of_one, units_of_one, totals);
   if (PIECES != 1) cut(2, bases_of_two, units_of_two, totals + 1);

@@ -21,3 +21,17 @@ __device__ __forceinline__ void note_most(unsigned long long* most, int value) {
   // What is read may be old, and then is less.
   if (found > *static_cast<volatile unsigned long long*>(most)) atomicMax(most, found);
 }
+
+// Adds a number of each thread to `total`, once a block: warps of a large grid would wait for each other at one address.
+// All threads of the block arrive.
+template <typename T>
+__device__ __forceinline__ void add_once(unsigned long long* total, T number) {
+  __shared__ unsigned long long of_block;
+  __syncthreads();
+  if (threadIdx.x == 0) of_block = 0;
+  __syncthreads();
+  const unsigned long long of_warp = group_sum<WARP>(static_cast<unsigned long long>(number));
+  if (lane_id() == 0 && of_warp) atomicAdd(&of_block, of_warp);
+  __syncthreads();
+  if (threadIdx.x == 0 && of_block) atomicAdd(total, of_block);
+}
