@@ -454,8 +454,8 @@ def time_update(context: Context, task: Task, fmt: Format, op: str) -> float:
     """Seconds of putting new values where the format stores them, hot, in a tenth of a case's budget; NaN if the
     settings do not ask for it, if values decide what is stored, and if memory for it runs out.
 
-    The values go to arrays of zeros. Raises Wrong if these are not the format's afterwards, bit for bit. A program
-    takes twice the values first, and is wrong if its product is not twice as large.
+    The values go to arrays of zeros. Raises Wrong if these are not the format's afterwards, bit for bit. A program or a
+    library may keep a copy: it takes twice the values first, and is wrong if its product is not twice as large.
     """
     if not context.settings.update:
         return math.nan
@@ -466,10 +466,12 @@ def time_update(context: Context, task: Task, fmt: Format, op: str) -> float:
         with converting_for(device.limits):
             if (places := refilling.places(fmt, a)) is None:
                 return math.nan
-        if not places.moves:
-            device.compile(places.launches(fmt, 2 * a.values)).run()
+        if any(isinstance(step, Call) for step in context.launches(fmt, op)):
+            doubled = fmt.with_arrays(lambda name, array: array.copy() if name in places.moves else array)
+            program = device.compile(context.launches(doubled, op))
+            device.compile(places.launches(doubled, 2 * a.values)).run()
             twice = [replace(r, y=2 * r.y, bound=2 * r.bound) for r in context.references.checks[op].dense]
-            check(context, fmt, device.compile(context.launches(fmt, op)), op, twice, "with twice the values")
+            check(context, doubled, program, op, twice, "with twice the values")
         empty = fmt.with_arrays(lambda name, array: fmt.xp.zeros_like(array) if name in places.moves else array)
         program = device.compile(places.launches(empty, a.values))
         series = timing.prepare(program, device, "hot", rule)

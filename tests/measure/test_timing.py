@@ -215,7 +215,7 @@ def test_new_values_in_wrong_places_are_no_time(monkeypatch):
     device, a = open_device("emulated"), Csr.of(generate("rmat:6:6"))
     context = SimpleNamespace(
         settings=SimpleNamespace(update=True), begin=lambda *_: None, device=device, rule=RULES["emulated"],
-        references=SimpleNamespace(device_stored=a),
+        references=SimpleNamespace(device_stored=a), launches=lambda *_: [],
     )  # fmt: skip
     fmt = testing.convert("csr5", a)
     assert stages.time_update(context, None, fmt, "spmv") > 0
