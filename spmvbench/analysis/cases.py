@@ -124,12 +124,17 @@ def imported(rows: pd.DataFrame) -> pd.Series:
     return rows["device"] == "imported"
 
 
+def kept(rows: pd.DataFrame, mask: pd.Series) -> pd.DataFrame:
+    """The rows of a mask: the table itself if that is all, because to copy half a million rows takes a second."""
+    return rows if mask.all() else rows[mask]
+
+
 def counted(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows that count in rankings: without experiments and without further names of a format in the table.
 
     A table without the columns experiment or alias_of is taken as filtered already.
     """
-    return rows[_counts(rows)]
+    return kept(rows, _counts(rows))
 
 
 def _counts(rows: pd.DataFrame) -> pd.Series:
@@ -140,7 +145,7 @@ def _counts(rows: pd.DataFrame) -> pd.Series:
 
 def in_natural_order(rows: pd.DataFrame, op: str) -> pd.DataFrame:
     """The rows of an operation with the matrix in its natural order."""
-    return rows[(rows["op"] == op) & (named_order(rows) == "")]
+    return kept(rows, (rows["op"] == op) & (named_order(rows) == ""))
 
 
 def natural_products(rows: pd.DataFrame) -> pd.DataFrame:
@@ -156,13 +161,22 @@ def of_one_operation(rows: pd.DataFrame) -> pd.DataFrame:
 
 def verified(rows: pd.DataFrame) -> pd.DataFrame:
     """The `counted` rows with status ok: measured and verified. Only these enter rankings and means."""
-    return rows[_counts(rows) & (rows["status"] == "ok")]
+    return kept(rows, _verified(rows))
+
+
+def has_verified(rows: pd.DataFrame) -> bool:
+    """Whether any row is `verified`."""
+    return bool(_verified(rows).any())
+
+
+def _verified(rows: pd.DataFrame) -> pd.Series:
+    return _counts(rows) & (rows["status"] == "ok")
 
 
 def hot(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows measured hot (SpMVs repeated with a warm L2, as in solvers); all rows if there are none."""
-    repeated = rows[rows["mode"] == "hot"]
-    return rows if repeated.empty else repeated
+    repeated = rows["mode"] == "hot"
+    return kept(rows, repeated) if repeated.any() else rows
 
 
 def fewer_values(rows: pd.DataFrame) -> pd.Series:
@@ -170,15 +184,18 @@ def fewer_values(rows: pd.DataFrame) -> pd.Series:
     return rows["compresses_values"].fillna(False).astype(bool)
 
 
+_NAMES = ("format", "label", "alias_of", "experiment", "status")
+
+
 def labels_of(rows: pd.DataFrame, formats: Sequence[str]) -> list[str]:
     """One label for each of these formats (keys) with a verified row: that of the default parameters if measured."""
-    held = verified(rows).groupby("format")["label"].unique()
+    held = verified(rows.filter(items=_NAMES)).groupby("format")["label"].unique()
     return [min(held[key], key=lambda label: (label != key, label)) for key in formats if key in held]
 
 
 def both_kernels(rows: pd.DataFrame, labels: Sequence[str]) -> list[str]:
     """These labels, each followed by that of the authors' kernel (``kernel=paper``) if it has a verified row."""
-    measured = {parts(label): label for label in verified(rows)["label"].unique()}
+    measured = {parts(label): label for label in verified(rows.filter(items=_NAMES))["label"].unique()}
     theirs = [measured.get(parts(label) | {"kernel=paper"}, label) for label in labels]
     return list(dict.fromkeys(name for pair in zip(labels, theirs, strict=True) for name in pair))
 

@@ -7,9 +7,13 @@ is the plainest format: ell, not hyb if its rule leaves no second part.
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
+from spmvbench.analysis.cases import kept
+
 _CASE = ["setting", "matrix"]
+_NAMING = (*_CASE, "label", "format", "params", "alias_of", "experiment", "status", "program")
 
 
 def same_as(rows: pd.DataFrame) -> pd.Series:
@@ -21,13 +25,15 @@ def same_as(rows: pd.DataFrame) -> pd.Series:
     """
     if not {"program", "alias_of"} <= set(rows):
         return pd.Series("", rows.index, dtype=object)
-    order = plainest_first(rows)
+    order = plainest_first(rows.filter(items=_NAMING))
     order = order[order["program"] != ""]
     order = order.iloc[(order["status"] != "ok").to_numpy().argsort(kind="stable")]
     first = order.groupby([*_CASE, "program"], observed=True)["label"].transform("first").reindex(rows.index)
-    there = pd.MultiIndex.from_frame(rows[[*_CASE, "label"]].astype(str))
-    declared = pd.MultiIndex.from_frame(rows[[*_CASE, "alias_of"]].astype(str)).isin(there)
-    return first.where(first != rows["label"]).fillna(rows["alias_of"].where(declared, ""))
+    declared = rows.loc[rows["alias_of"] != "", [*_CASE, "alias_of"]]
+    there = rows.loc[rows["label"].isin(declared["alias_of"].unique()), [*_CASE, "label"]]
+    known = pd.MultiIndex.from_frame(declared.astype(str)).isin(pd.MultiIndex.from_frame(there.astype(str)))
+    named = declared.loc[known, "alias_of"].reindex(rows.index)
+    return first.where(first != rows["label"]).fillna(named).fillna("")
 
 
 def aliases(rows: pd.DataFrame) -> dict[str, str]:
@@ -38,13 +44,16 @@ def aliases(rows: pd.DataFrame) -> dict[str, str]:
     """
     if not {"program", "alias_of"} <= set(rows):
         return {}
-    order = plainest_first(rows)
+    order = plainest_first(rows.filter(items=_NAMING))
     labels = set(order["label"])
     names = {row.label: row.alias_of for row in order.drop_duplicates("label").itertuples() if row.alias_of in labels}
-    first: dict[frozenset[tuple[object, ...]], str] = {}
-    for label, part in order[order["status"] == "ok"].groupby("label", sort=False):
-        if (part["program"] != "").all():
-            cases = frozenset(zip(part["setting"], part["matrix"], part["program"], strict=True))
+    first: dict[bytes, str] = {}
+    right = order[order["status"] == "ok"]
+    unknown = set(right.loc[right["program"] == "", "label"])
+    numbers = right.groupby([*_CASE, "program"], sort=False, observed=True).ngroup()
+    for label, part in numbers.groupby(right["label"], sort=False):
+        if label not in unknown:
+            cases = np.unique(part).tobytes()
             if first.setdefault(cases, label) != label:
                 names.setdefault(label, first[cases])
     return names
@@ -52,7 +61,7 @@ def aliases(rows: pd.DataFrame) -> dict[str, str]:
 
 def without_aliases(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows without those of `aliases`."""
-    return rows[~rows["label"].isin(aliases(rows))]
+    return kept(rows, ~rows["label"].isin(aliases(rows)))
 
 
 def shared(rows: pd.DataFrame) -> pd.DataFrame:
@@ -95,15 +104,19 @@ def counts(rows: pd.DataFrame) -> pd.DataFrame:
 
 def plainest_first(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows, ordered by the preference of their label as representative of a program."""
+    by = ["experiment", "alias_of", "label", "format", "params"]
+    some = rows.reindex(columns=by, fill_value=False)
+    numbers = some.groupby(by, sort=False, dropna=False).ngroup().to_numpy()
+    few = some[~pd.Series(numbers).duplicated().to_numpy()]
     rank = pd.DataFrame(
         {
-            "experiment": rows.get("experiment", False),
-            "declared": rows["alias_of"] != "",
-            "settings": rows["label"] != rows["format"],
-            "length": rows["label"].str.len(),
-            "parameters": rows["params"].str.count('":'),
-            "label": rows["label"],
-        },
-        rows.index,
+            "experiment": few["experiment"].to_numpy(),
+            "declared": (few["alias_of"] != "").to_numpy(),
+            "settings": (few["label"] != few["format"]).to_numpy(),
+            "length": few["label"].str.len().to_numpy(),
+            "parameters": few["params"].str.count('":').to_numpy(),
+            "label": few["label"].to_numpy(),
+        }
     )
-    return rows.loc[rank.sort_values(list(rank), kind="stable").index]
+    ranks = rank.groupby(list(rank), dropna=False).ngroup().to_numpy()  # equal for what differs in params alone
+    return rows.iloc[ranks[numbers].argsort(kind="stable")]

@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy as np
+
 from spmvbench import untrusted
 from spmvbench.bundles import derived, pack, sources, trial
 from spmvbench.bundles.findings import (
@@ -252,7 +254,9 @@ def _devices(bundle: Bundle) -> Iterator[Finding]:
     blank = (rows["gpu"] == "") & rows["device"].str.startswith("cuda")
     wrong, missing = (unknown, blank) if complete else (unknown & False, unknown | blank)
     yield from check_rows("metadata", rows, wrong.to_numpy(bool), "the GPU is one of the run's", missing.to_numpy(bool))
-    within = derived.where(rows, lambda row: bool(bundle.running(row)))
+    within = np.zeros(len(rows), bool)
+    for sessions, places in bundle.invocations(rows):
+        within[places] = bool(sessions)
     if not within.all():
         text = f"{int((~within).sum())} of {len(rows)} rows were measured outside of all invocations (hosts' clocks)"
         yield Finding("metadata", OPEN, f"{text}: {cases(rows[~within])}")

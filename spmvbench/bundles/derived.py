@@ -96,14 +96,14 @@ def streaming(row: Any) -> operations.Operation | None:
     return known if known.streams else None
 
 
-def itemsize(row: Any) -> int:
+def itemsize(dtype: str) -> int:
     """Bytes of an element of x or y; 0 for an unknown type."""
-    return DTYPES[row.dtype].itemsize if row.dtype in DTYPES else 0
+    return DTYPES[dtype].itemsize if dtype in DTYPES else 0
 
 
-def value_bytes(row: Any) -> int:
+def value_bytes(dtype: str) -> int:
     """Bytes of a stored value; 0 for an unknown type."""
-    return VALUE_BYTES[precision_of(row.dtype).values] if row.dtype in DTYPES else 0
+    return VALUE_BYTES[precision_of(dtype).values] if dtype in DTYPES else 0
 
 
 def entries(row: Any) -> float:
@@ -262,8 +262,10 @@ def samples(bundle: Bundle) -> Iterator[Finding]:
 
     def again(row: Any) -> bool:
         """Whether a case of its matrix is of an invocation after all that may have measured this row."""
+        if not row.longer or not row.program:
+            return False
         ends = (str(session.get("ended") or "9") for session in bundle.sessions_of(row))
-        return bool(row.longer and row.program and max(ends, default="") < row.latest)
+        return bool(max(ends, default="") < row.latest)
 
     replaced = where(rows.assign(longer=longer, latest=latest), again)
     text, why = "samples take no more time than their cases", "the case that has timed their program was measured again"
@@ -313,7 +315,7 @@ def _of_other_solver(row: Any) -> bool:
 def _read(row: Any) -> int:
     """Bytes of its arrays that a product of a format reads according to its row, which is of a streaming operation."""
     known = operations.get(row.op)
-    vectors = known.vector_elements(int(row.rows), int(row.cols)) * itemsize(row)
+    vectors = known.vector_elements(int(row.rows), int(row.cols)) * itemsize(row.dtype)
     return int(row.model_bytes) // known.iterations - vectors
 
 
@@ -338,31 +340,19 @@ def energies(bundle: Bundle) -> Iterator[Finding]:
 def launch_overheads(bundle: Bundle) -> Iterator[Finding]:
     """Check that no time is below the launch overhead of the same device, and that times near it are marked."""
     rows = bundle.verified
-    known_floors = dict[tuple[int, str], list[float]]()
-
-    def floors(row: Any) -> list[float]:
-        sessions = bundle.sessions_of(row)  # one list for all rows of the same invocations
-        key = id(sessions), row.mode
-        if key not in known_floors:
-            known_floors[key] = _launch_overheads(sessions, row.mode)
-        return known_floors[key]
-
-    known = where(rows, lambda row: bool(floors(row)))
-
-    def fast(row: Any) -> bool:
-        if row.device.startswith("emulated"):  # times of the host have no such bound
-            return False
-        return bool(row.nnz > 0 and row.t_median < MIN_OVERHEAD_RATIO * min(floors(row), default=0.0))
-
-    def unmarked(row: Any) -> bool:
-        return not any(
-            (row.t_median < NEAR_LAUNCH_OVERHEAD * floor) == row.near_launch_overhead for floor in floors(row)
-        )
-
-    yield from check_rows("launch overhead", rows, where(rows, fast), "no time is below the launch overhead", ~known)
-    yield from check_rows(
-        "launch overhead", rows, known & where(rows, unmarked), "times near the launch overhead are marked", ~known
-    )
+    known, fast, marked = np.zeros((3, len(rows)), bool)
+    times, near = rows["t_median"].to_numpy(), rows["near_launch_overhead"].to_numpy(bool)
+    for sessions, places in bundle.invocations(rows):
+        for mode in rows["mode"].iloc[places].unique():
+            of = places[(rows["mode"].iloc[places] == mode).to_numpy()]
+            floors = _launch_overheads(sessions or bundle.sessions, mode)
+            known[of] = bool(floors)
+            fast[of] = times[of] < MIN_OVERHEAD_RATIO * min(floors, default=0.0)
+            marked[of] = np.any([(times[of] < NEAR_LAUNCH_OVERHEAD * floor) == near[of] for floor in floors], axis=0)
+    # Times of the host have no such bound.
+    fast &= (rows["nnz"] > 0).to_numpy() & ~rows["device"].str.startswith("emulated").to_numpy(bool)
+    yield from check_rows("launch overhead", rows, fast, "no time is below the launch overhead", ~known)
+    yield from check_rows("launch overhead", rows, known & ~marked, "times near the launch overhead are marked", ~known)
 
 
 def _launch_overheads(sessions: Iterable[dict[str, Any]], mode: str) -> list[float]:
@@ -382,39 +372,41 @@ def bounded(bundle: Bundle) -> Iterator[Finding]:
     rows = rows[(rows["op"] == "spmv") & ~rows["device"].str.startswith("emulated") & (rows["nnz"] > 0)]
     if not len(rows):
         return
-    measured = {id(session) for session in bundle.sessions if valid_bounds(session)}
+    has_bound = (rows["bound_by"] != "").to_numpy(bool)
+    is_measured, follows = np.zeros((2, len(rows)), bool)
+    least = np.zeros((2, len(rows)))  # seconds for reading the values, and the arrays, and for writing y; 0 if unknown
+    unmeasured = np.ones(len(rows), bool)
+    item, values = (
+        rows["dtype"].map({of: width(of) for of in rows["dtype"].unique()}) for width in (itemsize, value_bytes)
+    )
+    y_bytes = rows["rows"] * item
+    # What compresses its values is held to its arrays alone.
+    needed = (rows["nnz"] * values).mask(rows["compresses_values"].map(lambda told: told is True).astype(bool), 0)
+    vectors = operations.get("spmv").vector_elements(rows["rows"], rows["cols"]) * item
+    sizes = [(needed + y_bytes).to_numpy(float), (rows["model_bytes"] - vectors + y_bytes).to_numpy(float)]
+    for sessions, places in bundle.invocations(rows):
+        part = rows.iloc[places]
+        for session in sessions or bundle.sessions:
+            if valid_bounds(session):
+                is_measured[places] = True
+                follows[places] |= _bound_follows(session, part, item.iloc[places])
+            if seconds := _fastest(session):
+                for found, size in zip(least, sizes, strict=True):
+                    taken = seconds(size[places])
+                    found[places] = np.where(unmeasured[places], taken, np.minimum(found[places], taken))
+                unmeasured[places] = False
 
-    def with_bounds(row: Any) -> list[dict[str, Any]]:
-        return [session for session in bundle.sessions_of(row) if id(session) in measured]
-
-    has_bound = where(rows, lambda row: bool(row.bound_by))
-    is_measured = where(rows, lambda row: bool(with_bounds(row)))
     if (has_bound & ~is_measured).any():
         text = "rows have bounds, but the metadata lacks the measurements for them"
         yield Finding("bounds", FAILED, f"{text}: {cases(rows[has_bound & ~is_measured])}")
-    wrong = (
-        has_bound & is_measured & ~where(rows, lambda row: not row.bound_by or _bound_follows(with_bounds(row), row))
-    )
+    wrong = has_bound & is_measured & ~follows
     yield from check_rows("bounds", rows, wrong, "the bounds follow from the device's measurements", ~has_bound)
 
-    fastest = {id(session): _fastest(session) for session in bundle.sessions}
-
-    def over(row: Any, size: float) -> float:
-        """The minimum time for reading, over the row's time; 0 if it was not measured."""
-        known = [seconds(size) for session in bundle.sessions_of(row) if (seconds := fastest[id(session)])]
-        return min(known, default=0.0) / row.t_median if row.t_median > 0 else math.inf
-
-    unmeasured = where(rows, lambda row: not any(fastest[id(session)] for session in bundle.sessions_of(row)))
-
-    def needed(row: Any) -> float:
-        """Bytes of the values; what compresses them is held to its arrays alone, below."""
-        return 0 if row.compresses_values is True else row.nnz * value_bytes(row)
-
-    below = where(rows, lambda row: over(row, needed(row) + row.rows * itemsize(row)) > MAX_RATIO)
+    times = rows["t_median"].to_numpy()
+    with np.errstate(all="ignore"):
+        of_values, ratio = np.where(times > 0, least / times, math.inf)
     text = "no time is below that of reading the values and writing y"
-    yield from check_rows("bounds", rows, below, text, unmeasured)
-    ratios = (over(row, _read(row) + row.rows * itemsize(row)) for row in each(rows))
-    ratio = np.fromiter(ratios, float, len(rows))
+    yield from check_rows("bounds", rows, of_values > MAX_RATIO, text, unmeasured)
     beyond = is_measured & (ratio > MAX_PADDING_RATIO)  # old versions, without bounds, counted all padding as read
     near = (ratio > MAX_RATIO) & ~beyond
     text = "no time is implausible, below that of reading the arrays and writing y"
@@ -439,26 +431,26 @@ def valid_bounds(session: dict[str, Any]) -> dict[str, Any] | None:
     return found
 
 
-def _bound_follows(sessions: list[dict[str, Any]], row: Any) -> bool:
-    """Whether a row's bound is that of the limits which one of these invocations measured."""
-    fetched = bounds.Fetched(row.x_sectors, row.x_lines)
-    sizes = {"nnz": row.nnz, "model_bytes": row.model_bytes, "x_bytes": row.cols * itemsize(row)}
-    for session in sessions:
-        found = bounds.upper(session["bounds"], fetched=fetched, **sizes)
-        single = not isinstance(session.get("workers"), list)
-        if found is None:
-            continue
-        near = same(found.gflops, row.bound_gflops, TOLERANCE if single else WORKER_TOLERANCE)
-        if near and (found.by == row.bound_by or not single):
-            return True
-    return False
+def _bound_follows(session: dict[str, Any], rows: pd.DataFrame, item: pd.Series) -> Flags:
+    """Whether the bounds of rows are those of the limits which an invocation measured. item: bytes of an element."""
+    measured, entries = session["bounds"], rows["nnz"].to_numpy(float)
+    fetched = bounds.Fetched(rows["x_sectors"].to_numpy(), rows["x_lines"].to_numpy())
+    reading = bounds.read_seconds(measured, rows["model_bytes"].to_numpy(float))
+    gathering = bounds.gather_seconds(measured, entries, fetched, (rows["cols"] * item).to_numpy(float))
+    gathers = gathering > reading
+    single = not isinstance(session.get("workers"), list)
+    found, told = 2e-9 * entries / np.where(gathers, gathering, reading), rows["bound_gflops"].to_numpy()
+    tolerance = TOLERANCE if single else WORKER_TOLERANCE
+    near = np.abs(found - told) <= tolerance * np.maximum(np.abs(found), np.abs(told))
+    by = np.where(gathers, "gathers", "bytes") == rows["bound_by"].to_numpy()
+    return np.asarray(near & (by | (not single)), dtype=bool)
 
 
-def _fastest(session: dict[str, Any]) -> Callable[[float], float] | None:
+def _fastest(session: dict[str, Any]) -> Callable[[np.ndarray], np.ndarray] | None:
     """Minimum seconds to read so many bytes on an invocation's device; None if it was not measured."""
     if found := valid_bounds(session):
         return lambda size: bounds.least_seconds(found, size, "hot")
     rate, cache = session.get("read_bandwidth_gbps"), mapping(session.get("properties")).get("l2_bytes", math.inf)
     if not isinstance(rate, int | float) or not rate > 0:
         return None
-    return lambda size: 1e-9 * size / rate if size > 2 * cache else 0.0  # a cache may hold the rest
+    return lambda size: np.where(size > 2 * cache, 1e-9 * size / rate, 0.0)  # a cache may hold the rest

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +37,6 @@ class Bundle:
     manifest: dict[str, Any] | None
     rows: pd.DataFrame
     sessions: list[dict[str, Any]]
-    _running: dict[tuple[int, int], list[dict[str, Any]]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         texts = self.rows.select_dtypes("string").columns  # Arrow takes three times as long to give them one by one
@@ -60,12 +58,21 @@ class Bundle:
         """When invocations started and ended, in order."""
         return sorted(time for session in self.sessions for time in _times(session))
 
+    def invocations(self, rows: pd.DataFrame) -> list[tuple[list[dict[str, Any]], npt.NDArray[np.int64]]]:
+        """Rows by the invocations that were running when they began, by the clocks of their hosts: those, and the
+        places of the rows, which began between the same two starts and ends.
+        """
+        starts, times = rows["started_at"].to_numpy(str), np.array(self._times, dtype=str)
+        between = np.stack([np.searchsorted(times, starts, side) for side in ("left", "right")], axis=1)
+        _, first, group = np.unique(between, axis=0, return_index=True, return_inverse=True)
+        return [
+            (self.running(rows.iloc[place]), np.flatnonzero(group.ravel() == number))
+            for number, place in enumerate(first)
+        ]
+
     def running(self, row: Any) -> list[dict[str, Any]]:
-        """The invocations that were running when a row began, by the clocks of their hosts."""
-        between = bisect_left(self._times, row.started_at), bisect_right(self._times, row.started_at)
-        if between not in self._running:  # rows between the same two times are of the same invocations
-            self._running[between] = [session for session in self.sessions if was_running(session, row)]
-        return self._running[between]
+        """The invocations that were running when a row began."""
+        return [session for session in self.sessions if was_running(session, row)]
 
     def sessions_of(self, row: Any) -> list[dict[str, Any]]:
         """The invocations that may have measured a row: those running when it began; all if there are none."""

@@ -220,7 +220,7 @@ def _two_runs(before: str, after: str, formats: str | None, threshold: float | N
         raise UsageError(f"{before} and {after} are the same run: name two")
     invocations = [store.environment(folder)["sessions"] for folder in folders]
     tables = [
-        analysis.with_session(rows_of(folder).filter(items=analysis.USED), of)
+        analysis.with_session(rows_of(folder, analysis.USED.__contains__), of)
         for folder, of in zip(folders, invocations, strict=True)
     ]
     if formats is not None:

@@ -39,20 +39,32 @@ def _folders(runs: tuple[str, ...], results: str, *, every: bool) -> list[Path]:
     return known if every else known[:1]
 
 
-def rows_of(folder: Path) -> pd.DataFrame:
-    """The rows of a run. Raises SpmvbenchError if it has none yet, and as `store.load`."""
+# Columns that no page and no figure shows: of half a million rows they take a gigabyte.
+UNSHOWN = ("samples", "bytes_arrays", "decoded", "t_decode", "t_compile", "x_seed", "timing_rule", "order_hash")
+
+
+def rows_of(folder: Path, needs: Callable[[str], bool] = lambda column: True) -> pd.DataFrame:
+    """The rows of a run, with the columns that are needed. Raises SpmvbenchError if it has none yet, and as
+    `store.load`.
+    """
     from spmvbench.rows import store
 
-    rows = store.load(folder)
+    rows = store.load(folder, needs=needs)
     if rows.empty:
         raise SpmvbenchError(f"{folder} holds no rows yet: continue it with spmvbench run")
     return rows
+
+
+def _is_shown(column: str) -> bool:
+    return column not in UNSHOWN
 
 
 def _once(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows without the column folder. Raises UsageError if a case is in two folders."""
     from spmvbench.analysis.cases import CASE, keyed
 
+    if rows["folder"].nunique() < 2:
+        return rows.drop(columns="folder")
     cases = keyed(rows)
     places = cases.groupby(CASE, observed=True)["folder"].unique()
     twice = places[places.map(len) > 1]
@@ -71,7 +83,7 @@ def _narrowed(
 ) -> pd.DataFrame:
     """The selected rows. Raises UsageError for a name that the rows lack, and if no row is left."""
     from spmvbench.analysis import choice
-    from spmvbench.analysis.cases import matrix_names
+    from spmvbench.analysis.cases import kept, matrix_names
 
     keep = rows["nnz"] >= (min_nnz or 0)
     if formats is not None:
@@ -83,7 +95,7 @@ def _narrowed(
         keep &= rows["group"].isin(choice.groups_of(rows, group, "--group"))
     if not keep.any():
         raise UsageError("no row has such a matrix and format: use fewer conditions")
-    return rows[keep]
+    return kept(rows, keep)
 
 
 def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
@@ -93,11 +105,12 @@ def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
     from spmvbench import untrusted
     from spmvbench.rows import store
 
-    tables = [rows_of(folder).assign(folder=untrusted.file_name(str(folder))) for folder in folders]
+    tables = [rows_of(folder, _is_shown).assign(folder=untrusted.file_name(str(folder))) for folder in folders]
     environments = [store.environment(folder) for folder in folders]
     invocations = [one for environment in environments for one in environment["sessions"]]
     matrices = pd.concat([store.matrices(folder) for folder in folders], ignore_index=True)
-    return pd.concat(tables, ignore_index=True), matrices, environments[0] | {"sessions": invocations}
+    rows = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
+    return rows, matrices, environments[0] | {"sessions": invocations}
 
 
 @click.command(name="report")
@@ -271,13 +284,13 @@ def _write(
         rows, other, sentence = _joined(rows, beside, folders[0].parent)
     rows = _narrowed(rows, formats, matrix, group, min_nnz)
     if other is not None:
-        comparisons.compared(rows, other[0])  # raises what the figure would leave out
         figures = (*figures, "cards") if figures else None
     marked = None if highlight is None else labels_of(rows, highlight, "--highlight", "the report holds no")
     tried = rows["label"].nunique()
     if paper and formats is None:
         marked = latex.series(rows, baseline or default_baseline(latest_cases(rows)), marked or ())
         rows = rows[rows["label"].isin(marked)]
+    both = comparisons.compared(rows, other[0]) if other else None  # raises what the figure would leave out
     shared, home = ("", "") if site is None else writing.shared(site, out)
     with style.paper(paper) if paper else nullcontext():
         report = page.write(
@@ -305,8 +318,8 @@ def _write(
     for drawn in report.drawn if site is None else ():
         click.echo(f"  {drawn.name:{width}}  {', '.join(path.name for path in drawn.files)}")
     _echo_left_out(report.left_out, asked=asked)
-    if other is not None:
-        _echo_cards(rows, environment, *other)
+    if both and other:
+        _echo_cards(*both, comparisons.bandwidth_ratio(environment, other[1]))
     if paper:
         references = {key: installed.get(key).reference for key in installed.keys()}  # noqa: SIM118
         for path in latex.write(out, rows, report.drawn, paper, references, tried):
@@ -381,13 +394,11 @@ def _echo_left_out(left_out: dict[str, list[str]], *, asked: bool) -> None:
         click.echo(f"{rest} {'more' if hidden else 'figures'} are left out: the page says why, under Not drawn")
 
 
-def _echo_cards(rows: pd.DataFrame, environment: dict[str, Any], others: pd.DataFrame, about: dict[str, Any]) -> None:
-    """Print what carries over to another card, a line for each matrix."""
+def _echo_cards(table: pd.DataFrame, cards: tuple[str, str], bandwidths: float) -> None:
+    """Print what carries over to another card, a line for each matrix. table, cards: of `comparisons.compared`."""
     from spmvbench.analysis.cards import carried_over
-    from spmvbench.reports.figures import comparisons
 
-    table, (here, there) = comparisons.compared(rows, others)
-    bandwidths = comparisons.bandwidth_ratio(environment, about)
+    here, there = cards
     known = "" if bandwidths != bandwidths else f"; ratio of their bandwidths {bandwidths:.2f}"
     click.echo(f"Time on {there} over time on {here}{known}")
     for row in carried_over(table).itertuples():

@@ -13,7 +13,6 @@ names other sectors.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -100,31 +99,31 @@ def upper(
         return None
     seconds = {
         "bytes": float(read_seconds(measured, model_bytes)),
-        "gathers": gather_seconds(measured, nnz, fetched, x_bytes),
+        "gathers": float(gather_seconds(measured, nnz, fetched, x_bytes)),
     }
     lower = max(seconds, key=lambda name: seconds[name])
     work = 2 * nnz if flops is None else flops
     return Upper(1e-9 * work / seconds[lower], lower)
 
 
-def gather_seconds(measured: Mapping[str, Any], nnz: int, fetched: Fetched, x_bytes: int) -> float:
-    """Lower bound in seconds for fetching the sectors and lines of x that `nnz` entries name."""
-    one, four = (float(_interpolated(measured[of], x_bytes)) for of in ("sectors", "lines"))
-    sector = max(four - one, 0.0) / (LINE_BYTES // SECTOR_BYTES - 1)
+def gather_seconds(measured: Mapping[str, Any], nnz: Any, fetched: Fetched, x_bytes: npt.ArrayLike) -> Any:
+    """Lower bounds in seconds for fetching the sectors and lines of x that `nnz` entries name; of one or of many."""
+    one, four = (_interpolated(measured[of], x_bytes) for of in ("sectors", "lines"))
+    sector = np.maximum(four - one, 0.0) / (LINE_BYTES // SECTOR_BYTES - 1)
     return nnz * (fetched.lines * (one - sector) + fetched.sectors * sector)
 
 
-def least_seconds(measured: Mapping[str, Any], size: float, mode: str) -> float:
-    """Lower bound in seconds for an SpMV that moves so many bytes. Only in hot mode at the rate of L2, if they fit.
+def least_seconds(measured: Mapping[str, Any], size: npt.ArrayLike, mode: str) -> Any:
+    """Lower bounds in seconds for SpMVs that move so many bytes. Only in hot mode at the rate of L2, if they fit.
 
     Below SHORT bytes it is the time of the next smaller size that was measured.
     """
+    sizes, seconds = np.array(measured["read"], dtype=float).T
+    size = np.asarray(size, dtype=float)
     if mode == "hot":
-        sizes = [of for of, _ in measured["read"]]
-        known = measured["read"][max(bisect_right(sizes, size) - 1, 0)]
-        return float(known[1] if size < SHORT else read_seconds(measured, size))
-    largest, seconds = measured["read"][-1]
-    return float(seconds * size / largest)
+        smaller = seconds[np.maximum(np.searchsorted(sizes, size, "right") - 1, 0)]
+        return np.where(size < SHORT, smaller, read_seconds(measured, size))
+    return seconds[-1] * size / sizes[-1]
 
 
 def read_seconds(measured: Mapping[str, Any], size: npt.ArrayLike) -> np.ndarray[Any, Any]:

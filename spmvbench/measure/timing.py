@@ -129,7 +129,8 @@ def median_interval(samples: Sequence[float]) -> tuple[float, float, float]:
     if len(ordered) < 2:
         return 0.0, math.nan, math.inf
     k = max(_median_rank(len(ordered)), 1)
-    return float(ordered[k - 1]), float(np.median(ordered)), float(ordered[-k])
+    half = len(ordered) // 2  # np.median takes 20 us, and a comparison asks it a million times
+    return float(ordered[k - 1]), float(ordered[half] + ordered[~half]) / 2, float(ordered[-k])
 
 
 def relative_spread(samples: Sequence[float]) -> float:

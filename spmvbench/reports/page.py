@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.cases import counted, emulated, latest_cases, verified
+from spmvbench.analysis.cases import counted, emulated, has_verified, kept, latest_cases, verified
 from spmvbench.analysis.programs import counts
 from spmvbench.analysis.ranking import SLOWDOWN_CAP, by_mean_slowdown, default_baseline
 from spmvbench.analysis.totals import totals
@@ -73,6 +73,7 @@ class _Draft:
     images: Sequence[str]
     numbers: bool
     with_emulated: bool
+    selected: dict[Any, pd.DataFrame] = field(default_factory=dict)
 
 
 def write(
@@ -165,7 +166,7 @@ def _drafted(
     rows = latest_cases(rows)
     with_emulated = with_emulated and bool(emulated(rows).any())
     # A matrix without entries has no rate, so it has no place on a logarithmic axis.
-    times = rows[(emulated(rows) == with_emulated) & ((rows["nnz"] > 0) | (rows["status"] != "ok"))]
+    times = kept(rows, (emulated(rows) == with_emulated) & ((rows["nnz"] > 0) | (rows["status"] != "ok")))
     times = times.assign(setting=times["setting"].cat.remove_unused_categories())
     options = _options(rows, times, baseline, highlight)
     options = replace(options, matrices=matrices, published=published, environment=environment, other=other)
@@ -249,11 +250,11 @@ def _attempt(draft: _Draft, name: str) -> Drawn | tuple[str, str]:
 
 
 def _table(figure: figures.ReportFigure, draft: _Draft) -> pd.DataFrame:
-    if figure.performance and verified(draft.times).empty:
-        if len(verified(draft.rows)) and not draft.with_emulated:
+    if figure.performance and not has_verified(draft.times):
+        if has_verified(draft.rows) and not draft.with_emulated:
             raise figures.LeftOut("the only verified rows are of the emulated device, whose times --emulated shows")
         raise figures.LeftOut("no row is verified")
-    return figures.table_of(figure, draft.times if figure.performance else draft.rows, draft.options)
+    return figures.table_of(figure, draft.times if figure.performance else draft.rows, draft.options, draft.selected)
 
 
 def _drawing(figure: figures.ReportFigure, table: pd.DataFrame, draft: _Draft) -> Figure:
@@ -293,7 +294,7 @@ def _draw(figure: figures.ReportFigure, draft: _Draft) -> Drawn:
     if with_emulated:
         shown = [replace(part, caption=f"EMULATED: {part.caption}") for part in shown]
     if draft.numbers:
-        numbers = tables.csv(table, "%.6g")
+        numbers = tables.csv(table, 6)
         paths.append(_written(folder / f"{figure.name}.csv", numbers.encode()))
     caption = figure.caption.replace("{baseline}", str(options.baseline))
     alt = f"{figure.title}. {caption}" + (f" Data: {figure.name}.csv." if draft.numbers else "")
@@ -359,8 +360,8 @@ def _render(
     rows, times, options = draft.rows, draft.times, draft.options
     environment = options.environment
     found = totals(rows)
-    speed = len(verified(times)) > 0
-    measured, shown = rows[rows["matrix_sha256"] != ""], times if speed else rows[:0]
+    speed = has_verified(times)
+    measured, shown = kept(rows, rows["matrix_sha256"] != ""), times if speed else rows[:0]
     root = home.removesuffix(links.INDEX) if home else None
     listed = [(figure, [path.relative_to(out).as_posix() for path in figure.files]) for figure in drawn]
     return (
@@ -384,7 +385,7 @@ def _render(
             fingerprint=fingerprint(rows),
             settings=[str(setting) for setting in rows["setting"].cat.categories],
             statuses=tables.statuses(measured),
-            near_launch_overhead=int((verified(times)["near_launch_overhead"]).sum()),
+            near_launch_overhead=int((verified(times.filter(items=_NEAR))["near_launch_overhead"]).sum()),
             baseline=options.baseline,
             emulated=draft.with_emulated,
             hidden=bool(emulated(rows).any()) and not draft.with_emulated,
@@ -408,6 +409,7 @@ def _render(
     )
 
 
+_NEAR = ("label", "alias_of", "experiment", "status", "near_launch_overhead")
 _PICTURE = "profile"  # the view above the ranking
 _TIMED = ("fastest", "rate", "margin")
 _EXPLAINED = ("gflops", "model_bytes", "bytes_format", "error_ratio", "near_launch_overhead", "t_setup")

@@ -20,7 +20,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -104,15 +104,17 @@ def folder(run: Path | str, results: Path | str = "results") -> Path:
     raise UsageError(f"there is no run {str(run)!r} in {results}{hint}")
 
 
-def load(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
-    """All rows of a run, one per case, in the order of writing; columns as in rows/schema.py.
+def load(
+    run: Path | str, results: Path | str = "results", needs: Callable[[str], bool] = lambda column: True
+) -> pd.DataFrame:
+    """All rows of a run, one per case, in the order of writing; columns as in rows/schema.py, those that `needs` names.
 
     Texts are escaped as by `untrusted.text`. Damaged lines and rows that violate the schema (`checks.invalid_rows`) are
     left out and named on stderr; for the latter, attrs of the table has ``left_out``, a sentence. Raises UsageError if
     there is no such run, SpmvbenchError for rows of another version of spmvbench and for a damaged rows.parquet.
     """
     table, left_out = valid(folder(run, results), files.CASES)
-    rows = table.to_pandas()
+    rows = table.select([name for name in table.column_names if needs(name)]).to_pandas()
     if left_out:
         rows.attrs["left_out"] = left_out
     return rows
@@ -370,7 +372,9 @@ def _read(run_folder: Path, layout: files.Layout, *names: str) -> tuple[pa.Table
     last = {key: index for index, key in enumerate(table[layout.key].to_pylist())}
     places = table["sequence"].to_pylist()
     order = sorted(last.values(), key=lambda index: (places[index], index))
-    return table.take(pa.array(order, pa.int64())), bool(damaged)
+    if order != list(range(len(table))):  # as a rule they are in order, and a copy of many rows is large
+        table = table.take(pa.array(order, pa.int64()))
+    return table, bool(damaged)
 
 
 def valid(run_folder: Path, layout: files.Layout) -> tuple[pa.Table, str]:

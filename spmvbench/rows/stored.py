@@ -106,7 +106,7 @@ def full(table: pa.Table) -> pa.Table:
     repeats = table["repeats"].to_numpy()
     ends, flat = np.cumsum(counts), clock.astype(np.float64)
     with np.errstate(all="ignore"):  # a stranger's rows may hold anything, and are checked after this
-        flat = flat / (1e3 * np.repeat(repeats, counts))
+        flat /= np.repeat(1e3 * repeats, counts)
         found = _of_samples(table, flat, counts, ends) | _of_bytes(table) | _of_lengths(table)
     for name, values in found.items():
         table = table.set_column(table.column_names.index(name), table.schema.field(name), pa.array(values))

@@ -473,7 +473,7 @@ def test_a_format_may_skip_padding(searched, altered, verdicts, failed):
     """A time above the tolerance but within the effect of padding is open, not a failure."""
     row = next(loaded(searched).verified.loc[lambda rows: rows["op"] == "spmv"].itertuples(index=False))
     seconds = derived._fastest(store.environment(searched)["sessions"][0])
-    reads = derived._read(row) + row.rows * derived.itemsize(row)
+    reads = derived._read(row) + row.rows * derived.itemsize(row.dtype)
     share = seconds(reads) / row.t_median / 1.1
 
     def change(rows):

@@ -1,11 +1,13 @@
 """Generated rows with every column filled as a run on a GPU would fill it; nothing was measured."""
 
+import base64
 import contextlib
 import functools
 import hashlib
 import http.server
 import json
 import math
+import re
 import threading
 
 import numpy as np
@@ -435,3 +437,20 @@ def unrendered(monkeypatch):
     test_figures.py does that with each.
     """
     monkeypatch.setattr(style, "rendered", lambda figure, kind: b"<svg />")
+
+
+def data_of(text):
+    """The numbers behind the page's figures and its table of matrices."""
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+    packed = sum(len(column[1]) for column in data["cases"].values())
+    data["cases"] = {name: unpacked(*column) for name, column in data["cases"].items()}
+    assert packed <= 30 * len(data["cases"]["matrix"]) + 100  # in base64
+    return data
+
+
+def unpacked(kind, text, low=None, step=None):
+    name = kind.removesuffix("Array").lower()
+    values = np.frombuffer(base64.b64decode(text), np.dtype(name).newbyteorder("<"))
+    if step is None:
+        return values
+    return np.select([values > 1, values == 1], [np.exp(low + (values - 2.0) * step), 0.0], np.nan)

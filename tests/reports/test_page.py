@@ -1,10 +1,8 @@
 """The page: whole, self-contained, honest about emulated times, and alive in a browser."""
 
-import base64
 import hashlib
 import html
 import itertools
-import json
 import math
 import os
 import re
@@ -22,6 +20,7 @@ import pytest
 from spmvbench.analysis.cases import latest_cases
 from spmvbench.errors import UsageError
 from spmvbench.reports import figures, links, page, tables
+from tests.reports.conftest import data_of
 
 NAMES = ["profile", "bytes"]
 DOCUMENTED = Path(__file__).resolve().parents[2] / "docs" / "results.md"
@@ -41,25 +40,6 @@ def seen(text):
     """What a reader sees of a page, in one line."""
     body = re.sub(r"<(script|style)\b.*?</\1>", " ", text, flags=re.S)
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
-
-
-def data_of(text):
-    """The numbers behind the page's figures and its table of matrices."""
-    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
-    packed = sum(len(column[1]) for column in data["cases"].values())
-    data["cases"] = {name: unpacked(*column) for name, column in data["cases"].items()}
-    assert packed <= 30 * len(data["cases"]["matrix"]) + 100  # in base64
-    return data
-
-
-def unpacked(kind, text, low=None, step=None):
-    name = kind.removesuffix("Array").lower()
-    values = np.frombuffer(base64.b64decode(text), np.dtype(name).newbyteorder("<"))
-    return (
-        values
-        if step is None
-        else np.where(values > 1, np.exp(low + (values - 2.0) * step), np.where(values == 1, 0.0, np.nan))
-    )
 
 
 DRAWS = """

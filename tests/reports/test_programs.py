@@ -1,13 +1,13 @@
 """The page and the tables say which formats are one program, and count it once."""
 
 import json
-import re
 
 import pandas as pd
 import pytest
 
 from spmvbench.errors import UsageError
 from spmvbench.reports import api, export, page
+from tests.reports.conftest import data_of
 
 KEYS = ["csr-vector", "csr-scalar", "ell", "hyb"]
 
@@ -47,7 +47,7 @@ def test_the_page_counts_programs_and_says_where_names_meet(text):
 
 
 def test_the_page_knows_the_program_of_each_case(text, met):
-    data = json.loads(re.search(r'id="data">(.*?)</script>', text[0], re.S)[1])
+    data = data_of(text[0])
     names, cases = data["formats"]["name"], data["cases"]
     found = {}
     for f, program, m in zip(cases["format"], cases["program"], cases["matrix"], strict=True):
@@ -61,7 +61,7 @@ def test_a_page_of_rows_without_programs_is_as_before(rows, environment, tmp_pat
     assert found.left_out == {"no row names its program: rows of older versions do not": ["programs"]}
     text = found.page.read_text(encoding="utf-8")
     assert "programs on a matrix" not in text
-    assert '"program":' not in text
+    assert not data_of(text)["cases"]["program"].any()
 
 
 def test_programs_that_never_meet_are_said_to(met):

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import authors, labels_of, of_one_operation
 from spmvbench.errors import UsageError, did_you_mean
-from spmvbench.matrices.sets import is_stand_in, stands_for
+from spmvbench.matrices.sets import STAND_IN, stands_for
 from spmvbench.reports import style
 from spmvbench.reports.published import Published
 from spmvbench.reports.style import Mark
@@ -159,18 +159,31 @@ def formats_compared() -> list[Sequence[str]]:
     return [family.compared() for family in families.values()]
 
 
-def table_of(figure: ReportFigure, rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """The data of a figure. Raises LeftOut if there is none, or if the run has no matrix of the figure's paper."""
+def table_of(
+    figure: ReportFigure, rows: pd.DataFrame, options: Options, selected: dict[Any, pd.DataFrame] | None = None
+) -> pd.DataFrame:
+    """The data of a figure. Raises LeftOut if there is none, or if the run has no matrix of the figure's paper.
+
+    selected: what figures have selected of these rows, of which there are few kinds; more are added.
+    """
     if figure.family and not figure.any_matrix:
         matrices = pd.Series(rows["matrix"].unique(), dtype=str).str.partition("@")[0].map(stands_for)
         if not figure.family.is_paper_matrix(matrices).any():
             raise LeftOut(f"the run holds none of {figure.family.matrices}")
-    if not figure.every_operation:
+    found = {} if selected is None else selected
+    kind = figure.performance, figure.every_operation, figure.keeps_stand_ins
+    if kind not in found:
+        found[kind] = _selected(rows, *kind[1:])
+    return figure.data(found[kind], options)
+
+
+def _selected(rows: pd.DataFrame, every_operation: bool, keeps_stand_ins: bool) -> pd.DataFrame:
+    if not every_operation:
         rows = of_one_operation(rows)
-    stands = rows["matrix"].map(is_stand_in).astype(bool)
-    if stands.any() and not figure.keeps_stand_ins:  # without those for matrices that the run has
+    stands = rows["matrix"].str.startswith(STAND_IN)
+    if stands.any() and not keeps_stand_ins:  # without those for matrices that the run has
         rows = rows[~(stands & rows["matrix"].map(stands_for).isin(rows["matrix"].unique()))]
-    return figure.data(rows, options)
+    return rows
 
 
 def panels(
