@@ -1,5 +1,5 @@
 // What `operator` looks at before it takes the arrays of a matrix as they are; see spmvbench/formats/conversion.py.
-#include "spmv.cuh"
+#include "largest.cuh"
 
 constexpr int CHECK_BLOCK = 256;
 
@@ -24,10 +24,7 @@ __global__ void __launch_bounds__(CHECK_BLOCK)
     bad |= column < 0 || column >= cols || !(value - value == V(0));
     falls += k > 0 && column <= col_idx[k - 1];
   }
-  falls = group_sum<WARP>(falls), begins = group_sum<WARP>(begins);
-  const bool any = __any_sync(FULL_MASK, bad);
-  if (lane_id() != 0) return;
-  if (any) atomicOr(found, 1ull);
-  if (falls) atomicAdd(found + 1, static_cast<unsigned long long>(falls));
-  if (begins) atomicAdd(found + 2, static_cast<unsigned long long>(begins));
+  if (__any_sync(FULL_MASK, bad) && lane_id() == 0) atomicOr(found, 1ull);
+  add_once(found + 1, falls);
+  add_once(found + 2, begins);
 }
