@@ -211,7 +211,7 @@ OWN = {
             f"{kernel.format(index)}>"
             for index in ("int", "long long")
             for kernel in (
-                *("count_marks<{}", "count_chunks<{}, false, int", "count_chunks<{}, true, int"),
+                *("count_marks<unsigned int, {}", "count_chunks<{}, false, int", "count_chunks<{}, true, int"),
                 *("describe_tiles<false, {}, true, false", "describe_tiles<true, {}, false, true"),
                 *("place_tiles<{}, false", "place_tiles<{}, true"),
                 *("pack_tiles<false, double, int, {}, false", "pack_tiles<true, float, {0}, {0}, true"),

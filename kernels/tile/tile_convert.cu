@@ -12,7 +12,7 @@ struct Marks {
   const unsigned* __restrict__ bits;
   const I* __restrict__ before;
 
-  __device__ __forceinline__ I operator()(I entry) const {
+  __device__ __forceinline__ I operator()(long long entry) const {
     return before[entry / WARP] + __popc(bits[entry / WARP] & ((1u << (entry % WARP)) - 1));
   }
 };
@@ -483,26 +483,27 @@ __global__ void pack_halves(const HalfBytes one, const HalfBytes two, const Half
 
 // ---- Entries computed separately: those that are marked.
 
-// counts: after each word's number the bits that are set in it; 0 first.
-template <typename I>
-__global__ void count_marks(long long words, const unsigned* __restrict__ bits, I* __restrict__ counts) {
-  const long long word = global_thread();
-  if (word >= words) return;
-  counts[word + 1] = __popc(bits[word]);
-  if (word == 0) counts[0] = 0;
+// How many bits are set before each word.
+template <typename B, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    count_marks(long long words, const B* __restrict__ bits, P* __restrict__ before,
+                unsigned long long* __restrict__ state) {
+  write_offsets<OFFSETS_EACH>(words, before, state, [=](long long word) {
+    return word < words ? static_cast<long long>(__popc(bits[word])) : 0ll;
+  });
 }
 
 // A thread per row pointer and a thread per entry.
 template <typename V, typename I, typename R>
 __global__ void take_marked(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                             const V* __restrict__ values, const unsigned* __restrict__ bits,
-                            const I* __restrict__ before, R* __restrict__ taken_row_ptr, int* __restrict__ taken_col,
+                            const R* __restrict__ before, R* __restrict__ taken_row_ptr, int* __restrict__ taken_col,
                             V* __restrict__ taken_values) {
-  const Marks<I> taken_before{bits, before};
+  const Marks<R> taken_before{bits, before};
   const long long i = global_thread();
-  if (i <= rows) taken_row_ptr[i] = static_cast<R>(taken_before(row_ptr[i]));
+  if (i <= rows) taken_row_ptr[i] = taken_before(row_ptr[i]);
   if (i >= nnz || !(bits[i / WARP] >> (i % WARP) & 1)) return;
-  const I at = taken_before(static_cast<I>(i));
+  const R at = taken_before(i);
   taken_col[at] = col_idx[i];
   taken_values[at] = values[i];
 }

@@ -105,10 +105,11 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
 
     val = {name: empty(n, a.dtype) for name, n in zip(NAMES, room.values, strict=True)}
     val["csr"] = empty(round_up(room.values[CSR], 2), a.dtype)
-    val["csr"][room.values[CSR] :] = 0
     sizes = {CSR: round_up(room.values[CSR], ALIGNED), ELL: room.values[ELL], HYB: 2 * room.units[HYB]}
     halves = {f: empty(n, np.uint8) for f, n in sizes.items()}
-    halves[CSR][room.values[CSR] :] = 0
+    for filled in (val["csr"], halves[CSR]):
+        if len(filled) > room.values[CSR]:
+            filled[room.values[CSR] :] = 0
     csr_row_ptr, coo_idx = empty(room.units[CSR], np.uint8), empty(room.values[COO], np.uint8)
     row_id, col_id = empty(room.units[DNS_ROW], np.uint8), empty(room.units[DNS_COL], np.uint8)
     csr_coo = val["csr"], halves[CSR], csr_row_ptr, val["coo"], coo_idx
@@ -132,7 +133,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
 
     rest = None
     if rest_nnz:
-        rest = a if rest_nnz == a.nnz else _taken(a, apart, rest_nnz, launch)
+        rest = a if rest_nnz == a.nnz else _taken(a, apart, rest_nnz, run, launch)
     fields = level1 | {f"{name}_val": array for name, array in val.items()}
     fields |= {"csr_col": columns[CSR], "ell_col": columns[ELL], "hyb_idx": columns[HYB]}
     fields |= {"csr_row_ptr": csr_row_ptr, "coo_idx": coo_idx, "row_id": row_id, "col_id": col_id}
@@ -140,12 +141,11 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     return Packed(fields, rest, room)
 
 
-def _taken(a: Csr, bits: Array, nnz: int, launch: Callable[..., None]) -> Csr:
+def _taken(a: Csr, bits: Array, nnz: int, run: Run, launch: Callable[..., None]) -> Csr:
     """The `nnz` entries that are marked, in a matrix of the same shape. bits: (entries / 32 + 1,), one per entry."""
     xp = a.xp
-    counts = xp.empty(len(bits) + 1, dtype=a.row_ptr.dtype)
-    launch(f"count_marks<{ctype(counts)}>", len(bits), np.int64(len(bits)), bits, counts)
-    before = xp.cumsum(counts, dtype=counts.dtype)
+    marked = np.int64(len(bits)), bits
+    before, _ = summed(xp, len(bits), SOURCE, f"count_marks<{ctype(bits)}", marked, run, total=nnz)
     row_ptr = xp.empty(a.rows + 1, dtype=index_dtype(nnz))
     col_idx, values = xp.empty(nnz, dtype=np.int32), xp.empty(nnz, dtype=a.dtype)
     kernel = f"take_marked<{ctype(a.values)}, {ctype(a.row_ptr)}, {ctype(row_ptr)}>"
