@@ -252,18 +252,34 @@ def rendered(figure: Figure, image: str) -> bytes:
     """A figure as an image file (svg, png, pdf), reproducible: without date and version."""
     nothing = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None}}
     if _paper.get():
-        for text in figure.findobj(mtext.Text):
-            if isinstance(text, mtext.Text) and float(text.get_fontsize()) > POINTS and text.get_text() != EMULATED:
-                text.set_fontsize(POINTS)
-        for ax in figure.axes:
-            if spec := ax.get_subplotspec():
-                letters = max(8, int((width() / spec.get_gridspec().ncols - 0.5) / _TITLE_LETTER))
-                ax.set_title(_wrapped(ax.get_title(loc="left"), letters), loc="left")
-                ax.set_xlabel(_wrapped(ax.get_xlabel(), letters))
+        fit(figure)
     file = io.BytesIO()
     with _laid_out(figure, image) as canvas:
         getattr(canvas, f"print_{image}")(file, metadata=nothing[image])
     return _shorter(file.getvalue().decode()).encode() if image == "svg" else file.getvalue()
+
+
+def fit(figure: Figure) -> None:
+    """Give the texts of a figure for a paper their size, and those of a panel the lines that it has room for.
+
+    The figure grows by these lines. Call it before the figure is laid out.
+    """
+    for text in figure.findobj(mtext.Text):
+        if isinstance(text, mtext.Text) and float(text.get_fontsize()) > POINTS and text.get_text() != EMULATED:
+            text.set_fontsize(POINTS)
+    added: dict[int, int] = {}  # lines, by the row of the grid
+    for ax in figure.axes:
+        if spec := ax.get_subplotspec():
+            letters = max(8, int((width() / spec.get_gridspec().ncols - 0.5) / _TITLE_LETTER))
+            title, label = (_wrapped(text, letters) for text in (ax.get_title(loc="left"), ax.get_xlabel()))
+            lines = title.count("\n") - ax.get_title(loc="left").count("\n") + label.count("\n")
+            added[spec.rowspan.start] = max(lines, added.get(spec.rowspan.start, 0))
+            ax.set_title(title, loc="left")
+            ax.set_xlabel(label)
+            for text in ax.texts:
+                if text.get_transform() == ax.transAxes and not text.get_rotation():
+                    text.set_text(_wrapped(text.get_text(), letters))
+    figure.set_figheight(figure.get_figheight() + sum(added.values()) * 1.3 * POINTS / 72)
 
 
 @contextmanager
@@ -286,7 +302,7 @@ def _laid_out(figure: Figure, image: str) -> Iterator[Any]:
 
 
 def _wrapped(text: str, letters: int) -> str:
-    return text if "\n" in text else fill(text, letters)
+    return "\n".join(fill(line, letters) for line in text.split("\n"))
 
 
 def titled(artist: Artist, text: str) -> None:

@@ -140,10 +140,13 @@ def test_figure_draws_its_table(figure, about, data, options):
             assert len({column.heading for column in part.columns}) == len(part.columns), "each column has its own name"
 
 
-def test_labels_of_patterns_fit_a_papers_column(data, options):
-    (figure,) = (figure for figure in EVERY if figure.name == "survey-patterns")
+@pytest.mark.parametrize("name", ["survey-patterns", "tilespmv-methods", "two-formats", "tilespmspv-searches"])
+def test_texts_fit_a_papers_column(name, data, options):
+    (figure,) = (figure for figure in EVERY if figure.name == name)
     with style.paper("one-column"), style.theme():
-        assert apart(figure.draw(data(figure), options)) == []
+        picture = figure.draw(data(figure), options)
+        style.fit(picture)
+        assert [found for found in apart(picture) if "leaves" in found] == []
 
 
 def styles(picture):
