@@ -48,7 +48,7 @@ _FACTS = {
 USED = (
     "group", "name", "matrix_sha256", "dtype", "mode", "op", "order", "label", "format", "device", "device_name",
     "status", "reason", "t_median", "samples", "source_hash", "code_hash", "program", "run_id", "sequence",
-    "started_at", "session",
+    "started_at", "session", "case_id", "result_bits",
 )  # fmt: skip
 
 
@@ -67,7 +67,8 @@ def compared(
 
     Columns setting, matrix, label, format, status_before, status_after, reason, t_before, t_after (medians, seconds),
     ratio (after over before), low and high (its interval), same_sources, other_program (the same sources ran another
-    program, as formats do that tune themselves by timing; False where either is not known) and verdict. A case verified
+    program, as formats do that tune themselves by timing; False where either is not known), other_bits (the same
+    program gave other bits on the same kind of device; the same condition) and verdict. A case verified
     in both runs is slower or faster if the whole interval is on one side of 1, same if the interval of the samples
     alone is within the threshold of 1, else undecided. Every other case has one of OUTCOMES as its verdict.
     """
@@ -115,6 +116,9 @@ def compared(
     # Programs count hashes of machine code. Those without a version in front (``2-``) cover folders and times of files.
     known = (codes[0] == codes[1]) | (codes[0].str.contains("-") & codes[1].str.contains("-"))
     ratio = (both["t_median_after"] / both["t_median_before"]).where(timed & (both["t_median_before"] > 0))
+    bits, cards = (
+        [both[f"{of}_{run}"].fillna("") for run in ("before", "after")] for of in ("result_bits", "device_name")
+    )
     table = both.assign(
         format=both["format_before"].fillna(both["format_after"]),
         reason=both["reason_after"].fillna(""),
@@ -125,10 +129,18 @@ def compared(
         high=high * (1 + spread),
         same_sources=same_sources,
         other_program=same_sources & known & (programs[0] != programs[1]) & (programs[0] != "") & (programs[1] != ""),
+        other_bits=(both["case_id_before"] == both["case_id_after"])  # the seed of x, too
+        & (programs[0] == programs[1])
+        & (programs[0] != "")
+        & (cards[0] == cards[1])
+        & (bits[0] != bits[1])
+        & (bits[0] != "")
+        & (bits[1] != ""),
         verdict=np.select(list(conditions.values()), list(conditions), "failed"),
     )
     names = ["status_before", "status_after", "reason", "t_before", "t_after", "ratio", "low", "high", "same_sources"]
-    return table[[*CASE, "format", *names, "other_program", "verdict"]].sort_values(CASE, ignore_index=True)
+    names += ["other_program", "other_bits"]
+    return table[[*CASE, "format", *names, "verdict"]].sort_values(CASE, ignore_index=True)
 
 
 def summary(table: pd.DataFrame, by: str) -> pd.DataFrame:

@@ -15,6 +15,15 @@ from spmvbench.analysis.ranking import ranked
 SPREADS = {0.1: "up to 0.1", 0.5: "0.1 to 0.5", 2.0: "0.5 to 2", float("inf"): "above 2"}
 
 
+def across_processes(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with `same_bits` no if the same program gave other bits in another row of the case, on the same kind of
+    device.
+    """
+    held = rows[rows["result_bits"] != ""]
+    results = held.groupby(["case_id", "program", "device_name"])["result_bits"].transform("nunique")
+    return rows.assign(same_bits=rows["same_bits"].mask(results.gt(1).reindex(rows.index, fill_value=False), "no"))
+
+
 COUNTS = ["compared", "differed", "ordered", "varied"]
 
 

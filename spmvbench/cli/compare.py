@@ -253,6 +253,10 @@ def _two_runs(before: str, after: str, formats: str | None, threshold: float | N
             f"compiled otherwise: {_listed(tuned)}"
         )
 
+    if varying := sorted(set(table.loc[table["other_bits"], "label"])):
+        cases = table["other_bits"].sum()
+        click.echo(f"{cases} cases gave other bits with the same x, by the same program: {_listed(varying)}")
+
     _echo_cases(table, every)
     _echo_others(table, every)
     for by, title in (("label", "format"), ("matrix", "matrix")):

@@ -79,10 +79,13 @@ class Bound:
 
 @dataclass(frozen=True)
 class Bits:
-    """How many results a number of products had that were given the same x, bit for bit."""
+    """How many results a number of products had that were given the same x, bit for bit; the checksum of the only one,
+    if there is only one and x follows from the run's seed.
+    """
 
     distinct: int
     products: int
+    result: int | None
 
 
 @dataclass(frozen=True)

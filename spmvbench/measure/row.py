@@ -166,6 +166,7 @@ def bits_columns(bits: Bits) -> dict[str, Any]:
         "same_bits": "yes" if bits.distinct == 1 else "no",
         "distinct_results": bits.distinct,
         "compared_results": bits.products,
+        "result_bits": "" if bits.result is None else f"{bits.result:016x}",
     }
 
 

@@ -31,7 +31,7 @@ from spmvbench.formats.conversion import Tuning, converting_for, timed_conversio
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.formats.footprint import bytes_read, footprint
 from spmvbench.formats.vectors import SparseVector, moved
-from spmvbench.measure import energy, timing, verify
+from spmvbench.measure import energy, operations, timing, verify
 from spmvbench.measure.cases import Case
 from spmvbench.measure.changing_x import time_with_changing_x
 from spmvbench.measure.context import Context, Task
@@ -344,17 +344,20 @@ def repeat(
 
 
 def compare_bits(context: Context, task: Task, fmt: Format, bound: Bound, op: str) -> Bits:
-    """Compare the bits of many products with the x that is timed, with all arrays where they are and in copies of them.
+    """Compare the bits of many products with the same x, with all arrays where they are and in copies of them.
 
-    The copies are left out if memory runs out.
+    x is the one that follows from the run's seed, so that other processes have it too; if no x does, the one that is
+    timed. The copies are left out if memory runs out.
     """
     context.begin(task, "comparing bits", op)
     device, checks = context.device, context.references.checks[op]
     (most, share), budget = context.rule.verified_runs, context.rule.budget
     limits = min(most, COMPARED_PRODUCTS), share * budget
+    seeded = isinstance(operations.get(op), operations.Spmv)
+    reference = checks.dense[0] if seeded else checks.timed
 
     def counted(fmt: Format, program: Program, x: Array | SparseVector, y: Array, first: int = 0) -> Counter[int]:
-        return verify.distinct_results(fmt, program, device, x, y, checks.timed, *limits, first)
+        return verify.distinct_results(fmt, program, device, x, y, reference, *limits, first)
 
     found = counted(fmt, bound.program, context.x[op], context.y)
     try:
@@ -366,7 +369,7 @@ def compare_bits(context: Context, task: Task, fmt: Format, bound: Bound, op: st
         found += counted(copy, device.compile(context.launches(copy, op, x, y)), x, y, found.total())
     except OUT_OF_MEMORY as error:
         context.reject(error)
-    return Bits(len(found), found.total())
+    return Bits(len(found), found.total(), next(iter(found)) if seeded and len(found) == 1 else None)
 
 
 def prepare_series(context: Context, task: Task, fmt: Format, bound: Bound, case: Case) -> timing.Series:

@@ -54,7 +54,7 @@ def settled(found: pd.DataFrame) -> pd.DataFrame:
 
 def made(options: argparse.Namespace) -> str | dict[str, str]:
     """The tables; or, if the file is to be written, how many formats repeat their bits."""
-    rows = latest_cases(store.load_all(options.runs))
+    rows = latest_cases(determinism.across_processes(store.load_all(options.runs)))
     if not options.write:
         return {"operations": by_operation(), "costs": markdown(hot(natural_products(rows)))}
     rows = rows[rows["format"].isin(shipped()) & (named_order(rows) == "")]

@@ -35,6 +35,7 @@ _WORDS = {
     "order": re.compile(r"(?:[A-Za-z][\w-]{0,63})?"),
     "same_bits": re.compile("yes|no"),
     "float_atomics": re.compile("yes|no"),
+    "result_bits": re.compile("[0-9a-f]{16}"),
     "device": re.compile(rf"cuda:\d{{1,9}}|emulated(-check)?|{IMPORTED}"),
     "started_at": re.compile(r"\d{4}-\d\d-\d\d(T[\d:.+Z-]{1,32})?"),
 }

@@ -233,6 +233,12 @@ COLUMNS: dict[str, tuple[str, str]] = {
     ),
     "distinct_results": ("int", "different results, bit for bit, of these products; 0 if not compared"),
     "compared_results": ("int", "number of these products"),
+    "result_bits": (
+        "str",
+        "checksum of y, if all of these products had the same bits, with an x from the seed: another process that runs "
+        "the same program on the same kind of device has the same; empty for sparse x, BFS and solvers, and in rows of "
+        "older versions",
+    ),
     "float_atomics": (
         "str",
         "whether the compiled kernels add floating-point numbers by atomics, in no fixed order: yes or no, from the "

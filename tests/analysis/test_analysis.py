@@ -12,7 +12,7 @@ from spmvbench.analysis.breakeven import break_even, footprints, largest_footpri
 from spmvbench.analysis.cases import hot, labels_of, latest_cases
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.details import kernel_times, tile_shares
-from spmvbench.analysis.determinism import bits, by_spread, costs, joined
+from spmvbench.analysis.determinism import across_processes, bits, by_spread, costs, joined
 from spmvbench.analysis.profiles import performance_profile
 from spmvbench.analysis.ranking import best_formats, by_mean_slowdown, default_baseline, ranked
 from spmvbench.analysis.roofline import attainable, ceilings, efficiency, gather_bounds, intensity_bounds, points
@@ -60,6 +60,12 @@ def test_formats_that_repeat_their_bits_and_what_they_cost():
     assert found.loc["fast"].tolist() == [3, 2, "yes", 0, 0, "H100", "no"]
     assert found.loc["unseen"].tolist() == [0, 0, "no", 0, 0, "", ""]
     assert found.loc["cut"].tolist() == [3, 0, "yes", 1, 1, "H100", "no"]
+    of_one = words["cuda"] | {"same_bits": "yes", "program": "p", "case_id": "c"}
+    twice = pd.concat(
+        [rows(row("a", "csr", 1, result_bits=bits, **of_one)) for bits in ("1f", "2f")], ignore_index=True
+    )
+    assert set(across_processes(twice)["same_bits"]) == {"no"}
+    assert set(across_processes(twice[:1])["same_bits"]) == {"yes"}
     later = bits(rows(row("d", "library", 1, same_bits="no", **words["cuda"] | {"device_name": "NVIDIA H200"}),
                       row("d", "unseen", 1, same_bits="yes", float_atomics="no", **words["cuda"])))  # fmt: skip
     both = joined(found, later)

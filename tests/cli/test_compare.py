@@ -84,6 +84,13 @@ def test_another_program_is_said(compare, write):
     assert "another program" not in compare("old", "again").out
 
 
+def test_other_bits_in_another_process_are_said(compare, write):
+    for name, program, bits in (("old", "a", "1f"), ("new", "a", "2f"), ("tuned", "b", "2f")):
+        write(name, OLD, program=program, result_bits=8 * bits)
+    assert "3 cases gave other bits with the same x, by the same program: ell, sell" in compare("old", "new").out
+    assert "other bits" not in compare("old", "tuned").out
+
+
 def test_a_published_run_is_found_by_its_name(compare, write, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results/published").mkdir(parents=True)

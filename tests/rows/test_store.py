@@ -34,7 +34,7 @@ def test_every_column_survives_the_round_trip(folder):
     values = {"str": "text ∞", "int": 2**40 + 1, "float": 1.25e-6, "bool": True}
     clock = np.float32([0.01424, 0.014272, 0.01616, 0.014336])  # milliseconds of 7 SpMVs
     words = {"status": "ok", "dtype": "f64", "mode": "hot", "op": "spmv", "order": "rcm", "layout": "row"}
-    words |= {"device": "cuda:0", "same_bits": "yes", "float_atomics": "no"}
+    words |= {"device": "cuda:0", "same_bits": "yes", "float_atomics": "no", "result_bits": "00c0ffee00c0ffee"}
     words |= {"started_at": "2026-01-01T10:00:00", "t_kernels": '{"text": 1.5}', "bytes_arrays": '{"a": 24, "b": 8}'}
     words |= dict.fromkeys(["params", "detail"], "{}") | {"schema_version": SCHEMA_VERSION}
     words |= {"repeats": 7, "samples": clock.astype(float) / 7e3, "rows": 4, "nnz": 16, "work": 32, "model_bytes": 64}
