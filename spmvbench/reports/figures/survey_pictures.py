@@ -125,7 +125,9 @@ def _draw_patterns(table: pd.DataFrame, options: Options) -> Figure:
                 axis.set_major_formatter(style.COUNTS)
             if part.part == "enlarged":
                 middle = (part.first_col + part.cols / 2, part.first_row + part.rows / 2)
-                pair[0].plot(*middle, "s", markersize=9, markerfacecolor="none", markeredgecolor="#c00000")
+                pair[0].plot(
+                    *middle, "s", markersize=9, markerfacecolor="none", markeredgecolor="#c00000", clip_on=False
+                )
     for ax in axes:
         ax.set_visible(bool(ax.images))
     style.colorbar(figure, ScalarMappable(norm, "viridis_r"), "share of places with an entry", shrink=0.4)
