@@ -24,8 +24,9 @@ class Auto(Format):
     """The matrix in the format that is predicted to be the fastest for it, choosing and converting included.
 
     One kernel finds ten numbers of the matrix, in its row pointers and in a sample of its rows. A forest of regression
-    trees predicts each format's slowdown from them and from `spmvs`; nothing is timed. Without `spmvs` the choice is
-    for a number of products at which conversion and products both count: see docs/results/auto.md.
+    trees predicts each format's slowdown from them and from `spmvs`; nothing is timed. No format is near the best for
+    every number of products: name it. Without `spmvs` the choice is for 100, whose conversion pays for itself soon;
+    docs/results/auto.md has what that loses to knowing the number. An operator names 10,000 for `auto`'s forest.
 
     A matrix without entries, or with more than 2^27 rows and columns, is stored as `csr-lanes`. A format that the
     memory cannot hold is passed over. No candidate is a vendor's, or times products while it converts.
@@ -38,7 +39,7 @@ class Auto(Format):
     keeps_zeros = False
     multiplies_padding = True
 
-    spmvs = Parameter(30, "products that the choice is made for", low=1)
+    spmvs = Parameter(100, "products that the choice is made for", low=1)
 
     chosen: Format
 

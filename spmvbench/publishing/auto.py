@@ -19,16 +19,16 @@ from spmvbench.publishing.in_page import markdown
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "results" / "auto.md"
 CANDIDATES = 32
-TREES, LEAF, SHARE = 10, 12, 0.9  # of the forest, as `training.grown` takes them
+TREES, LEAF, SHARE = 10, 8, 0.9  # of the forest, as `training.grown` takes them
 TEACHING_TREES, TEACHING_PAIR_TREES = 60, 40  # of the model that it learns from
-MIXED = 600  # matrices between two of the training
-ASKED = (1, 5, 20, 100, 400, 2000, 10_000, 1_000_000)  # products, of all of them
+MIXED = 1500  # matrices between two of the training
 LARGEST = 30.0  # slowdown that counts in the training, and that of a format that cannot hold a matrix
 TUNED = {"csr-am", "csr-gg", "ell-warp-k2", "hec", "sell"}  # conversions that time products
 
 NAMED = "`auto[spmvs=N]`"
 DEFAULT = "`auto`"
 WITHIN = "the best of its candidates"
+WHATEVER = "of these the best for all N, on average"  # knows all times: no way of choosing without N does better
 ONE = "always `csr-lanes`"
 VENDOR = "always cuSPARSE"
 
@@ -102,7 +102,7 @@ def trained(known: Sequence[Table]) -> quick.Chooser:
     nnz = 2 ** x[:, 0]
     spmv, conversion = (part[:, :-1] for part in model.predicted_of(x, nnz, np.exp(sizes), np.exp(bounds)))
     cases, slower = [], []
-    for spmvs in ASKED:
+    for spmvs in SPMVS:
         case = np.column_stack([np.full(len(x), np.log2(spmvs)), x])
         case[[not quick.is_worth_looking(n, spmvs) for n in nnz], quick.SIZES :] = quick.UNKNOWN
         total = conversion + spmvs * spmv
@@ -132,6 +132,8 @@ def regrets(found: quick.Chooser, out: Table, looking: float, comparing: float) 
         if out.spmv.loc[matrix].reindex(found.labels).isna().all():
             continue  # a run was stopped there
         numbers = quick.Numbers.of_row(columns)
+        logs = [np.log(every.loc[matrix].reindex(found.labels).fillna(WORST)) for every, _ in by_spmvs.values()]
+        whatever = str(sum(logs).idxmin())
         for spmvs, (every, best) in by_spmvs.items():
             slowdown = every.loc[matrix]
             choices = {}
@@ -141,7 +143,12 @@ def regrets(found: quick.Chooser, out: Table, looking: float, comparing: float) 
                 able = slowdown.reindex(ranked).dropna()
                 choices[chooser] = able.index[0], seconds / best[matrix]
             within = slowdown.reindex(found.labels).idxmin()
-            choices |= {WITHIN: (within, 0.0), ONE: ("csr-lanes", 0.0), VENDOR: (out.vendor, 0.0)}
+            choices |= {
+                WITHIN: (within, 0.0),
+                WHATEVER: (whatever, 0.0),
+                ONE: ("csr-lanes", 0.0),
+                VENDOR: (out.vendor, 0.0),
+            }
             for chooser, (label, extra) in choices.items():
                 yield {
                     "matrix": matrix,
@@ -186,8 +193,8 @@ python -m spmvbench.publishing.auto {runs} --looking {found.about["looking"]:g} 
 This command trains the forest by which `auto` chooses, and writes this page. The forest compares numbers of the matrix
 that one kernel finds in its row pointers and in a sample of its rows. It was trained on {found.about["matrices"]}
 matrices of {found.about["families"]} families in double precision, [hot](../glossary.md#hot), with the times of each
-GPU. For the tables, each family was left out once, and the formats for its matrices were chosen by a forest of all
-other families.
+GPU: it is the student of a [model](../advice.md) that compares each format with each matrix. For the tables, each
+family was left out once, and the formats for its matrices were chosen by a forest of all other families.
 
 ## Regret
 
@@ -195,8 +202,9 @@ Per cent: geometric mean / 95th percentile / worst, by the number of SpMVs. The 
 time of conversion and SpMVs divided by that of the best of all measured formats, less one. The lines of `auto` include
 choosing as the options of the command have it, which these rows do not measure: {1e6 * found.about["comparing"]:.0f} us
 for the comparisons and {1e6 * found.about["looking"]:.0f} us for the numbers of the matrix. With up to
-{quick.FEW_ENTRIES:,} entries and {quick.FEW_SPMVS} products, `auto` goes by rows, columns and entries alone. `auto`
-without `spmvs` chooses for {default:g} products, whatever N is.
+{quick.FEW_SPMVS} products, and {quick.FEW_MULTIPLIED:,} entries in all of them, `auto` goes by rows, columns and
+entries alone. `auto` without `spmvs` chooses for {default:g} products, whatever N is. No such choice suits every N: the
+line "{WHATEVER}" has the least that one format for a matrix loses, if all times are known.
 
 {tables}
 
