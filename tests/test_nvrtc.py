@@ -130,7 +130,7 @@ OWN = {
     "dia/dia_convert.cu": {
         *(f"{kernel}<{index}>" for kernel in ("dia_mark", "dia_sizes", "dia_others") for index in ("int", "long long")),
         *(f"{kernel}<{types}>" for kernel in ("dia_fill", "dia_take") for types in ("double, int", "float, long long")),
-        *("dia_list<unsigned char>", "dia_list<int>", "dia_rest<double, int, long long>"),
+        *("dia_list<unsigned char>", "dia_list<int>", "dia_ascending", "dia_rest<double, int, long long>"),
         *("hdi_parts<int, int>", "hdi_count<int, int, true>", "hdi_count<long long, int, false>"),
         *("hdi_fill<double, int, int, int, true>", "hdi_fill<float, long long, int, long long, false>"),
     },

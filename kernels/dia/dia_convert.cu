@@ -218,6 +218,16 @@ __global__ void dia_list(int rows, int cols, const T* __restrict__ held, double 
   if (place < LISTED) list[1 + place] = static_cast<int>(diagonal);
 }
 
+// The diagonals of a list, as `dia_list` gives it, ascending.
+__global__ void dia_ascending(const int* __restrict__ list, int* __restrict__ offset) {
+  const int kept = list[0] < LISTED ? list[0] : LISTED, at = static_cast<int>(global_thread());
+  if (at >= kept) return;
+  const int diagonal = list[1 + at];
+  int place = 0;
+  for (int k = 0; k < kept; ++k) place += list[1 + k] < diagonal;
+  offset[place] = diagonal;
+}
+
 // Whether it is one of some diagonals, which ascend.
 __device__ __forceinline__ bool is_one(const int* __restrict__ offset, int diagonals, int diagonal) {
   const int after = first_behind(offset, 0, diagonals, diagonal);

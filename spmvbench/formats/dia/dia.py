@@ -38,7 +38,6 @@ HACK = 32  # rows of a hack: a warp
 BLOCK = constant("dia/dia.cu", "BLOCK")  # threads
 CONVERT = "dia/dia_convert.cu"
 SHARE, LISTED = constant(CONVERT, "SHARE"), constant(CONVERT, "LISTED")  # entries of a block; diagonals in a list
-FEW_LISTED = 127  # of them, that are read at once
 
 
 def diagonal_keys(a: Csr, hack: int) -> Array:
@@ -103,12 +102,12 @@ def well_filled(a: Csr, theta: float) -> Array:
 
 def _listed(a: Csr, held: Array, theta: float, run: Run) -> Array | None:
     """The diagonals that the kernel `dia_list` keeps, ascending, int32; None if they are many. One wait."""
-    found = a.xp.zeros(1 + LISTED, dtype=np.int32)
+    found, offset = a.xp.zeros(1 + LISTED, dtype=np.int32), a.xp.empty(LISTED, dtype=np.int32)
     args = (np.int32(a.rows), np.int32(a.cols), held, np.float64(theta), np.int32(a.dtype.itemsize), found)
     run(Launch(CONVERT, f"dia_list<{ctype(held)}>", *per_thread(len(held)), args))
-    few = numbers(found, 1 + FEW_LISTED)
-    kept, *offsets = few if few[0] <= FEW_LISTED else numbers(found)
-    return a.xp.asarray(np.sort(np.array(offsets[:kept], dtype=np.int32))) if kept <= LISTED else None
+    run(Launch(CONVERT, "dia_ascending", *per_thread(LISTED), (found, offset)))
+    (kept,) = numbers(found, 1)
+    return offset[:kept] if kept <= LISTED else None
 
 
 def filled(a: Csr, hack: int, keys: Array) -> Array:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from spmvbench.formats.hybrid.split import Made, Piece, Split
 from spmvbench.formats.launches import ctype
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
+
+WIDEST = 64  # entries of the longest rows that classes of `Shec` tell apart: few enough to count in Python
 
 
 @register
@@ -92,18 +95,20 @@ def by_classes(
     from which the next goes on, at 64 at most. found: as `rows_by_length` gives it, (longest + 1,) or fewer; the last
     class has all rows that are longer.
     """
-    xp, index, every = a.xp, ctype(a.row_ptr), np.arange(len(found)) * found
-    rows, entries = ([int(part[low + 1 : high + 1].sum()) for low, high in bounds] for part in (found, every))
-    entries[-1] = a.nnz - sum(entries[:-1])
+    xp, index, short = a.xp, ctype(a.row_ptr), found[: WIDEST + 1].tolist()
+    rows = [sum(short[low + 1 : high + 1]) for low, high in bounds]
+    entries = [sum(n * short[n] for n in range(low + 1, high + 1)) for low, high in bounds[:-1]]
+    rows[-1] = a.rows - sum(short[: bounds[-1][0] + 1])
+    entries.append(a.nnz - sum(entries))
     places, n = xp.empty(sum(rows), dtype=np.int32), len(bounds) * a.rows
     ends = np.uint64(sum(1 << high - 1 for _, high in bounds[:-1]))
     args = (np.int64(n), np.int32(a.rows), ends, a.row_ptr, places)
     run(summing(CONVERT, f"rows_of_classes<{index}>", args, notes(xp, n)))
-    begins = np.cumsum([0, *rows]).tolist()
+    begins = [0, *accumulate(rows)]
     for (begin, end), (low, high), is_ell, nnz in zip(pairwise(begins), bounds, ell, entries, strict=True):
         listed = places[begin:end]
         if is_ell:
-            longest = low + int(np.flatnonzero(found[low : high + 1])[-1])
+            longest = max(length for length in range(low, high + 1) if short[length])
             s = Slices.whole(a, perm=listed)
             s = s._replace(slots=longest * s.height)
             yield EllRows.filled(a, EllRows.layout(a), s), nnz
@@ -131,33 +136,31 @@ class Shec(Split):
     @classmethod
     def classes(cls, found: np.ndarray, least_rows: int) -> list[Class]:
         """The classes of a matrix with found[n] rows of n entries, those without entries left out; by length."""
-        longest = len(found) - 1
+        longest, short = len(found) - 1, found[: WIDEST + 1].tolist()
         bounds, low = [], 0
-        for high in (1, 2, 4, 8, 16, 32, 64, longest):
-            if high >= longest or found[low + 1 : high + 1].sum() >= least_rows:
+        for high in (1, 2, 4, 8, 16, 32, WIDEST, longest):
+            if high >= longest or sum(short[low + 1 : high + 1]) >= least_rows:
                 bounds.append((low, min(high, longest)))
                 low = bounds[-1][1]
             if low >= longest:
                 break
         made = []
         for low, high in bounds:
-            rows = found[low + 1 : high + 1]
-            if high <= 32 and rows.sum():
-                middle = low + 1 + int(np.searchsorted(rows.cumsum(), rows.sum() / 2))
-                whole = cls.pads_little(found, low, high)
+            if high <= 32 and (rows := list(accumulate(short[low + 1 : high + 1]))) and rows[-1]:
+                middle = low + 1 + bisect_left(rows, rows[-1] / 2)
+                whole = cls.pads_little(short, low, high)
                 halves = [(low, high)] if whole or middle == high else [(low, middle), (middle, high)]
-                made += [Class(*half, cls.pads_little(found, *half)) for half in halves]
+                made += [Class(*half, cls.pads_little(short, *half)) for half in halves]
             else:
                 made.append(Class(low, high, False))
         return made
 
     @staticmethod
-    def pads_little(found: np.ndarray, low: int, high: int) -> bool:
+    def pads_little(found: Sequence[int], low: int, high: int) -> bool:
         """Whether ELLPACK of these rows has at most a quarter more slots than entries."""
-        lengths = np.arange(low + 1, high + 1)
-        rows = found[low + 1 : high + 1]
-        longest = int(lengths[rows > 0].max(initial=0))
-        return bool(longest * rows.sum() <= 1.25 * (lengths * rows).sum())
+        lengths = [length for length in range(low + 1, high + 1) if found[length]]
+        rows, entries = sum(found[n] for n in lengths), sum(n * found[n] for n in lengths)
+        return max(lengths, default=0) * rows <= 1.25 * entries
 
     @classmethod
     def split(cls, a: Csr, *, least_rows: int) -> Iterator[Piece]:
