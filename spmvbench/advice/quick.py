@@ -33,7 +33,7 @@ WARP = constant("include/spmv.cuh", "WARP")
 PROBES = BLOCK // WARP
 SAMPLES = 512  # rows of a sample, at most
 BLOCKS = 1024  # that read the row pointers of a large matrix
-FEW_MULTIPLIED, FEW_SPMVS = 3_000_000, 300  # entries of all products together, and products
+FEW_ENTRIES, FEW_SPMVS = 100_000, 300
 STEPS = 60  # of a unit of the natural logarithm, in which slowdowns are stored
 
 
@@ -106,7 +106,7 @@ def of_sizes(rows: int, cols: int, nnz: int, spmvs: float) -> list[float]:
 
 def is_worth_looking(nnz: int, spmvs: float) -> bool:
     """Whether the numbers save more time than finding them takes: on a GPU, that of some products of a small matrix."""
-    return nnz * spmvs > FEW_MULTIPLIED or spmvs > FEW_SPMVS
+    return nnz > FEW_ENTRIES or spmvs > FEW_SPMVS
 
 
 def counts(a: Csr, samples: int) -> list[int]:

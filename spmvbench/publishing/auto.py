@@ -202,8 +202,8 @@ Per cent: geometric mean / 95th percentile / worst, by the number of SpMVs. The 
 time of conversion and SpMVs divided by that of the best of all measured formats, less one. The lines of `auto` include
 choosing as the options of the command have it, which these rows do not measure: {1e6 * found.about["comparing"]:.0f} us
 for the comparisons and {1e6 * found.about["looking"]:.0f} us for the numbers of the matrix. With up to
-{quick.FEW_SPMVS} products, and {quick.FEW_MULTIPLIED:,} entries in all of them, `auto` goes by rows, columns and
-entries alone. `auto` without `spmvs` chooses for {default:g} products, whatever N is. No such choice suits every N: the
+{quick.FEW_ENTRIES:,} entries and {quick.FEW_SPMVS} products, `auto` goes by rows, columns and entries alone.
+`auto` without `spmvs` chooses for {default:g} products, whatever N is. No such choice suits every N: the
 line "{WHATEVER}" has the least that one format for a matrix loses, if all times are known.
 
 {tables}
