@@ -25,6 +25,21 @@ __device__ __forceinline__ bool has_entry(const I* __restrict__ row_ptr, const i
   return low < end && col_idx[low] == column;
 }
 
+// `first_behind` by a warp, whose lanes all ask for one key: 32 places at a time, where each waits for memory.
+template <typename T, typename I>
+__device__ __forceinline__ I first_behind_by_warp(const T* __restrict__ ascending, I low, I high, T key) {
+  while (low < high) {
+    const long long size = high - low;
+    const I at = low + static_cast<I>(size * (lane_id() + 1) / (WARP + 1));
+    const int before = __popc(__ballot_sync(FULL_MASK, ascending[at] <= key));
+    const I last = low + static_cast<I>(size * before / (WARP + 1));  // of the places before
+    const I next = low + static_cast<I>(size * (before + 1) / (WARP + 1));
+    low = before ? last + 1 : low;
+    high = before < WARP ? next : high;
+  }
+  return low;
+}
+
 // A block for each of `samples`. It compares one row of every `rows_apart` with the row before, and takes neighbouring
 // entries of every `apart`, a lane for each: their runs, and whether their diagonals are full. A warp looks these up in
 // one row of each of PROBES equal parts. found: (NUMBERS,), zero before.
@@ -66,7 +81,8 @@ __global__ void __launch_bounds__(NUMBERS_BLOCK)
     const I at =
         static_cast<I>(blockIdx.x) * apart + static_cast<I>(mixed % static_cast<unsigned long long>(apart)) + lane;
     const bool entry = at < nnz;
-    const int row = entry ? first_behind(row_ptr, 0, rows + 1, at) - 1 : 0;
+    const int first_row = first_behind_by_warp(row_ptr, 0, rows + 1, at - static_cast<I>(lane)) - 1;
+    const int row = entry ? row_from(row_ptr, first_row, rows, at) : 0;
     const int column = entry ? col_idx[at] : 0;
     if (entry) {
       const long long diagonal = static_cast<long long>(column) - row;
