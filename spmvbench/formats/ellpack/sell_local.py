@@ -99,8 +99,9 @@ class LongRows(NamedTuple):
     def none(cls, a: Csr) -> LongRows:
         """No rows."""
         xp = a.xp
-        empty, index = xp.zeros(0, dtype=np.int32), xp.zeros(0, dtype=a.row_ptr.dtype)
-        return cls(empty.view(np.uint32), empty, empty.reshape(0, 2), index, index, empty, a.values[:0])
+        empty, index = xp.empty(0, dtype=np.int32), xp.empty(0, dtype=a.row_ptr.dtype)
+        bits, pieces = xp.empty(0, dtype=np.uint32), xp.empty((0, 2), dtype=np.int32)
+        return cls(bits, empty, pieces, index, index, empty, a.values[:0])
 
     @classmethod
     def nbytes(cls, a: Csr | None, slices: int) -> int:
