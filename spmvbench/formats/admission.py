@@ -7,7 +7,7 @@ from spmvbench.formats.arrays import INT32_MAX, Csr
 FREE_SHARE = 4  # of the free memory a format may take a quarter: a conversion holds several arrays of its size
 # Where a format may take so many times the bytes of CSR, none is refused before it is made: to ask for its bytes, and
 # for the memory that is free, takes as long as the conversion.
-LARGER = 64
+LARGER = 16
 
 
 class Skip(Exception):

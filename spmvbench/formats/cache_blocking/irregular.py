@@ -21,7 +21,7 @@ from spmvbench.formats.arrays import (
 from spmvbench.formats.cache_blocking.column_sweep import ColumnSweep
 from spmvbench.formats.cache_blocking.hub_cache import SHARE, HubCache
 from spmvbench.formats.carries import SUM
-from spmvbench.formats.conversion import Run, device_limits, runner
+from spmvbench.formats.conversion import Run, device_limits, numbers, runner
 from spmvbench.formats.csr.csr5 import Csr5
 from spmvbench.formats.ellpack.sell_local import SellLocal
 from spmvbench.formats.format import Format
@@ -51,25 +51,52 @@ class Look(NamedTuple):
     padding: float  # slots over entries, in slices of neighbouring rows
 
     @classmethod
-    def at(cls, a: Csr) -> Look:
-        """Costs some launches over a few hundredths of the entries, and a pass over the rows."""
+    def at(cls, a: Csr, *, every: bool = False) -> Look:
+        """Costs some launches over a few hundredths of the entries, and a pass over the rows.
+
+        A small matrix costs the pass alone: no numbers of its columns, 0 then, can make a choice of which shared memory
+        takes longer to fill than a sector of x for each entry takes to fetch. every: to have them in any case.
+        """
         if not a.nnz:
             return cls(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
-        limits, value, index, run = device_limits(a), a.dtype.itemsize, a.col_idx.itemsize, runner(a)
-        vector = a.vector_dtype.itemsize
+        limits, each, run = device_limits(a), a.dtype.itemsize + a.col_idx.itemsize, runner(a)
         share = max(a.nnz // limits.multiprocessors, 1)
-        sample, entries = SAMPLES * share, a.nnz * (value + index)
+        sample, entries = SAMPLES * share, a.nnz * each
+        filling = limits.multiprocessors * limits.shared_bytes / entries
+        if filling > SECTOR_BYTES / each and not every:
+            slots, longest = by_rows(a, run)
+            return cls(0.0, filling, 0.0, 0.0, longest / share, slots / a.nnz)
+        vector = a.vector_dtype.itemsize
         hubs = int(SHARE * (limits.shared_bytes // vector))
         looked = by_arrays(a, share, hubs) if run is None else by_kernels(a, share, hubs, run)
         sectors, slots, longest, cached = looked
         return cls(
-            sectors * SECTOR_BYTES / (sample * (value + index)),
-            limits.multiprocessors * limits.shared_bytes / entries,
-            a.cols * (index + 2 * vector) / entries,
+            sectors * SECTOR_BYTES / (sample * each),
+            filling,
+            a.cols * (a.col_idx.itemsize + 2 * vector) / entries,
             cached / sample,
             longest / share,
             slots / a.nnz,
         )
+
+
+def by_rows(a: Csr, run: Run | None) -> tuple[int, int]:
+    """Slots of slices of neighbouring rows, and the longest row; the matrix keeps both where a kernel finds them."""
+    if run is None:
+        lengths = np.zeros(round_up(a.rows, SLICE), dtype=np.int64)
+        lengths[: a.rows] = a.row_lengths
+        return SLICE * int(lengths.reshape(-1, SLICE).max(axis=1).sum()), a.row_len_max
+    found = a.xp.zeros(3, dtype=np.uint64)
+    run(_look_at_rows(a, found))
+    _, slots, longest = numbers(found)
+    a.__dict__.update(slice_slots=slots, row_len_max=longest)
+    return slots, longest
+
+
+def _look_at_rows(a: Csr, found: Array) -> Launch:
+    grid, block = per_thread(a.rows)
+    args = (np.int32(a.rows), a.row_ptr, found)
+    return Launch(SOURCE, f"look_at_rows<{ctype(a.row_ptr)}>", min(grid, BLOCKS), block, args)
 
 
 def by_arrays(a: Csr, share: int, hubs: int) -> tuple[int, int, int, int]:
@@ -77,11 +104,9 @@ def by_arrays(a: Csr, share: int, hubs: int) -> tuple[int, int, int, int]:
     begin = np.arange(SAMPLES)[:, None] * (a.nnz - share) // (SAMPLES - 1)
     columns = a.col_idx[begin + np.arange(share)]
     sectors = distinct_groups(columns, a.cols, SECTOR_BYTES // a.vector_dtype.itemsize)
-    lengths = np.zeros(round_up(a.rows, SLICE), dtype=np.int64)
-    lengths[: a.rows] = a.row_lengths
-    slots = SLICE * int(lengths.reshape(-1, SLICE).max(axis=1).sum())
+    slots, longest = by_rows(a, None)
     counts = np.bincount(columns.ravel()) if tabled(columns.size, a.cols) else np.unique(columns, return_counts=True)[1]
-    return sectors, slots, a.row_len_max, fullest(counts, hubs)
+    return sectors, slots, longest, fullest(counts, hubs)
 
 
 def fullest(counts: Array, hubs: int) -> int:
@@ -99,20 +124,15 @@ def by_kernels(a: Csr, share: int, hubs: int, run: Run) -> tuple[int, int, int, 
     stretches = np.int64(a.nnz), np.int64(share), np.int32(width), np.int64(words)
     columns = (*stretches, a.col_idx, seen, counts, found)
     run(Launch(SOURCE, "look_at_columns", (cdiv(share, 256 * LOOK_EACH), SAMPLES), 256, columns))
-    grid, block = per_thread(a.rows)
-    run(
-        Launch(
-            SOURCE, f"look_at_rows<{ctype(a.row_ptr)}>", min(grid, BLOCKS), block, (np.int32(a.rows), a.row_ptr, found)
-        )
-    )
+    run(_look_at_rows(a, found))
     run(Launch(SOURCE, "look_at_counts", min(cdiv(a.cols, 256), BLOCKS), 256, (np.int32(a.cols), counts, found)))
-    sectors, slots, longest, *numbers = on_host(found).tolist()
+    sectors, slots, longest, *counted = on_host(found).tolist()
     a.__dict__.update(slice_slots=slots, row_len_max=longest)
-    of_bin = np.array(numbers[:-1])  # columns by their entries, in the last those of as many and of more
+    of_bin = np.array(counted[:-1])  # columns by their entries, in the last those of as many and of more
     taken = np.minimum(of_bin, np.maximum(hubs - (of_bin[::-1].cumsum()[::-1] - of_bin), 0))  # the fullest first
     if taken[-1] < of_bin[-1]:
         return sectors, slots, longest, fullest(counts, hubs)  # among those that bins do not distinguish
-    return sectors, slots, longest, int((taken[:-1] * np.arange(BINS - 1)).sum()) + numbers[-1]
+    return sectors, slots, longest, int((taken[:-1] * np.arange(BINS - 1)).sum()) + counted[-1]
 
 
 def choice(look: Look, *, fixed: bool = False) -> type[Format]:

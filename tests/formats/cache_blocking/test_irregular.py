@@ -58,10 +58,13 @@ def test_each_number_of_a_look_can_decide(key, changed, instead):
 
 
 def test_a_sample_of_few_entries_is_all_of_them():
-    look = Look.at(Csr.of(testing.hard_matrices()["diagonal"]))
+    a = Csr.of(testing.hard_matrices()["diagonal"])
+    look = Look.at(a, every=True)
     assert 0 < look.fetched <= 32 / 12
     assert look.hub_share == 1
     assert look.padding == pytest.approx(96 / 65)
+    assert Look.at(a) == look._replace(fetched=0, ordering=0, hub_share=0)  # none of which can decide
+    assert choice(Look.at(a)) == choice(look)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -72,6 +75,7 @@ def test_kernels_look_as_arrays_do(name, dtype, checking):
     for hubs in (1, 3, 1000):
         found = irregular.by_kernels(a, share, hubs, runs_on(checking))
         assert found == irregular.by_arrays(a, share, hubs)
+    assert irregular.by_rows(a, runs_on(checking)) == irregular.by_rows(a, None)
 
 
 def test_more_columns_than_bins_tell_apart_are_sorted(emulated):
