@@ -292,6 +292,11 @@ class Hdi(Diagonals):
         offset[: len(keys)] = keys % max(span, 1) - (a.rows - 1)
         return {"hack_ptr": hack_ptr, "offset": offset, "values": filled(a, HACK, keys)}
 
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the arrays without offsets that footprint=psblas stores and no kernel reads."""
+        return self.nbytes - (len(self.offset) - len(self.values)) * self.offset.itemsize
+
     def _first_row(self, diagonal: Array) -> Array:
         return expand(self.hack_ptr, len(self.values))[diagonal] * HACK
 

@@ -58,6 +58,7 @@ def test_footprint_without_offsets_to_spare():
     assert round(exact.nbytes / a.nnz, 2) == 8.20
     assert round(psblas.nbytes / a.nnz, 2) == 12.10
     assert len(psblas.offset) == 32 * 46906
+    assert psblas.bytes_read == exact.bytes_read == exact.nbytes, "no kernel reads what the library allocates besides"
     np.testing.assert_array_equal(psblas.offset[:46906], exact.offset)
 
 
