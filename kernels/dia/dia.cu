@@ -12,22 +12,26 @@ template <typename V, bool ADD, typename S = V>
 __global__ void __launch_bounds__(BLOCK, blocks<V>(10))
     dia_spmv(int rows, int cols, int diagonals, long long pitch, const int* __restrict__ offset,
              const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
-  if constexpr (sizeof(V) <= 8) {
-    const unsigned row = global_thread<V>() * 2;
-    if (row >= rows) return;
-    V sum[2] = {V(0), V(0)};
-    sum_diagonals<2, 4, false>(row, cols, diagonals, pitch, offset, values + row, x, sum);
-    put<ADD>(y + row, sum[0]);
-    if (row + 1 < rows) put<ADD>(y + row + 1, sum[1]);
-  } else {  // one after the other, as many loads at a time
-    for (unsigned half = 0; half < 2; ++half) {
-      const unsigned row = (2 * blockIdx.x + half) * row_threads<V>() + row_thread<V>();
-      if (row >= rows) return;
-      V sum[1] = {V(0)};
-      sum_diagonals<1, 8, false>(row, cols, diagonals, pitch, offset, values + row, x, sum);
-      put<ADD>(y + row, sum[0]);
-    }
-  }
+  const unsigned row = global_thread<V>() * 2;
+  if (row >= rows) return;
+  V sum[2] = {V(0), V(0)};
+  sum_diagonals<2, 4, false>(row, cols, diagonals, pitch, offset, values + row, x, sum);
+  put<ADD>(y + row, sum[0]);
+  if (row + 1 < rows) put<ADD>(y + row + 1, sum[1]);
+}
+
+// The same of DIAGONALS, known when compiling, so that all loads of a row are in flight without a test before each: for
+// several vectors.
+constexpr int FEW_BLOCK = 256;
+template <typename V, int DIAGONALS, typename S = V>
+__global__ void __launch_bounds__(FEW_BLOCK, 4)
+    dia_few(int rows, int cols, long long pitch, const int* __restrict__ offset, const S* __restrict__ values,
+            const V* __restrict__ x, V* __restrict__ y) {
+  const unsigned row = global_thread<V>();
+  if (row >= rows) return;
+  V sum[1] = {V(0)};
+  sum_diagonals<1, DIAGONALS, false>(row, cols, DIAGONALS, pitch, offset, values + row, x, sum);
+  put<false>(y + row, sum[0]);
 }
 
 // A warp a hack of 32 rows. In single precision twice the batch takes the same registers, and is faster than AHEAD.

@@ -29,6 +29,7 @@ TILE_ROWS, TILE_VECTORS, TILE_THREADS = (constant(KERNEL, f"TILE_{word}") for wo
 MOST = 64  # vectors
 TOGETHER = 8  # vectors that a thread holds
 LARGE = 512  # threads of a block
+FILLED = 1 << 18  # threads that a large GPU holds: with fewer, each takes 16 bytes of a row
 WARP = constant("include/spmv.cuh", "WARP")
 LOADED = 16  # bytes that a thread loads at a time
 STATIC_BYTES = 1024  # of a block's shared memory that CUDA takes for itself, rounded up
@@ -136,8 +137,11 @@ class Shape:
             return cls(k)
         threads = launch.block if isinstance(launch.block, int) else launch.block[0]
         room = min(WARP, threads) // launch.row_lanes
-        values = max(n for n in (1, 2, 4) if n * itemsize <= launch.row_bytes and k % n == 0)
-        lanes = min(1 << (k // values - 1).bit_length(), room)
+        for row_bytes in (launch.row_bytes, min(launch.row_bytes, LOADED)):
+            values = max(n for n in (1, 2, 4) if n * itemsize <= row_bytes and k % n == 0)
+            lanes = min(1 << (k // values - 1).bit_length(), room)
+            if np.prod(launch.grid) * np.prod(launch.block) * lanes >= FILLED:
+                break
         most = TOGETHER if threads <= LARGE else values  # the threads of a large block have few registers
         while values * lanes < k and values < most and k % (2 * values) == 0:
             values *= 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from spmvbench.formats.arrays import Array, Csr, diagonal_places, distinct_diago
 from spmvbench.formats.dia.dia import HACK, Dia
 from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
+from spmvbench.formats.launches import Launch, Step, cbool, ctype, per_thread
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -84,9 +85,19 @@ class Cds(Adding):
         block, inside = self.xp.divmod(vector, self.width)
         return row, (row // self.width + self.offset[block]) * self.width + inside, self.values[vector, row]
 
+    @property
+    def _dia(self) -> Dia:
+        """The same of one unknown a node."""
+        return Dia.holding(self.shape, {"offset": self.offset, "values": self.values})
+
+    def multiplied(self, x: Array, y: Array, k: int, layout: str) -> Sequence[Step]:
+        if self.width == 1:
+            return self._dia.multiplied(x, y, k, layout)
+        return super().multiplied(x, y, k, layout)
+
     def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
         if self.width == 1:
-            return Dia.holding(self.shape, {"offset": self.offset, "values": self.values}).product(x, y, add=add)
+            return self._dia.product(x, y, add=add)
         rows, cols = self.shape
         batch = max(4 // self.width, 1)
         kernel = f"cds_spmv<{ctype(self.values)}, {self.width}, {batch}, {cbool(add)}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,13 @@ from spmvbench.formats.conversion import (
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
+from spmvbench.formats.launches import Launch, Step, cbool, ctype, per_thread
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
 HACK = 32  # rows of a hack: a warp
-BLOCK = constant("dia/dia.cu", "BLOCK")  # threads
+BLOCK, FEW_BLOCK = (constant("dia/dia.cu", name) for name in ("BLOCK", "FEW_BLOCK"))  # threads
+FEW = 8  # diagonals, of which all loads of a row are in flight together
 CONVERT = "dia/dia_convert.cu"
 SHARE, LISTED = constant(CONVERT, "SHARE"), constant(CONVERT, "LISTED")  # entries of a block; diagonals in a list
 
@@ -249,6 +251,15 @@ class Dia(Diagonals):
         kernel = f"dia_spmv<{ctype(self.values)}, {cbool(add)}>"
         args = (*sizes, self.offset, self.values, x, y)
         return [Launch("dia/dia.cu", kernel, *threads, args, row_lanes=1, row_bytes=16)]
+
+    def multiplied(self, x: Array, y: Array, k: int, layout: str) -> Sequence[Step]:
+        return self.by_vectors(self._few if 0 < len(self.offset) <= FEW else self.launches, x, y, k, layout)
+
+    def _few(self, x: Array, y: Array) -> list[Launch]:
+        (rows, cols), (diagonals, pitch) = self.shape, self.values.shape
+        args = np.int32(rows), np.int32(cols), np.int64(pitch), self.offset, self.values, x, y
+        kernel = f"dia_few<{ctype(self.values)}, {diagonals}>"
+        return [Launch("dia/dia.cu", kernel, *per_thread(rows, FEW_BLOCK), args, row_lanes=1, row_bytes=16)]
 
     def add_transposed(self, x: Array, y: Array) -> list[Launch]:
         return [transposed.by_diagonals(self.shape, self.offset, self.values, x, y)]
