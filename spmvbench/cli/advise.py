@@ -115,8 +115,7 @@ def command(
         if not as_json:
             what = f"{way and way + ' of '}{name}: {matrix_of.rows:,} x {matrix_of.cols:,}, {a.nnz:,} entries"
             _echo(advice, what, dtypes[0], spmvs, vectors, top, known.about)
-            if way == "A":
-                click.echo()
+            click.echo(nl=way == "A")
     rows = measuring.measured(advice, matrix, dtypes[0], spmvs, seed, real_part, vectors=vectors) if measure else None
     labels = [advice.choice.label for advice in advices.values()]
     best = pair_label(*labels) if pair else labels[0]
