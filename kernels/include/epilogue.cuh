@@ -6,6 +6,16 @@
 #pragma once
 #include "spmv.cuh"
 
+// The place of a row, if it is one of `rows`: before the row's entries are loaded, for an epilogue loads, too.
+template <typename V>
+__device__ __forceinline__ V* place_of(V* y, long long row, long long) {
+  return y + row;
+}
+template <typename Y>
+__device__ __forceinline__ auto place_of(Y y, long long row, long long rows) {
+  return y + (row < rows ? row : 0);
+}
+
 // The place of a column, from g = A^T y. Its values are loaded before the sum is known.
 template <typename V>
 struct PrimalPlace {

@@ -174,7 +174,11 @@ def test_products_take_the_vectors_of_a_linear_program_along(key, spec, dtype):
         device.compile(steps).run()
         assert compare(y, reference).passed
     together = {"spmv-t+vectors", "spmv+vectors", "vectors"}
-    assert {step.part for step in steps} == ({"spmv-t", "spmv", "vectors"} if key == "bro-ell" else together)
+    parts = {step.part for step in steps}
+    if key == "csr5":  # rows of A are long in one of both
+        assert "spmv-t+vectors" in parts and ("spmv+vectors" in parts) == (a.nnz <= 5 * a.rows)
+    else:
+        assert parts == ({"spmv-t", "spmv", "vectors"} if key == "bro-ell" else together)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

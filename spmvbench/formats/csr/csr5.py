@@ -21,6 +21,7 @@ from spmvbench.formats.registry import register
 
 OMEGA = 32  # threads of a tile
 SEG_BITS = 5  # of seg_offset
+SHORT = 5  # entries of a row in the mean, up to which an epilogue is faster than a kernel after the product (H200)
 ADDED, CARRIED = (constant("include/csr5.cuh", name) for name in ("ADDED", "CARRIED"))  # rows that tiles cut
 
 
@@ -322,7 +323,9 @@ class Csr5(Format):
             zero = [zero_fill(y)] if self.empty_rows else [zero_cuts] if tiles and not fixed else []
             kernel = f"{self.fused}<{', '.join((value, types, str(cut), *self.types))}>"
             product = launch(kernel, warps, rows, *args, x, y, carry)
-            product = product if fixed else replace(product, in_parts=self.rows_in_parts)
+            # A lane hands over its rows one by one: with longer rows what an epilogue loads would be scattered.
+            if not fixed and len(self.col_idx) <= SHORT * int(rows):
+                product = replace(product, in_parts=self.rows_in_parts)
             return [*(after_zeros(zero[0], product) if zero else [product]), *self.carries(carry, y)]
         descriptor = (self.tile_ptr, self.tile_desc, self.empty_ptr, self.empty_offset)
         entries = (self.col_idx, self.values, x, y)
