@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import hashlib
 import itertools
@@ -105,13 +106,15 @@ def resolve(
 ) -> tuple[list[Matrix], list[str]]:
     """The selected matrices that are available, and the ids of those of the collection that are not fetched.
 
-    matrices: `group/name`, a name that only one group has, globs, specs, files. The conditions apply to all of them (a
+    matrices: `group/name`, a name that only one group has, globs, specs, files; `like:` before a glob means the
+    stand-ins of the matrices whose facts are known. The conditions apply to all of them (a
     file is read for that, and has no kind; an unreadable file passes). If nothing is named, they select from the whole
     collection. limit: at most this many, fetched or not. seed: of generated matrices. Named matrices keep their order;
     those of globs, groups and conditions follow, in the order of the index. Files with the same name are distinguished
     by their folders. Raises UsageError for unknown names, with the nearest known ones.
     """
     items = [*matrices, *(name for of in sets for name in named_sets.members(of))]
+    items = [name for item in items for name in _stand_ins(item)]
     groups = list(groups)
     if not items and not groups and not conditions:
         raise UsageError("no matrix is named: give group/name, a generated spec, a file, --group or --set")
@@ -205,6 +208,18 @@ def load(name: Any, seed: int = 0, complex_values: files.ComplexValues = "refuse
     return obtain(found).read(seed, complex_values)
 
 
+def _stand_ins(item: str) -> list[str]:
+    """The stand-ins that `like:` before a glob means; of other items that itself. Raises UsageError for none."""
+    if not (item.startswith(synthetic.STAND_IN) and _is_glob(item)):
+        return [item]
+    found = fnmatch.filter(stand_ins.known(), item.removeprefix(synthetic.STAND_IN))
+    if not found:
+        raise UsageError(
+            f"no facts are known of matrices {item} to generate stand-ins from (SPMVBENCH_FACTS names more)"
+        )
+    return [synthetic.STAND_IN + name for name in found]
+
+
 def _is_glob(text: str) -> bool:
     return any(sign in text for sign in "*?[")
 
@@ -251,7 +266,7 @@ def _own(text: str) -> Matrix | None:
 
 def is_own(text: str) -> bool:
     """Whether a text names a generated matrix or a file, not one of the collection. Raises UsageError."""
-    return _own(text) is not None
+    return _stand_ins(text) != [text] or _own(text) is not None
 
 
 def _entries(names: Sequence[str]) -> dict[str, Entry]:

@@ -1,15 +1,20 @@
 """The whole collection as one run: its plan, the simulation of it, and stages that fetch, measure and remove."""
 
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
+import psutil
+import pyarrow as pa
 import pytest
 
-from spmvbench.matrices import suitesparse
+from spmvbench import formats
+from spmvbench.matrices import lookup, suitesparse
 from spmvbench.matrices.suitesparse import Entry
-from spmvbench.rows import store
-from spmvbench.runner import collection
+from spmvbench.measure.cases import Settings
+from spmvbench.rows import files, store
+from spmvbench.runner import collection, plan, session
 from tests.archives import packed
 
 FORMATS = "csr-scalar,ell"
@@ -224,3 +229,54 @@ def test_three_stages_measure_each_case_once(site, tmp_path, command, monkeypatc
 def test_what_does_not_go_with_it(site, tmp_path, command, words, said):
     result = command("run", *words, "--results", tmp_path)
     assert result.code in (1, 2) and said in result.err
+
+
+CASES = 40  # of each of both runs
+
+
+@pytest.mark.slow
+def test_a_case_costs_the_same_whatever_rows_are_there(tmp_path):
+    """Calls, bytes read and written, and memory of a case: in an empty folder, and beside 20,000 rows."""
+
+    def costs(first):
+        # Of about one size, which the description of a matrix depends on.
+        matrices = [lookup.obtain(f"uniform:{2000 + number}:2") for number in range(first, first + CASES)]
+        cases = plan.cross(matrices, formats.parse("csr-scalar"), ["f64"], ["hot"], "emulated", 0)
+        return measured_costs(tmp_path / "run", plan.grouped(cases))
+
+    alone = costs(0)
+    merged = tmp_path / "run" / store.ROWS
+    table = files.read(merged, files.CASES).combine_chunks()
+    ids = pa.array([f"{number:016x}" for number in range(500 * CASES)])
+    many = pa.concat_tables([table] * 500)
+    many = many.set_column(many.column_names.index("case_id"), "case_id", ids)
+    with open(merged, "wb") as file:
+        files.write(many, files.CASES, file)
+    beside = costs(CASES)
+    assert len(store.load(tmp_path / "run")) == 501 * CASES
+    assert beside == pytest.approx(alone, rel=0.1)
+
+
+def measured_costs(folder, groups):
+    """Medians over the cases of the calls of this process and of the bytes that it reads and writes; and the memory of
+    the measuring process at the end over that after half of the cases.
+    """
+    here, seen, calls = psutil.Process(), [], [0]
+
+    def on_row(row):
+        (worker,) = [child for child in here.children() if "spmvbench.measure.worker" in child.cmdline()]
+        moved = here.io_counters()
+        seen.append((calls[0], moved.read_chars + moved.write_chars, worker.memory_info().rss))
+
+    def on_event(frame, event, argument):
+        calls[0] += event == "call"
+
+    folder.mkdir(exist_ok=True)
+    before = sys.getprofile()
+    sys.setprofile(on_event)
+    try:
+        assert session.measure(folder, groups, Settings("emulated", budget=1e-6), session.Watcher(on_row=on_row))
+    finally:
+        sys.setprofile(before)
+    medians = np.median(np.diff(np.array(seen)[:, :2], axis=0), axis=0)
+    return {"calls": medians[0], "bytes": medians[1], "memory": seen[-1][2] / seen[len(seen) // 2][2]}
