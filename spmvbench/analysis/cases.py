@@ -25,8 +25,8 @@ def latest_cases(rows: pd.DataFrame) -> pd.DataFrame:
     run the one written later, whatever the clock said.
     """
     rows = keyed(rows.drop(columns="samples", errors="ignore"))
-    rows = rows.loc[written(rows)].drop_duplicates(CASE, keep="last")
-    return _over_sources(rows.sort_values(CASE, ignore_index=True))
+    last = rows.loc[written(rows), CASE].drop_duplicates(keep="last")  # of many rows, a copy of these columns alone
+    return _over_sources(rows.loc[last.sort_values(CASE).index].reset_index(drop=True))
 
 
 def _over_sources(rows: pd.DataFrame) -> pd.DataFrame:

@@ -166,8 +166,11 @@ def _drafted(
     rows = latest_cases(rows)
     with_emulated = with_emulated and bool(emulated(rows).any())
     # A matrix without entries has no rate, so it has no place on a logarithmic axis.
-    times = kept(rows, (emulated(rows) == with_emulated) & ((rows["nnz"] > 0) | (rows["status"] != "ok")))
-    times = times.assign(setting=times["setting"].cat.remove_unused_categories())
+    shown = (emulated(rows) == with_emulated) & ((rows["nnz"] > 0) | (rows["status"] != "ok"))
+    times = rows  # one table where all are shown: each process that draws gets a copy
+    if not shown.all():
+        times = rows[shown]
+        times = times.assign(setting=times["setting"].cat.remove_unused_categories())
     options = _options(rows, times, baseline, highlight)
     options = replace(options, matrices=matrices, published=published, environment=environment, other=other)
     return _Draft(rows, times, options, out / FIGURES, images, True, with_emulated)

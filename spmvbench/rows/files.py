@@ -128,7 +128,9 @@ def _require_version(path: Path, version: int) -> None:
 
 
 def _require_keys(table: pa.Table, layout: Layout) -> None:
-    if "" in table[layout.key].to_pylist():
+    import pyarrow.compute as pc
+
+    if pc.any(pc.equal(table[layout.key], "")).as_py():
         raise ValueError(f"it has rows without {layout.key}")
 
 

@@ -344,6 +344,7 @@ def _read(run_folder: Path, layout: files.Layout, *names: str) -> tuple[pa.Table
     If another process compacts meanwhile, all files are read again: rows whose lines it removed may be in none of them.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     merged, stale = run_folder / layout.merged, True
     only = list(dict.fromkeys((layout.key, "sequence", *names))) if names else []
@@ -369,12 +370,12 @@ def _read(run_folder: Path, layout: files.Layout, *names: str) -> tuple[pa.Table
     table = pa.concat_tables(tables)
     if not len(table):  # Arrow imports pandas, which takes 0.2 s, to make an array of a list
         return table, bool(damaged)
+    places = table["sequence"].to_numpy()
+    if pc.count_distinct(table[layout.key]).as_py() == len(table) and (np.diff(places) >= 0).all():
+        return table, bool(damaged)  # as a rule they are in order, and a copy of many rows is large
     last = {key: index for index, key in enumerate(table[layout.key].to_pylist())}
-    places = table["sequence"].to_pylist()
     order = sorted(last.values(), key=lambda index: (places[index], index))
-    if order != list(range(len(table))):  # as a rule they are in order, and a copy of many rows is large
-        table = table.take(pa.array(order, pa.int64()))
-    return table, bool(damaged)
+    return table.take(pa.array(order, pa.int64())), bool(damaged)
 
 
 def valid(run_folder: Path, layout: files.Layout) -> tuple[pa.Table, str]:

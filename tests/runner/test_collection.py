@@ -264,9 +264,10 @@ def measured_costs(folder, groups):
     here, seen, calls = psutil.Process(), [], [0]
 
     def on_row(row):
-        (worker,) = [child for child in here.children() if "spmvbench.measure.worker" in child.cmdline()]
-        moved = here.io_counters()
-        seen.append((calls[0], moved.read_chars + moved.write_chars, worker.memory_info().rss))
+        moved, memory = here.io_counters(), [child.memory_info().rss for child in here.children(recursive=True)]
+        seen.append(
+            (calls[0], moved.read_chars + moved.write_chars, max(memory))
+        )  # the measuring process is the largest
 
     def on_event(frame, event, argument):
         calls[0] += event == "call"
