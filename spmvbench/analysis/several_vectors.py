@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from spmvbench.analysis.cases import verified
+from spmvbench.analysis.cases import fewer_values, verified
 from spmvbench.analysis.coverage import geometric_mean
 
 COLUMNS = ["setting", "label", "matrix", "layout", "k", "seconds", "gflops", "speedup"]
@@ -60,12 +60,18 @@ def beside_libraries(rows: pd.DataFrame) -> pd.DataFrame:
     rows: as `latest_cases`, of all operations. One row for each matrix, type and number of vectors k of which there are
     both. Columns: matrix; nnz; dtype; k; label, seconds, share (GFLOPS over the bound), bound_by of the format;
     library, its layout, times (its seconds over the format's); alone: the seconds of k products of one vector in the
-    format that is the fastest for one, over those of the format, NaN without such rows.
+    format that is the fastest for one, of those that store values as they are, over those of the format, NaN without
+    such rows.
     """
     rows = verified(rows)
     key = ["matrix", "dtype", "k"]
     of_library = rows["format"].str.startswith("cusparse") | (rows["family"] == LIBRARIES)
-    one = rows[(rows["op"] == "spmv") & ~of_library].groupby(key[:2])["t_median"].min().rename("one")
+    one = (
+        rows[(rows["op"] == "spmv") & ~of_library & ~fewer_values(rows)]
+        .groupby(key[:2])["t_median"]
+        .min()
+        .rename("one")
+    )
     several = rows[(rows["k"] > 0) & rows["op"].str.startswith(("spmm@", "spmm-column@"))]
     of_library = of_library[several.index]
     library = _fastest(several[of_library], key)[["label", "layout", "t_median"]]
