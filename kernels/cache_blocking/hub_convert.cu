@@ -9,10 +9,7 @@ __global__ void hub_count(long long nnz, int share, const int* __restrict__ col_
   const long long begin = static_cast<long long>(blockIdx.x) * share;
   const long long end = begin + share < nnz ? begin + share : nnz;
 #pragma unroll 4
-  for (long long from = begin; from < end; from += blockDim.x) {
-    const long long k = from + threadIdx.x;
-    own.add(k < end ? load_stream(col_idx + k) : PrivateCounts::NONE, counts);
-  }
+  for (long long k = begin + threadIdx.x; k < end; k += blockDim.x) own.add(load_stream(col_idx + k), counts);
   own.end(counts);
 }
 

@@ -2,6 +2,7 @@
 // spmvbench/formats/cache_blocking/column_sweep.py.
 #include "column_sweep.cuh"
 #include "largest.cuh"
+#include "peers.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
 
@@ -118,9 +119,9 @@ __global__ void __launch_bounds__(THREADS)
     for (int u = 0; u < EACH; ++u) {
       for (int pass = 0; pass < passes; ++pass) {
         // Neighbours mostly share the upper digits: those of one digit add once.
-        const int digit = column[u] < 0 ? -1 : digit_of(column[u], pass);
-        const unsigned peers = __match_any_sync(FULL_MASK, digit);
-        if (digit >= 0 && !(peers & ((1u << lane) - 1))) {
+        const int digit = column[u] < 0 ? DIGITS : digit_of(column[u], pass);
+        const unsigned peers = peers_of<MOST_BITS + 1>(digit);
+        if (digit < DIGITS && !(peers & ((1u << lane) - 1))) {
           atomicAdd(&next[pass][digit], static_cast<unsigned>(__popc(peers)));
         }
       }
@@ -153,7 +154,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
       for (int u = 0; u < EACH; ++u) {
         digit[u] = key[u] == NONE ? DIGITS : digit_of(static_cast<int>(key[u] >> COLUMN), pass);
-        const unsigned peers = __match_any_sync(FULL_MASK, digit[u]);
+        const unsigned peers = peers_of<MOST_BITS + 1>(digit[u]);
         const unsigned earlier = __popc(peers & ((1u << lane) - 1));
         rank[u] = of_warp[warp][digit[u]] + earlier;
         __syncwarp();

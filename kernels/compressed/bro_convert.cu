@@ -68,6 +68,7 @@ __global__ void bro_widths(int rows, const int* __restrict__ perm, const I* __re
     const int here = positions - from < POSITIONS ? positions - from : POSITIONS;
     for (int p = threadIdx.x; p < here; p += blockDim.x) most[p] = 0;
     __syncthreads();
+#pragma unroll 4
     for (int p = 0; p < here; ++p) {
       const int largest = warp_max(row.difference(col_idx, from + p));
       if (lane_id() == 0 && largest) atomicMax(most + p, largest);
@@ -96,6 +97,7 @@ __global__ void bro_fill(int rows, const int* __restrict__ perm, const I* __rest
   const int positions = static_cast<int>(slice_ptr[blockIdx.x + 1] - first);
   BitWriter<true> stream{symbols + word * height + threadIdx.x, height};
   int before = -1;
+#pragma unroll 4
   for (int p = 0; p < positions; ++p) {
     const bool held = p < row.length;
     const int column = held ? col_idx[row.begin + p] : before;
@@ -142,6 +144,7 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
     const Round<I, R> round(at, rows, lanes, row_ptr, round_ptr);
     int before = col_idx[round.begin], most = 0;
     base[at] = before;
+#pragma unroll 4
     for (int i = 1; i < round.count; ++i) {
       const int column = col_idx[round.begin + i];
       most = column - before - 1 > most ? column - before - 1 : most;

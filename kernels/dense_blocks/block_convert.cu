@@ -220,34 +220,48 @@ struct Step {
   }
 };
 
+// Where each share begins, and where the last ends: a warp each.
+template <typename I>
+__global__ void merged_cuts(int rows, int r, int c, int cuts, const I* __restrict__ row_ptr,
+                            const int* __restrict__ col_idx, int* __restrict__ block_row, int* __restrict__ column) {
+  const long long cut = global_thread() / WARP;
+  if (cut >= cuts) return;  // the whole warp
+  BlockRows<I>(rows, r, c, row_ptr, col_idx).cut(cut, block_row + cut, column + cut);
+}
+
 // The first tile of each block row, and of each share, each with the end.
 template <bool WIDE, typename I>
-__global__ void __launch_bounds__(MERGE_BLOCK)
+__global__ void __launch_bounds__(MERGE_BLOCK, MERGE_TOGETHER)
     merged_tiles(int rows, int r, int c, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                 I* __restrict__ ptr, I* __restrict__ of_share, unsigned long long* __restrict__ state) {
+                 const MergeCuts cuts, I* __restrict__ ptr, I* __restrict__ of_share,
+                 unsigned long long* __restrict__ state) {
   __shared__ MergedInOrder<WIDE> shared;
-  shared.count(BlockRows<I>{rows, r, c, row_ptr, col_idx}, ptr, of_share, state);
+  shared.count(BlockRows<I>(rows, r, c, row_ptr, col_idx), cuts, ptr, of_share, state);
 }
 
 // Every entry to its slot. ptr, of_share: of `merged_tiles`. places: where each block row is stored. slice_ptr: the first
-// step of each slice. whole: tiles are stored as they come, in slices of one block row, and nothing else; otherwise all
-// slots hold -1 and zeros before.
+// step of each slice of `height` block rows, a power of two. whole: tiles are stored as they come, in slices of one block
+// row, and nothing else; otherwise all slots hold -1 and zeros before.
 template <bool WIDE, typename V, typename I, typename S, bool SORTED>
-__global__ void __launch_bounds__(MERGE_BLOCK)
+__global__ void __launch_bounds__(MERGE_BLOCK, MERGE_TOGETHER)
     merged_fill(int rows, int r, int c, int height, int load, bool whole, const I* __restrict__ row_ptr,
-                const int* __restrict__ col_idx, const V* __restrict__ entries, const I* __restrict__ ptr,
-                const I* __restrict__ of_share, const int* __restrict__ places, const S* __restrict__ slice_ptr,
-                int* __restrict__ block_col, V* __restrict__ values) {
+                const int* __restrict__ col_idx, const V* __restrict__ entries, const MergeCuts cuts,
+                const I* __restrict__ ptr, const I* __restrict__ of_share, const int* __restrict__ places,
+                const S* __restrict__ slice_ptr, int* __restrict__ block_col, V* __restrict__ values) {
   __shared__ Merged<WIDE> m;
-  const BlockRows<I> a{rows, r, c, row_ptr, col_idx};
+  const BlockRows<I> a(rows, r, c, row_ptr, col_idx);
   const Step slots(r * c, height, load);
+  const int shift = __ffs(height) - 1;
   long long before = of_share[blockIdx.x];
-  visit_merged(m, blockIdx.x, a, [&]() {
+  visit_merged(m, blockIdx.x, a, cuts, [&]() {
     // visit(step, lane) of a tile of the block row that is number j here.
     const auto at_tile = [&](int j, int tile, auto visit) {
-      const long long block_row = m.first + j, place = SORTED ? places[block_row] : block_row;
-      visit(static_cast<long long>(slice_ptr[place / height]) + (before + tile - ptr[block_row]),
-            static_cast<int>(place % height));
+      if (whole) {
+        visit(before + tile, 0);
+        return;
+      }
+      const int block_row = static_cast<int>(m.first) + j, place = SORTED ? places[block_row] : block_row;
+      visit(static_cast<long long>(slice_ptr[place >> shift]) + (before + tile - ptr[block_row]), place & (height - 1));
     };
     for (int tile = threadIdx.x; tile < m.tiles; tile += MERGE_BLOCK) {
       const auto key = m.keys[m.begins[tile]];
@@ -263,7 +277,7 @@ __global__ void __launch_bounds__(MERGE_BLOCK)
       const int number = static_cast<int>(threadIdx.x) + u * MERGE_BLOCK;
       if (number >= m.entries) continue;
       const long long entry = m.entry(number);
-      const int e = m.row_in(number) * c + col_idx[entry] % c;
+      const int column = col_idx[entry], e = m.row_in(number) * c + (column - a.by_c(column) * c);
       const V value = entries[entry];
       at_tile(m.block_row_of(number), m.tile_of[number],
               [&](long long step, int lane) { values[slots.place(step, lane, e)] = value; });

@@ -191,7 +191,9 @@ __global__ void dia_sizes(I nnz, int rows, int share, const I* __restrict__ row_
   __shared__ PrivateCounts own;
   own.begin();
   int* const all = held + (rows - 1);
-  each_entry(nnz, rows, share, row_ptr, col_idx, [&](I, int at) { own.add(at, all); });
+  each_entry(nnz, rows, share, row_ptr, col_idx, [&](I, int at) {
+    if (at != NONE) own.add(at, all);
+  });
   own.end(all);
 }
 

@@ -336,6 +336,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   const int row = place < places ? perm[place] : -1;
   const I end = row < 0 ? I(0) : row_ptr[row + 1];
   I entry = row < 0 ? I(0) : row_ptr[row] + static_cast<I>(lane_id() % here) * width;
+#pragma unroll 4
   for (int step = 0; step < width; ++step, ++entry) {
     const long long slot = static_cast<long long>(begin) + static_cast<long long>(step) * WARP + lane_id();
     columns[slot] = entry < end ? col_idx[entry] : -1;

@@ -7,16 +7,16 @@
 #include "search.cuh"
 #include "spmv.cuh"
 
-constexpr int MERGE_BLOCK = 256;
-constexpr int MERGE_EACH = 8;  // entries of a thread
+constexpr int MERGE_BLOCK = 512;
+constexpr int MERGE_EACH = 4;      // entries of a thread
+constexpr int MERGE_TOGETHER = 3;  // blocks of a multiprocessor, at least: what they wait for is hidden by others
 constexpr int MERGE_ENTRIES = MERGE_BLOCK * MERGE_EACH;
 constexpr int MERGE_BITS = 11;
-constexpr int MERGE_ROWS = 768;    // at once
-constexpr int MERGE_SHARE = 1536;  // of entries and rows together, for a thread block: mostly all fit at once
-constexpr int MERGE_WEIGHT = 2;    // of a row in a share
+constexpr int MERGE_ROWS = 1024;   // at once
+constexpr int MERGE_SHARE = 1792;  // of entries and rows together, for a thread block: mostly all fit at once
 constexpr int ROW_BITS = 5;        // of a row in a block row: at most 32
 static_assert(1 << MERGE_BITS == MERGE_ENTRIES, "a key holds the number of any entry");
-static_assert(MERGE_ROWS * MERGE_WEIGHT == MERGE_SHARE, "a share has no more rows than fit");
+static_assert(MERGE_ROWS << ROW_BITS <= 1 << 16, "block row and row in 16 bits");
 
 template <bool WIDE>
 struct MergeKey {
@@ -25,6 +25,25 @@ struct MergeKey {
 template <>
 struct MergeKey<true> {
   using Type = unsigned long long;
+};
+
+// Quotients of numbers below 2^31 by a divisor of at most 32 (Granlund & Montgomery, PLDI 1994).
+struct Quotient {
+  int shift;
+  unsigned factor;
+
+  __device__ __forceinline__ explicit Quotient(int divisor)
+      : shift(divisor > 1 ? 63 - __clz(divisor - 1) : 31),
+        factor(static_cast<unsigned>(((1ull << shift) + divisor - 1) / divisor)) {}
+  __device__ __forceinline__ int operator()(int number) const {
+    return static_cast<int>((static_cast<unsigned long long>(static_cast<unsigned>(number)) * factor) >> shift);
+  }
+};
+
+// Where shares begin: block rows, and blocks of columns in them. `merged_cuts` of block_convert.cu writes them.
+struct MergeCuts {
+  const int* __restrict__ block_row;
+  const int* __restrict__ column;
 };
 
 // The entries that a thread block has in shared memory, by number: row after row. Tiles are the blocks with entries.
@@ -38,7 +57,8 @@ struct Merged {
   unsigned short begins[MERGE_ENTRIES + 1];    // the first key of each tile, and the end
   int starts[MERGE_ROWS + 1];                  // the first number of each row, and the end; of block rows in keys, too
   long long shift[WARP];                       // number to entry, of each row of a part
-  long long block_row[2], base, first;         // first: block row; of the share: where it begins and ends
+  long long base, first;                       // first: block row
+  int block_row[2];                            // of the share: where it begins and ends
   int column[2], of_warp[MERGE_BLOCK / WARP];  // column: block, where it begins and ends in its block row
   int entries, block_rows, tiles;
   bool part, head, more;  // part: not all of the only block row; head: its first; more: there is more in the share
@@ -62,6 +82,11 @@ struct BlockRows {
   int c;
   const I* __restrict__ row_ptr;
   const int* __restrict__ col_idx;
+  Quotient by_r, by_c;
+
+  __device__ __forceinline__ BlockRows(int rows, int r, int c, const I* __restrict__ row_ptr,
+                                       const int* __restrict__ col_idx)
+      : rows(rows), r(r), c(c), row_ptr(row_ptr), col_idx(col_idx), by_r(r), by_c(c) {}
 
   __device__ __forceinline__ long long count() const { return (static_cast<long long>(rows) + r - 1) / r; }
   __device__ __forceinline__ long long first(long long block_row) const {
@@ -70,8 +95,8 @@ struct BlockRows {
   }
 
   // Where a share begins: a block row, and a block of its columns if it has too many entries for one. By a warp.
-  __device__ __forceinline__ void cut(long long share, long long* block_row, int* column) const {
-    const auto place = [&](long long at) { return first(at) + static_cast<long long>(MERGE_WEIGHT) * r * at; };
+  __device__ __forceinline__ void cut(long long share, int* block_row, int* column) const {
+    const auto place = [&](long long at) { return first(at) + static_cast<long long>(r) * at; };
     const long long all = count(), sought = share * MERGE_SHARE;
     long long low = 0, high = all + 1;
     while (high - low > 1) {
@@ -99,7 +124,7 @@ struct BlockRows {
       }
     }
     if (lane_id() != 0) return;
-    *block_row = low;
+    *block_row = static_cast<int>(low);
     *column = column_here;
   }
 };
@@ -111,34 +136,57 @@ __device__ __forceinline__ void merge(Merged<WIDE>& m, const BlockRows<I>& a) {
   const int warp = threadIdx.x / WARP, lane = lane_id();
   Key key[MERGE_EACH];
   int at[MERGE_EACH], row[MERGE_EACH];  // row: in its block row, after the first of that << ROW_BITS
+  const int first_number = warp * (MERGE_EACH * WARP) + lane;
+#pragma unroll
+  for (int u = 0; u < MERGE_EACH; ++u) {  // columns first, as far as nothing has to be known of rows
+    const int number = first_number + u * WARP;
+    at[u] = number < m.entries && !m.part ? a.col_idx[m.base + number] : 0;
+  }
+  int own = -1;
 #pragma unroll
   for (int u = 0; u < MERGE_EACH; ++u) {
-    const int number = static_cast<int>(threadIdx.x) + u * MERGE_BLOCK;
-    at[u] = number;
+    const int number = first_number + u * WARP;
     if (number >= m.entries) continue;
-    const int own = first_behind(m.starts, 0, m.block_rows * a.r + 1, number) - 1, block_row = own / a.r;
-    row[u] = block_row * a.r << ROW_BITS | (own - block_row * a.r);
-    m.row_of[number] = static_cast<unsigned short>(block_row << ROW_BITS | (own - block_row * a.r));
-    key[u] = static_cast<Key>(a.col_idx[m.entry(number)] / a.c) << MERGE_BITS | static_cast<Key>(number);
+    own = own < 0 ? first_behind(m.starts, 0, m.block_rows * a.r + 1, number) - 1
+                  : row_from(m.starts, own, m.block_rows * a.r, number);
+    const int block_row = a.by_r(own), in = own - block_row * a.r;
+    row[u] = block_row * a.r << ROW_BITS | in;
+    m.row_of[number] = static_cast<unsigned short>(block_row << ROW_BITS | in);
+    if (m.part) at[u] = a.col_idx[m.shift[in] + number];
+    key[u] = static_cast<Key>(a.by_c(at[u])) << MERGE_BITS | static_cast<Key>(number);
     m.keys[number] = key[u];
+    at[u] = number;
   }
   __syncthreads();
-  for (int span = 1; span < a.r; span *= 2) {  // rows that are merged
+  for (int level = 0; 1 << level < a.r; ++level) {  // pairs of runs of 1 << level rows
+    int low[MERGE_EACH], left[MERGE_EACH], longest = 0;
 #pragma unroll
     for (int u = 0; u < MERGE_EACH; ++u) {
-      if (static_cast<int>(threadIdx.x) + u * MERGE_BLOCK >= m.entries) continue;
-      const int first = row[u] >> ROW_BITS, in = (row[u] & ((1 << ROW_BITS) - 1)) / span;
-      const int other = (in ^ 1) * span;
+      low[u] = left[u] = 0;
+      if (first_number + u * WARP >= m.entries) continue;
+      const int first = row[u] >> ROW_BITS, in = (row[u] & ((1 << ROW_BITS) - 1)) >> level;
+      const int other = (in ^ 1) << level, behind = other + (1 << level);
       if (other >= a.r) continue;
-      const int begin = m.starts[first + other];
-      const int end = m.starts[first + (other + span < a.r ? other + span : a.r)];
-      const int own = m.starts[first + in * span];
-      at[u] += first_behind(m.keys, begin, end, key[u]) - (in & 1 ? own : begin);
+      low[u] = m.starts[first + other];
+      left[u] = m.starts[first + (behind < a.r ? behind : a.r)] - low[u];
+      at[u] -= in & 1 ? m.starts[first + (in << level)] : low[u];
+      longest = left[u] > longest ? left[u] : longest;
+    }
+    for (; longest > 0; longest /= 2) {  // searches side by side
+#pragma unroll
+      for (int u = 0; u < MERGE_EACH; ++u) {
+        if (left[u] == 0) continue;
+        const int half = left[u] / 2;
+        const bool before = m.keys[low[u] + half] < key[u];
+        low[u] += before ? half + 1 : 0;
+        left[u] = before ? left[u] - half - 1 : half;
+      }
     }
     __syncthreads();
 #pragma unroll
     for (int u = 0; u < MERGE_EACH; ++u) {
-      if (static_cast<int>(threadIdx.x) + u * MERGE_BLOCK < m.entries) m.keys[at[u]] = key[u];
+      at[u] += low[u];
+      if (first_number + u * WARP < m.entries) m.keys[at[u]] = key[u];
     }
     __syncthreads();
   }
@@ -147,7 +195,7 @@ __device__ __forceinline__ void merge(Merged<WIDE>& m, const BlockRows<I>& a) {
   int mine = 0;
 #pragma unroll
   for (int u = 0; u < MERGE_EACH; ++u) {
-    const int k = (warp * MERGE_EACH + u) * WARP + lane;
+    const int k = first_number + u * WARP;
     bool lead = k < m.entries;
     if (lead && k > 0) {
       const Key here = m.keys[k], before = m.keys[k - 1];
@@ -165,7 +213,7 @@ __device__ __forceinline__ void merge(Merged<WIDE>& m, const BlockRows<I>& a) {
   }
 #pragma unroll
   for (int u = 0; u < MERGE_EACH; ++u) {
-    const int k = (warp * MERGE_EACH + u) * WARP + lane;
+    const int k = first_number + u * WARP;
     const int tile = before + __popc(leads[u] & (2u << lane) - 1) - 1;
     before += __popc(leads[u]);
     if (k >= m.entries) continue;
@@ -182,9 +230,13 @@ __device__ __forceinline__ void merge(Merged<WIDE>& m, const BlockRows<I>& a) {
 // visit() with all entries of a share in shared memory, some after the others, in order. All threads arrive and leave
 // together, those of `visit` in their turn.
 template <bool WIDE, typename I, typename Visit>
-__device__ __forceinline__ void visit_merged(Merged<WIDE>& m, long long share, const BlockRows<I>& a, Visit visit) {
+__device__ __forceinline__ void visit_merged(Merged<WIDE>& m, long long share, const BlockRows<I>& a,
+                                             const MergeCuts& cuts, Visit visit) {
   const int warp = threadIdx.x / WARP, lane = lane_id();
-  if (warp < 2) a.cut(share + warp, m.block_row + warp, m.column + warp);
+  if (threadIdx.x < 2) {
+    m.block_row[threadIdx.x] = cuts.block_row[share + threadIdx.x];
+    m.column[threadIdx.x] = cuts.column[share + threadIdx.x];
+  }
   __syncthreads();
   long long block_row = m.block_row[0];
   const long long last = m.block_row[1];
@@ -192,25 +244,29 @@ __device__ __forceinline__ void visit_merged(Merged<WIDE>& m, long long share, c
   I at = 0, stop = 0;  // of a part, what the first warp's lanes have left of their rows
   bool begun = false;
   while (block_row < last || (block_row == last && column < m.column[1])) {
+    const long long fitting = last - block_row, most = MERGE_ROWS / a.r;
+    int here = static_cast<int>(fitting < most ? fitting : most);
     const long long base = a.first(block_row);
-    const bool part = a.first(block_row + 1) - base > MERGE_ENTRIES;
-    int here = 1;
+    for (int i = threadIdx.x; i <= here * a.r; i += MERGE_BLOCK) {
+      const long long row = block_row * a.r + i, inside = a.row_ptr[row < a.rows ? row : a.rows] - base;
+      m.starts[i] = static_cast<int>(inside <= MERGE_ENTRIES ? inside : MERGE_ENTRIES + 1);
+    }
+    __syncthreads();
+    const bool part = here == 0 || m.starts[a.r] > MERGE_ENTRIES;
+    if (part) {
+      here = 1;
+    } else if (m.starts[here * a.r] > MERGE_ENTRIES) {  // as many as fit
+      int found = 0;
+      for (int from = 0, full = MERGE_BLOCK; full == MERGE_BLOCK; from += MERGE_BLOCK) {
+        const int number = from + static_cast<int>(threadIdx.x) + 1;
+        full = __syncthreads_count(number <= here && m.starts[number * a.r] <= MERGE_ENTRIES);
+        found += full;
+      }
+      here = found;
+    }
+    __syncthreads();
     if (!part) {
-      const long long fitting = last - block_row, most = MERGE_ROWS / a.r;
-      here = static_cast<int>(fitting < most ? fitting : most);
-      if (a.first(block_row + here) - base > MERGE_ENTRIES) {
-        int found = 0;
-        for (int from = 0, full = MERGE_BLOCK; full == MERGE_BLOCK; from += MERGE_BLOCK) {
-          const int number = from + static_cast<int>(threadIdx.x) + 1;
-          full = __syncthreads_count(number <= here && a.first(block_row + number) - base <= MERGE_ENTRIES);
-          found += full;
-        }
-        here = found;
-      }
-      for (int i = threadIdx.x; i <= here * a.r; i += MERGE_BLOCK) {
-        const long long row = block_row * a.r + i;
-        m.starts[i] = static_cast<int>(a.row_ptr[row < a.rows ? row : a.rows] - base);
-      }
+      if (threadIdx.x == 0) m.entries = m.starts[here * a.r];
     } else if (warp == 0) {
       const long long row = block_row * a.r + lane;
       if (!begun) {
@@ -249,10 +305,6 @@ __device__ __forceinline__ void visit_merged(Merged<WIDE>& m, long long share, c
       m.head = !begun && column == 0;
     }
     __syncthreads();
-    if (!part) {
-      if (threadIdx.x == 0) m.entries = m.starts[here * a.r];
-      __syncthreads();
-    }
     merge(m, a);
     visit();
     begun = part && m.more;
@@ -273,14 +325,14 @@ struct MergedInOrder {
   // Writes the first tile of each block row and of each share, each with the end. Returns how many times the share was
   // visited; after one its entries are in shared memory still.
   template <typename I>
-  __device__ __forceinline__ int count(const BlockRows<I>& a, I* __restrict__ ptr, I* __restrict__ of_share,
-                                       unsigned long long* __restrict__ state) {
+  __device__ __forceinline__ int count(const BlockRows<I>& a, const MergeCuts& cuts, I* __restrict__ ptr,
+                                       I* __restrict__ of_share, unsigned long long* __restrict__ state) {
     if (threadIdx.x == 0) share = static_cast<long long>(atomicAdd(state + OFFSETS_NOTES - 1, 1ull));
     __syncthreads();
     Merged<WIDE>& m = merged;
     long long tiles = 0;  // of the share
     int visits = 0;
-    visit_merged(m, share, a, [&]() {
+    visit_merged(m, share, a, cuts, [&]() {
       for (int j = threadIdx.x; m.head && j < m.block_rows; j += MERGE_BLOCK) {
         ptr[m.first + j] = static_cast<I>(tiles + m.tile_at(m.starts[j * a.r]));
       }
@@ -296,6 +348,7 @@ struct MergedInOrder {
     for (long long t = m.block_row[0] + (m.column[0] > 0) + threadIdx.x; t < end; t += MERGE_BLOCK) {
       ptr[t] += static_cast<I>(before);
     }
+    __syncthreads();
     if (threadIdx.x > 0) return visits;
     of_share[share] = static_cast<I>(before);
     if (share < gridDim.x - 1) return visits;

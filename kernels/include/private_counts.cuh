@@ -1,7 +1,6 @@
 // Counts of numbers that neighbouring entries share: a block keeps its own of those that find a place, so that few meet
 // at an address of all blocks.
 #pragma once
-#include "spmv.cuh"
 
 constexpr int PRIVATE_PLACES = 4096;
 
@@ -20,14 +19,11 @@ struct PrivateCounts {
     __syncthreads();
   }
 
-  // Counts the numbers of a warp's lanes, all of which arrive: those of one number add once. all: the count of number 0,
-  // those of others before and after it.
+  // all: the count of number 0, those of others before and after it.
   __device__ __forceinline__ void add(int number, int* __restrict__ all) {
-    const unsigned peers = __match_any_sync(FULL_MASK, number);
-    if (number == NONE || peers & ((1u << lane_id()) - 1)) return;
     const int place = number & (PRIVATE_PLACES - 1);
     const int owner = atomicCAS(numbers + place, NONE, number);
-    atomicAdd(owner == NONE || owner == number ? counts + place : all + number, __popc(peers));
+    atomicAdd(owner == NONE || owner == number ? counts + place : all + number, 1);
   }
 
   __device__ __forceinline__ void end(int* __restrict__ all) {

@@ -145,6 +145,7 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
       const int steps = static_cast<int>((slots[tile + 1] - slots[tile]) / WARP);
       const LaneShare<I> share(all, tile, steps);
       int most = 0, before = share.entries ? col_idx[share.entry] : 0;
+#pragma unroll 4
       for (int i = 1; i < share.entries; ++i) {
         const int column = col_idx[share.entry + i];
         most = column - before > most ? column - before : most;
@@ -176,6 +177,7 @@ __global__ void __launch_bounds__(LANES_BLOCK)
   const LaneShare<I> share(TilePieces<I>{starts, row_of, begin, length}, tile, steps);
   const int each = PACKED ? width[tile] : 0;
   int before = 0;
+#pragma unroll 4
   for (int step = 0; step < steps; ++step) {
     const bool held = step < share.entries;
     const int column = held ? col_idx[share.entry + step] : -1;

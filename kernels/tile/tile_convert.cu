@@ -129,16 +129,16 @@ __device__ __forceinline__ Choice choose(const Rules& rules, int z, int length, 
 // in tiles, its entries, its format | width << 3, and its entries in the tail of HYB. ALL_CSR: no rules. apart: zero
 // before; marks entries of COO tiles and of tails if DEFERRED.
 template <bool WIDE, typename I, bool ALL_CSR, bool DEFERRED>
-__global__ void __launch_bounds__(MERGE_BLOCK)
+__global__ void __launch_bounds__(MERGE_BLOCK, MERGE_TOGETHER)
     describe_tiles(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const Rules rules,
-                   I* __restrict__ ptr, I* __restrict__ of_share, int* __restrict__ tile_col,
+                   const MergeCuts cuts, I* __restrict__ ptr, I* __restrict__ of_share, int* __restrict__ tile_col,
                    unsigned short* __restrict__ entries, Byte* __restrict__ fmt, Byte* __restrict__ tail,
                    unsigned* __restrict__ apart, unsigned long long* __restrict__ state) {
   __shared__ MergedInOrder<WIDE> shared;
   __shared__ Listed undecided;
   Merged<WIDE>& m = shared.merged;
-  const BlockRows<I> a{rows, TILE, TILE, row_ptr, col_idx};
-  const int visits = shared.count(a, ptr, of_share, state);
+  const BlockRows<I> a(rows, TILE, TILE, row_ptr, col_idx);
+  const int visits = shared.count(a, cuts, ptr, of_share, state);
   long long before = shared.before;
   const auto describe = [&]() {
     if (threadIdx.x == 0) undecided.count = 0;
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(MERGE_BLOCK)
   if (visits == 1) {
     describe();
   } else if (visits > 1) {
-    visit_merged(m, shared.share, a, describe);
+    visit_merged(m, shared.share, a, cuts, describe);
   }
 }
 
@@ -406,14 +406,15 @@ __device__ __forceinline__ void pack_tile(int kind, long long first, long long i
 
 // kinds: format | width << 3 of all tiles. stored_before: if DEFERRED.
 template <bool WIDE, typename V, typename I, typename O, bool DEFERRED>
-__global__ void __launch_bounds__(MERGE_BLOCK)
+__global__ void __launch_bounds__(MERGE_BLOCK, MERGE_TOGETHER)
     pack_tiles(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
-               const I* __restrict__ of_share, const Byte* __restrict__ kinds, const int* __restrict__ stored_before,
-               const O* __restrict__ off1, const O* __restrict__ off2, const Packed<V> to) {
+               const MergeCuts cuts, const I* __restrict__ of_share, const Byte* __restrict__ kinds,
+               const int* __restrict__ stored_before, const O* __restrict__ off1, const O* __restrict__ off2,
+               const Packed<V> to) {
   __shared__ Merged<WIDE> m;
   __shared__ Listed by_rows;
   long long before = of_share[blockIdx.x];
-  visit_merged(m, blockIdx.x, BlockRows<I>{rows, TILE, TILE, row_ptr, col_idx}, [&]() {
+  visit_merged(m, blockIdx.x, BlockRows<I>(rows, TILE, TILE, row_ptr, col_idx), cuts, [&]() {
     const auto stored = [&](int tile) {  // its number among those stored, or -1
       const long long at = before + tile;
       return !DEFERRED                                   ? at

@@ -32,8 +32,8 @@ from spmvbench.formats.arrays import (
 from spmvbench.formats.conversion import Run, longest_row, noted, notes, numbers, places_of, runner, summed
 from spmvbench.formats.ellpack.sell_convert import Slices, falling_order, fill
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
-from spmvbench.formats.merged import MERGE_BLOCK, merge_shares, wide_keys
+from spmvbench.formats.launches import Launch, Struct, cbool, ctype, per_thread
+from spmvbench.formats.merged import MERGE_BLOCK, merge_cuts, merge_shares, wide_keys
 
 SIDES = (1, 2, 3, 4, 6, 8)  # of a tile, where a format takes any
 PIECE = 1 << 19  # entries that the host works on at a time: its work arrays stay in cache
@@ -278,7 +278,7 @@ class MergedTiles:
         self.a, self.run = a, run
         self.totals: dict[Shape, int] = {}
         self.known: dict[tuple[int, int, int], int] = {}
-        self._merged: dict[Shape, tuple[Array, Array, int]] = {}
+        self._merged: dict[Shape, tuple[Struct, Array, Array, int]] = {}
         self._all = a.col_idx[:0]  # counts of all shapes that were measured, and where those of each are
         self._places: dict[Shape, slice] = {}
 
@@ -323,19 +323,19 @@ class MergedTiles:
         """As that of `SortedTiles`."""
         return most_first(self.counts(r, c), r * longest_row(self.a), self.run)
 
-    def merged(self, r: int, c: int) -> tuple[Array, Array, int]:
-        """The first tile of each block row, of each thread block's share, each with the end, and how many there are."""
+    def merged(self, r: int, c: int) -> tuple[Struct, Array, Array, int]:
+        """Shares of thread blocks; the first tile of each block row, of each share, each with the end; all tiles."""
         if (r, c) not in self._merged:
             a, xp, shares = self.a, self.a.xp, merge_shares(self.a, r)
             ptr, of_share = (xp.empty(n + 1, dtype=a.row_ptr.dtype) for n in (cdiv(a.rows, r), shares))
-            state = notes(xp, shares, each=1, block=1)
-            args = (*map(np.int32, (a.rows, r, c)), a.row_ptr, a.col_idx, ptr, of_share, state)
+            state, cuts = notes(xp, shares, each=1, block=1), merge_cuts(a, r, c, self.run)
+            args = (*map(np.int32, (a.rows, r, c)), a.row_ptr, a.col_idx, cuts, ptr, of_share, state)
             kernel = f"merged_tiles<{wide_keys(a, c)}, {ctype(a.row_ptr)}>"
             if shares:
                 self.run(Launch(CONVERT, kernel, shares, MERGE_BLOCK, args))
             else:
                 ptr[:] = of_share[:] = 0
-            self._merged[r, c] = ptr, of_share, noted(state)[-1]
+            self._merged[r, c] = cuts, ptr, of_share, noted(state)[-1]
         return self._merged[r, c]
 
     def counts(self, r: int, c: int) -> Array:
@@ -344,14 +344,14 @@ class MergedTiles:
             return self.a.row_lengths
         if (r, c) in self._places:
             return self._all[self._places[r, c]]
-        return self.a.xp.diff(self.merged(r, c)[0])
+        return self.a.xp.diff(self.merged(r, c)[1])
 
     def slices(self, r: int, c: int, height: int, perm: Array | None = None) -> tuple[Array, int]:
         """As that of `SortedTiles`."""
         known = None if perm is not None else self.known.get((r, c, height))
         if height > 1 or perm is not None or r * c == 1:
             return first_steps(self.counts(r, c), height, self.run, known, perm)
-        ptr, _, tiles = self.merged(r, c)
+        _, ptr, _, tiles = self.merged(r, c)
         return ptr.astype(index_dtype(tiles), copy=False), tiles
 
     def store(
@@ -364,14 +364,14 @@ class MergedTiles:
             s = Slices(a.rows, steps * height, height, 1, slice_ptr, none if perm is None else perm, none)
             filled = fill(a, s, self.run, height)
             return filled["columns"].reshape(steps, height), filled["values"].reshape(steps, height)
-        ptr, of_share, tiles = self.merged(r, c)
+        cuts, ptr, of_share, tiles = self.merged(r, c)
         whole = height == 1 and perm is None and steps == tiles
         block_col = xp.empty((steps, 1), np.int32) if whole else xp.full((steps, height), -1, dtype=np.int32)
         values = (xp.empty if whole else xp.zeros)((steps, r * c * height), dtype=a.dtype)
         places = xp.empty(0, dtype=np.int32) if perm is None else places_of(perm, self.run)
         types = f"{ctype(values)}, {ctype(a.row_ptr)}, {ctype(slice_ptr)}, {cbool(perm is not None)}"
         sizes = (*map(np.int32, (a.rows, r, c, height, load)), np.bool_(whole))
-        arrays = (a.row_ptr, a.col_idx, a.values, ptr, of_share, places, slice_ptr, block_col, values)
+        arrays = (a.row_ptr, a.col_idx, a.values, cuts, ptr, of_share, places, slice_ptr, block_col, values)
         kernel = f"merged_fill<{wide_keys(a, c)}, {types}>"
         self.run(Launch(CONVERT, kernel, len(of_share) - 1, MERGE_BLOCK, (*sizes, *arrays)))
         return block_col, values

@@ -11,7 +11,7 @@ from spmvbench.formats.arrays import Array, Csr, cdiv, index_dtype, round_up
 from spmvbench.formats.conversion import Run, narrow_offsets, noted, notes, summed
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Struct, ctype, per_thread
-from spmvbench.formats.merged import MERGE_BLOCK, merge_shares, wide_keys
+from spmvbench.formats.merged import MERGE_BLOCK, merge_cuts, merge_shares, wide_keys
 from spmvbench.formats.tile.convert import COO, CSR, DNS_COL, DNS_ROW, ELL, HYB, NAMES, TILE, Rules, hyb_rows
 from spmvbench.formats.tile.layout import ALIGNED
 
@@ -77,9 +77,10 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     coo, dns, te, th, least = rules or Rules(0, 0, 0.0, 0.0, 0)
     limits = np.int32(coo), np.int32(dns), *(np.float64(t * abs(t)) for t in (te, th))
     limits = *limits, np.int32(hyb_rows(a.dtype.itemsize)), np.int32(least)
+    cuts = merge_cuts(a, TILE, TILE, run)
     described = first_tile, of_share, col, entries, fmt, tail, apart, state
     kernel = f"describe_tiles<{wide}, {index}, {all_csr}, {deferred}>"
-    run(Launch(SOURCE, kernel, shares, MERGE_BLOCK, (rows, a.row_ptr, a.col_idx, Struct(limits), *described)))
+    run(Launch(SOURCE, kernel, shares, MERGE_BLOCK, (rows, a.row_ptr, a.col_idx, Struct(limits), cuts, *described)))
     tiles = noted(state)[-1]
 
     groups = cdiv(tiles, GROUP)
@@ -116,7 +117,8 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     dense = val["dns"], val["dns_row"], row_id, val["dns_col"], col_id
     kernel = f"pack_tiles<{wide}, {value}, {index}, {ctype(offset)}, {deferred}>"
     packed = Struct((*csr_coo, val["ell"], halves[ELL], val["hyb"], halves[HYB], *dense))
-    args = (rows, a.row_ptr, a.col_idx, a.values, of_share, fmt, stored_before, level1["off1"], level1["off2"], packed)
+    starts = stored_before, level1["off1"], level1["off2"]
+    args = (rows, a.row_ptr, a.col_idx, a.values, cuts, of_share, fmt, *starts, packed)
     run(Launch(SOURCE, kernel, shares, MERGE_BLOCK, args))
     columns = {f: empty(cdiv(len(array), 2), np.uint8) for f, array in halves.items()}
     pairs = (Struct((np.int64(len(array)), array, columns[f])) for f, array in halves.items())
