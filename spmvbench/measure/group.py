@@ -16,6 +16,7 @@ from time import perf_counter  # bound before a format can replace it
 from typing import Any
 
 from spmvbench.devices import DeviceFault
+from spmvbench.formats import Call, Format, single_steps
 from spmvbench.formats.conversion import Tuning, converting_for
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.measure import row, stages, timing
@@ -35,6 +36,13 @@ class Prepared:
 
     converted: Converted
     bound: Mapping[str, Bound] = field(default_factory=dict)
+
+    @property
+    def samples_by_python(self) -> bool:
+        """Whether samples run Python of the format: calls, or times of its own. Kernels are bound before them."""
+        steps = single_steps(step for bound in self.bound.values() for step in bound.steps)
+        own_times = type(self.converted.fmt).own_times is not Format.own_times
+        return own_times or any(isinstance(step, Call) for step in steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,10 +191,11 @@ class GroupRun:
         context, began, waited = self.context, perf_counter(), self.context.waited
 
         def work() -> None:
+            own = step != self._sample_round or progress.prepared is None or progress.prepared.samples_by_python
             try:
                 step(progress)
             finally:
-                self._restore_process(progress)
+                self._restore_process(progress, own=own)
 
         def inspect() -> None:
             context.inspect(progress.prepared.converted.guards if progress.prepared else None)
@@ -204,12 +213,12 @@ class GroupRun:
         progress.seconds += perf_counter() - began - (context.waited - waited)
         return failure
 
-    def _restore_process(self, progress: Progress) -> None:
-        """Restore what the format has changed in this process. Raises DeviceFault, sticky, if others come after it and
-        something cannot be restored.
+    def _restore_process(self, progress: Progress, *, own: bool) -> None:
+        """Restore what the format has changed in this process, and keep what it has printed. own: whether Python of the
+        format ran. Raises DeviceFault, sticky, if others come after it and something cannot be restored.
         """
         process = self.context.process
-        if changed := ", ".join(process.restore()):
+        if changed := ", ".join(process.restore() if own else ()):
             print(f"{progress.task.label} changed {changed}: restored", file=sys.stderr, flush=True)
             progress.notes.setdefault("changed", changed[:NOTE])
         if printed := process.printed():  # standard output is this process's own again
