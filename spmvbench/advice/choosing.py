@@ -12,7 +12,7 @@ import numpy as np
 from spmvbench import formats
 from spmvbench.advice import features, quick
 from spmvbench.advice.model import ABOVE, LARGE, SPMVS, UP_TO, Model
-from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Skip
 from spmvbench.formats.admission import FREE_SHARE, byte_text
 from spmvbench.formats.arrays import Csr
@@ -94,10 +94,8 @@ def advise(
     deterministic: only formats that are known to repeat their bits, or to do so with sum=fixed, which is predicted like
     the format without. The fallback is that of the model's fallbacks, cuSPARSE's format among them, that is predicted
     to take the least time.
-    Raises SpmvbenchError if no format fits, UsageError for deterministic products of several vectors.
+    Raises SpmvbenchError if no format fits.
     """
-    if deterministic and vectors > 1:
-        raise UsageError("which products of several vectors repeat their bits is not known: ask without deterministic")
     if max_bytes is None:
         max_bytes = model.about.get("memory_bytes", np.inf) / FREE_SHARE
     formats.keys()  # imports every format, which must not count as time for this matrix
@@ -105,7 +103,8 @@ def advise(
     vendor = model.labels.index(model.about["vendor"])
     found = {k: e for k, e in known.expected.items() if known.footprints[k] <= max_bytes}
     if deterministic:
-        labels = {k: repeating(e.label) for k, e in found.items()}
+        op = "spmv" if vectors == 1 else f"spmm@{vectors}"
+        labels = {k: repeating(e.label, op) for k, e in found.items()}
         found = {k: replace(e, label=label) for k, e in found.items() if (label := labels[k]) is not None}
         if not found:
             raise SpmvbenchError("no format of the advice is known to repeat its bits: see configs/determinism.csv")

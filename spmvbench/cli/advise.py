@@ -120,7 +120,8 @@ def command(
     labels = [advice.choice.label for advice in advices.values()]
     best = pair_label(*labels) if pair else labels[0]
     if rows is not None:  # the fastest that was verified; cuSPARSE's is measured in any case
-        best = next(label for label in rows["label"] if not deterministic or repeats(label))
+        op = "spmv" if vectors == 1 else f"spmm@{vectors}"
+        best = next((label for label in rows["label"] if not deterministic or repeats(label, op)), best)
     if as_json:
         facts = {
             "matrix": name,

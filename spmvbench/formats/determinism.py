@@ -59,10 +59,12 @@ def repeats(label: str, op: str = PRODUCT) -> bool | None:
     return repeats(label) if found is None and operation(op) in OF_PRODUCTS else found
 
 
-def repeating(label: str) -> str | None:
-    """The format if it is known to repeat its bits, else the same with sum=fixed if that is; None if neither is."""
-    if repeats(label):
+def repeating(label: str, op: str = PRODUCT) -> str | None:
+    """The format if it is known to repeat its bits in an operation, else the same with sum=fixed if that is; None if
+    neither is.
+    """
+    if repeats(label, op):
         return label
     ((cls, params),) = formats.parse(label)
     fixed = formats.label(cls, params | {"sum": "fixed"})
-    return fixed if "sum" in params and repeats(fixed) else None
+    return fixed if "sum" in params and repeats(fixed, op) else None

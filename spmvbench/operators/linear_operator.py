@@ -224,13 +224,15 @@ def _check_on(device: Device, *, deterministic: bool = False) -> Callable[[Forma
         x, y = (device.xp.zeros(n, fmt.value_dtype) for n in reversed(fmt.shape))
         launches = Ordered(fmt).launches(x, y)
         device.compile(launches)
-        if not deterministic or label in adds_once():
-            return
-        kernels = [step for step in single_steps(launches) if isinstance(step, Launch) and has_work(step)]
-        if any(map(device.float_atomics, kernels)):
+        if deterministic and label not in adds_once() and _adds_by_atomics(launches, device):
             raise Skip("kernels add by atomics, in no fixed order")
 
     return check
+
+
+def _adds_by_atomics(launches: Iterable[Launch | Call | Loop], device: Device) -> bool:
+    kernels = [step for step in single_steps(launches) if isinstance(step, Launch) and has_work(step)]
+    return any(map(device.float_atomics, kernels))
 
 
 class Operator(LinearOperator):  # type: ignore[misc]
@@ -558,12 +560,23 @@ class Operator(LinearOperator):  # type: ignore[misc]
         found = self._pairs.get(key)
         if found is None:
             try:
-                found = self._bind(key, x, y, self.format.accumulate)
-            except NotImplementedError:
+                found = self._bind(key, x, y, self._repeating(self.format.accumulate))
+            except (NotImplementedError, Skip):
                 self._adds = False
                 return None
         self._used(key)
         return found
+
+    def _repeating(self, launches: Callable[[Array, Array], Sequence[Any]]) -> Callable[[Array, Array], Sequence[Any]]:
+        """The launches, which raise Skip if they may not repeat their bits and this operator has to."""
+
+        def checked(x: Array, y: Array) -> Sequence[Any]:
+            found = launches(x, y)
+            if self.choice.deterministic and _adds_by_atomics(found, self.device):
+                raise Skip("kernels add by atomics, in no fixed order")
+            return found
+
+        return checked
 
     def _bind(
         self, key: tuple[Any, ...], x: Array, y: Array, launches: Callable[[Array, Array], Sequence[Any]]
@@ -608,6 +621,11 @@ class Operator(LinearOperator):  # type: ignore[misc]
             )
         with self._on_stream(values):
             array, _ = given(values)
+            if array.shape not in ((places.size,), (places.size, 1)):
+                raise ValueError(
+                    f"values has the shape {array.shape}, and the matrix has {places.size:,} entries in canonical CSR, "
+                    "in which duplicates are one entry"
+                )
             self._check_vector("values", array, places.size)
             local = array.reshape(places.size)
             if array_module(array) is not self.device.xp or array.dtype != self.dtype or not local.flags.c_contiguous:
@@ -706,7 +724,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
             if (k, layout) in self._alone:
                 return None
             try:
-                found = self._bind(key, x, y, lambda x, y: self.format.multiplied(x, y, k, layout))
+                found = self._bind(key, x, y, self._repeating(lambda x, y: self.format.multiplied(x, y, k, layout)))
             except formats.Skip:
                 self._alone.add((k, layout))
                 return None

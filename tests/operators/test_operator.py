@@ -370,9 +370,18 @@ def test_other_values_in_place(label, dtype, device):
 
 def test_a_deterministic_operator_has_formats_alone_that_are_known_to_repeat(device, monkeypatch):
     """The advice's hola is known not to, and is with sums in a fixed order; A^T from the arrays adds by atomics."""
-    found = {"hola": False, "hola[sum=fixed]": True, "csr-lanes": True, "csr5": None, "csr-scalar": True}
+    found = {
+        "hola": False,
+        "hola[sum=fixed]": True,
+        "csr-lanes": True,
+        "csr5": None,
+        "csr-scalar": True,
+        "coo-flat": True,
+    }
     monkeypatch.setattr(determinism, "known", lambda *_: found)
-    monkeypatch.setattr(Emulated, "float_atomics", lambda _, launch: "transposed" in launch.kernel)
+    monkeypatch.setattr(
+        Emulated, "float_atomics", lambda _, launch: re.search("transposed|coo_runs", launch.kernel) is not None
+    )
     monkeypatch.setattr(quick, "ranked", lambda a, spmvs: ["hola"])
     a = matrix()
     op = operator(a, 1, device=device, deterministic=True)
@@ -385,6 +394,9 @@ def test_a_deterministic_operator_has_formats_alone_that_are_known_to_repeat(dev
         with pytest.raises(UsageError, match=said):
             operator(a, format=label, device=device, deterministic=True)
     assert operator(a, format="hola[sum=fixed,items=4]", device=device, deterministic=True).nbytes
+    several = operator(a, format="coo-flat", device=device, deterministic=True)  # adds by atomics for several vectors
+    np.testing.assert_allclose(several @ np.ones((50, 3)), a @ np.ones((50, 3)), rtol=1e-12)
+    assert not any("row" in key for key in several._pairs._kept)
     best = spmvbench.advise(a, deterministic=True)
     assert set(best.table["format"]) <= {"hola[sum=fixed]", "csr-lanes", "csr-scalar"}
     assert best.operator(device).choice.deterministic
@@ -406,7 +418,7 @@ def test_solvers_after_an_update(device):
 def test_values_that_cannot_be_taken(a, op, device):
     updatable = operator(a, format="csr-scalar", device=device, updatable=True)
     for values, error, words in [
-        (np.ones(a.nnz + 1), ValueError, "values has the shape"),
+        (np.ones(a.nnz + 1), ValueError, f"values has the shape .* {a.nnz:,} entries in canonical CSR"),
         (a, TypeError, "takes the values alone"),
         (a.toarray(), TypeError, "takes the values alone"),
         (np.ones(a.nnz, complex), TypeError, "complex128"),
