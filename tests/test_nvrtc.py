@@ -64,6 +64,11 @@ OWN = {
         for update in ("Primal", "Dual")
     },
     "csr/csr5.cu": {"csr5_fused_coded<double, int, 4, 4, 0, unsigned char, double, Dual<double, float>>"},
+    "kept/dia.cu": {"dia_spmv<double, false>", "dia_spmv<float, true, f16>"},
+    "kept/crsd.cu": {
+        "crsd_spmv<float, int, false>",
+        "crsd_generated<double, int, false, Pattern<Group<-1, 3>>>",
+    },
     "csr/csr.cu": {"csr_vector<double, int, 4, 2, 1, double, Dual<double, float>>"},
     "dia/row_patterns.cu": {"row_patterns_spmv<double, unsigned char, false, Primal<double, float>>"},
     "ellpack/sell_coded.cu": {"sell_pack_spmv<float, int, true, Dual<float, float>>"},

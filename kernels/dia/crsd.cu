@@ -20,7 +20,7 @@ __device__ __forceinline__ void add_group(Group<OFFSET, WIDTH>, unsigned row, un
 #pragma unroll
   for (int d = 0; d < WIDTH; ++d) {
     const unsigned column = row + (OFFSET + d);
-    if (INSIDE || column < cols) sum += load_stream(values + d * SEGMENT) * __ldg(x + column);
+    if (INSIDE || column < cols) sum += load_diagonal(values + d * SEGMENT) * __ldg(x + column);
   }
   values += WIDTH * SEGMENT;
 }

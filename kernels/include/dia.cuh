@@ -26,6 +26,28 @@ struct Grouped {
   __device__ __forceinline__ void pass(int) {}
 };
 
+// A diagonal's value, or two. KEPT: the matrix stays in L2 from one product to the next, where lines that are marked as
+// read once are the first to go.
+#ifdef KEPT
+template <typename T>
+__device__ __forceinline__ T load_diagonal(const T* p) {
+  if constexpr (sizeof(T) < 4 || alignof(T) < 4) {
+    return load_stream(p);
+  } else {
+    return __ldg(p);
+  }
+}
+template <typename S>
+__device__ __forceinline__ HalfPair<S> load_diagonal(const HalfPair<S>* p) {
+  return load_stream(p);
+}
+#else
+template <typename T>
+__device__ __forceinline__ T load_diagonal(const T* p) {
+  return load_stream(p);
+}
+#endif
+
 // Some diagonals' values of ROWS neighbouring rows, in flight.
 template <typename V, int ROWS, int BATCH, typename S = V>
 struct Batch {
@@ -39,9 +61,9 @@ struct Batch {
       for (int r = 0; r < ROWS; ++r) value[u][r] = S(0);
       if (u >= left) continue;
       if constexpr (ROWS == 1) {
-        value[u][0] = load_stream(values + u * stride);
+        value[u][0] = load_diagonal(values + u * stride);
       } else {
-        const auto pair = load_stream(reinterpret_cast<const typename PairOf<S>::type*>(values + u * stride));
+        const auto pair = load_diagonal(reinterpret_cast<const typename PairOf<S>::type*>(values + u * stride));
         value[u][0] = pair.x;
         value[u][1] = pair.y;
       }

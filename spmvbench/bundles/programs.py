@@ -63,9 +63,9 @@ class Target(NamedTuple):
         """Of an invocation, whose metadata is untrusted."""
         known = mapping(session.get("properties"))
         arch = str(known.get("architecture") or "")
-        counts = known.get("multiprocessors"), known.get("shared_bytes", SHARED_BYTES.get(arch))
-        multiprocessors, shared = (n if isinstance(n, int) and 0 < n < 1 << 31 else 0 for n in counts)
-        limits = Limits(multiprocessors, shared, str(known.get("device_name") or ""))
+        counts = (known.get(name) for name in ("multiprocessors", "shared_bytes", "l2_bytes"))
+        multiprocessors, shared, l2 = (n if isinstance(n, int) and 0 < n < 1 << 31 else 0 for n in counts)
+        limits = Limits(multiprocessors, shared or SHARED_BYTES.get(arch, 0), str(known.get("device_name") or ""), l2)
         return cls(arch, str(known.get("nvrtc") or ""), limits)
 
     @property

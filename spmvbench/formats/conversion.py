@@ -43,14 +43,16 @@ Found = TypeVar("Found")
 
 
 class Limits(NamedTuple):
-    """What rules ask of a device: its multiprocessors, the shared memory of a block in bytes, and its name."""
+    """What rules ask of a device: its multiprocessors, the bytes of a block's shared memory and of L2, and its name."""
 
     multiprocessors: int
     shared_bytes: int
     name: str = ""  # of a GPU, as its vendor has it
+    l2_bytes: int = 0
 
 
 EMULATED = Limits(multiprocessors=16, shared_bytes=MOST_SHARED_BYTES)  # as many as it may run blocks at once
+SHARE_OF_L2 = 0.75  # with more, lines of one product push out those that the next one reads first
 _LIMITS: ContextVar[Limits | None] = ContextVar("limits", default=None)
 _UNTIMED: ContextVar[list[float] | None] = ContextVar("untimed", default=None)
 _CHECK: ContextVar[Callable[[list[Launch]], None] | None] = ContextVar("check", default=None)
@@ -189,8 +191,16 @@ def cuda_limits(ordinal: int) -> Limits:
     """Of a CUDA device."""
     from cupy.cuda.runtime import deviceGetAttribute, getDeviceProperties
 
-    multiprocessors, shared_bytes = (deviceGetAttribute(number, ordinal) for number in (16, 97))  # cudaDeviceAttr
-    return Limits(multiprocessors, shared_bytes, getDeviceProperties(ordinal)["name"].decode())
+    multiprocessors, shared_bytes, l2_bytes = (
+        deviceGetAttribute(number, ordinal) for number in (16, 97, 38)
+    )  # cudaDeviceAttr
+    return Limits(multiprocessors, shared_bytes, getDeviceProperties(ordinal)["name"].decode(), l2_bytes)
+
+
+def stays_in_cache(*arrays: Array) -> bool:
+    """Whether arrays of a device, the first of which is of the matrix, stay in its L2 from one product to the next."""
+    limits = _LIMITS.get() or (EMULATED if array_module(arrays[0]) is np else cuda_limits(ordinal(arrays[0])))
+    return sum(array.nbytes for array in arrays) <= SHARE_OF_L2 * limits.l2_bytes
 
 
 @cache

@@ -51,6 +51,21 @@ def test_a_matrix_on_the_host_is_for_the_device_at_hand(emulated):
     assert device_limits(A) == EMULATED
 
 
+@pytest.mark.parametrize("label", ["dia", "crsd", "crsd[kernel=paper]"])
+def test_a_matrix_that_stays_in_l2_is_not_loaded_as_read_once(emulated, label):
+    ((cls, params),), a = formats.parse(label), Csr.of(spmvbench.load("tridiag:300"))
+    fmt, x, y = cls.from_csr(a, **params), np.arange(a.cols, dtype=np.float64), np.zeros(a.rows)
+    values = fmt.values if label == "dia" else next(iter(fmt.parts.values())).values
+    least = 4 * (values.nbytes + x.nbytes + y.nbytes) // 3
+    for l2, folder in ((least + 2, "kept"), (least - 2, "dia")):
+        with converting_for(Limits(16, 1000, l2_bytes=l2)):
+            (launch,) = [step for step in fmt.launches(x, y) if not step.kernel.startswith("zero_")]
+        assert launch.source.startswith(f"{folder}/")
+        y[:] = np.nan
+        emulated.compile([launch]).run()
+        np.testing.assert_allclose(y, sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape) @ x)
+
+
 # Beyond defaults, what makes conversion kernels differ: one slice or several, order, lanes, heights, bases, widths.
 VARIANTS = [
     *("ellr-t[threads=4]", "ell-psblas[footprint=psblas]", "sliced-ellr-t[threads=4]", "hdi[footprint=psblas]"),

@@ -22,6 +22,7 @@ from spmvbench.formats.arrays import (
     run_ptr,
     run_starts,
 )
+from spmvbench.formats.conversion import stays_in_cache
 from spmvbench.formats.csr.rows import CsrRows
 from spmvbench.formats.dia.dia import diagonal_keys, filled
 from spmvbench.formats.ellpack.ellpack import EllRows
@@ -105,7 +106,11 @@ class PatternDiagonals(Adding):
         kernel = f"crsd_spmv<{ctype(self.values)}, {ctype(self.segment_ptr)}, {cbool(add)}>"
         lists = (self.segment_ptr, self.pattern, self.pattern_ptr, self.offset)
         args = (np.int32(rows), np.int32(cols), *lists, self.values, x, y)
-        return [Launch(SOURCE, kernel, *per_thread(rows, SEGMENT), args, row_lanes=1)]
+        return [Launch(self._source(x, y), kernel, *per_thread(rows, SEGMENT), args, row_lanes=1)]
+
+    def _source(self, x: Array, y: Array) -> str:
+        """Of the kernel."""
+        return "kept/crsd.cu" if stays_in_cache(self.values, x, y) else SOURCE
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         diagonal, place = self.xp.nonzero(nonzero_mask(self.values))
@@ -167,7 +172,8 @@ class DiagonalGroups(PatternDiagonals):
             codes += f", Pattern<{', '.join(f'Group<{offset}, {width}>' for offset, width in groups)}>"
         lists = (self.segment_ptr, self.pattern, self.pattern_ptr, self.offset, self.width)
         args = (np.int32(rows), np.int32(cols), *lists, self.values, x, y)
-        return [Launch(SOURCE, f"crsd_generated<{types}{codes}>", *per_thread(rows, SEGMENT), args)]
+        kernel = f"crsd_generated<{types}{codes}>"
+        return [Launch(self._source(x, y), kernel, *per_thread(rows, SEGMENT), args)]
 
     @property
     def detail(self) -> dict[str, Any]:

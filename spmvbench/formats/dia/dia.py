@@ -26,6 +26,7 @@ from spmvbench.formats.conversion import (
     private_share,
     refuse_more_than_memory,
     runner,
+    stays_in_cache,
     summed,
 )
 from spmvbench.formats.conversion import offsets as offsets_by
@@ -250,7 +251,8 @@ class Dia(Diagonals):
         threads = per_thread(cdiv(rows, 2), BLOCK)
         kernel = f"dia_spmv<{ctype(self.values)}, {cbool(add)}>"
         args = (*sizes, self.offset, self.values, x, y)
-        return [Launch("dia/dia.cu", kernel, *threads, args, row_lanes=1, row_bytes=16)]
+        source = "kept/dia.cu" if stays_in_cache(self.values, x, y) else "dia/dia.cu"
+        return [Launch(source, kernel, *threads, args, row_lanes=1, row_bytes=16)]
 
     def multiplied(self, x: Array, y: Array, k: int, layout: str) -> Sequence[Step]:
         return self.by_vectors(self._few if 0 < len(self.offset) <= FEW else self.launches, x, y, k, layout)
