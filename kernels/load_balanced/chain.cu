@@ -30,13 +30,26 @@ __global__ void __launch_bounds__(CHAIN_BLOCK)
   for (int i = threadIdx.x; i < here; i += CHAIN_BLOCK) exits[first + i] = following[first + last[now][i]];
 }
 
-// enters: the first place of each segment that is reached, -1 if none is; by one thread.
-__global__ void chain_enters(int n, int segments, const int* __restrict__ exits, int* __restrict__ enters) {
+constexpr int AHEAD = 16;  // segments whose exits are read together
+constexpr int NEAR = 256;  // of each the first places, one of which a path mostly enters
+
+// enters: the first place of each segment that is reached, -1 if none is; by one thread of a block, which reads ahead.
+__global__ void __launch_bounds__(CHAIN_BLOCK)
+    chain_enters(int n, int segments, const int* __restrict__ exits, int* __restrict__ enters) {
+  __shared__ int near[AHEAD][NEAR];
   int at = 0;
-  for (int segment = 0; segment < segments; ++segment) {
-    const bool reached = at < n && at / SEGMENT == segment;
-    enters[segment] = reached ? at : -1;
-    if (reached) at = exits[at];
+  for (int first = 0; first < segments; first += AHEAD) {
+    for (int i = threadIdx.x; i < AHEAD * NEAR; i += CHAIN_BLOCK) {
+      const long long place = static_cast<long long>(first + i / NEAR) * SEGMENT + i % NEAR;
+      near[i / NEAR][i % NEAR] = place < n ? exits[place] : n;
+    }
+    __syncthreads();
+    for (int s = 0; threadIdx.x == 0 && s < AHEAD && first + s < segments; ++s) {
+      const int inside = at < n && at / SEGMENT == first + s ? at % SEGMENT : -1;
+      enters[first + s] = inside < 0 ? -1 : at;
+      if (inside >= 0) at = inside < NEAR ? near[s][inside] : exits[at];
+    }
+    __syncthreads();
   }
 }
 

@@ -511,7 +511,7 @@ def chain(following: Array, run: Run) -> Array:
     exits, enters = xp.empty(n, dtype=np.int32), xp.empty(segments, dtype=np.int32)
     counts, size = xp.empty(segments, dtype=np.int32), np.int32(n)
     run(Launch(CHAIN, "chain_exits", segments, _CHAIN_BLOCK, (size, following, exits)))
-    run(Launch(CHAIN, "chain_enters", 1, 1, (size, np.int32(segments), exits, enters)))
+    run(Launch(CHAIN, "chain_enters", 1, _CHAIN_BLOCK, (size, np.int32(segments), exits, enters)))
     args = (size, following, enters, counts)
     run(Launch(CHAIN, "chain_places<false, int>", segments, _CHAIN_BLOCK, (*args, exits, exits)))
     ptr, total = offsets(counts, run)
