@@ -38,11 +38,14 @@ class Prepared:
     bound: Mapping[str, Bound] = field(default_factory=dict)
 
     @property
-    def samples_by_python(self) -> bool:
-        """Whether samples run Python of the format: calls, or times of its own. Kernels are bound before them."""
+    def goes_on_by_python(self) -> bool:
+        """Whether Python of the format runs in its samples and after them: calls, its own times, traces. Kernels are
+        bound already.
+        """
         steps = single_steps(step for bound in self.bound.values() for step in bound.steps)
-        own_times = type(self.converted.fmt).own_times is not Format.own_times
-        return own_times or any(isinstance(step, Call) for step in steps)
+        cls = type(self.converted.fmt)
+        own = cls.own_times is not Format.own_times or cls.traced is not Format.traced
+        return own or any(isinstance(step, Call) for step in steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,10 +194,11 @@ class GroupRun:
         context, began, waited = self.context, perf_counter(), self.context.waited
 
         def work() -> None:
-            own = step != self._sample_round or progress.prepared is None or progress.prepared.samples_by_python
+            prepared, updates = progress.prepared, context.settings.update
             try:
                 step(progress)
             finally:
+                own = prepared is None or updates or prepared.goes_on_by_python
                 self._restore_process(progress, own=own)
 
         def inspect() -> None:
