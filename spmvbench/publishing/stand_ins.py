@@ -1,23 +1,29 @@
-"""The table of stand-ins in docs/matrices.md: how far bytes on them are from those on their matrices, by kind.
+"""The table of stand-ins in docs/matrices.md: how far bytes and times on them are from those on their matrices.
 
-``SPMVBENCH_FACTS=RUN python -m spmvbench.publishing.stand_ins MOST --page docs/matrices.md`` takes the matrices of the
-collection that are at hand (`SPMVBENCH_MIRROR`, a folder) and have facts, up to MOST entries, and writes the table into
-the page, between two comments. Bytes are estimates of the formats, which equal the bytes of their arrays.
+``SPMVBENCH_FACTS=RUN python -m spmvbench.publishing.stand_ins MOST RUN... --page docs/matrices.md`` takes the matrices
+of the collection that are at hand (`SPMVBENCH_MIRROR`, a folder) and have facts, up to MOST entries, and writes the
+table into the page, between two comments. Bytes are estimates of the formats, which equal the bytes of their arrays.
+Times are of runs of one GPU that hold stand-ins and their matrices.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from spmvbench import formats, paths
+from spmvbench.analysis.cases import latest_cases
+from spmvbench.analysis.stand_ins import ALL, INDEX, pairs
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Csr, Skip
 from spmvbench.matrices import lookup, stand_ins, suitesparse
+from spmvbench.matrices.sets import STAND_IN
 from spmvbench.publishing import in_page
+from spmvbench.rows import store
 
 # Of the kinds of the index, the words that distinguish what stand-ins make of them; the first that fits counts.
 KINDS = ("undirected", "directed", "circuit", "linear programming", "structural", "fluid", "2D/3D", "")
@@ -44,7 +50,7 @@ def _ratios(most: int, chosen: list[tuple[type[formats.Format], dict[str, object
             continue
         if (real.rows, real.nnz) != (about.rows, about.entries):
             continue  # explicit zeros count differently
-        kind = next(word for word in KINDS if word in about.kind) or "other"
+        kind = kind_of(about.kind)
         for cls, params in chosen:
             for facts, copy in copies.items():
                 try:
@@ -54,16 +60,38 @@ def _ratios(most: int, chosen: list[tuple[type[formats.Format], dict[str, object
                 yield kind, name, formats.label(cls, params), facts, ratio
 
 
-def table(found: pd.DataFrame) -> str:
-    """The table in Markdown: matrices, cases, and for both kinds of facts the median and p90 of the deviation."""
-    off = found.assign(off=np.exp(np.log(found["ratio"]).abs()) - 1)
-    head = ["Kind of problem", "Matrices", "With row lengths: median", "p90", "Index alone: median", "p90 "]
+def kind_of(kind: str) -> str:
+    """The first of KINDS in a kind of the index."""
+    return next(word for word in KINDS if word in kind) or "other"
+
+
+def times(runs: Sequence[Path]) -> pd.DataFrame:
+    """As `deviations`, of hot times in double precision in the rows of runs."""
+    rows = latest_cases(store.load_all(runs))
+    found = pairs(rows[(rows["dtype"] == "f64") & (rows["mode"] == "hot")], STAND_IN)
+    known = rows.drop_duplicates("matrix").set_index("matrix")["kind"]
+    names = {"stands_for": "matrix", "time": "ratio"}
+    return found.assign(kind=found["stands_for"].map(known).map(kind_of)).rename(columns=names)
+
+
+def table(found: pd.DataFrame, timed: pd.DataFrame) -> str:
+    """The table in Markdown: of bytes and of times (empty without rows) the matrices, and for both kinds of facts the
+    median and p90 of the deviation.
+    """
+    head = ["Kind of problem"]
+    parts = [part.assign(off=np.exp(np.log(part["ratio"]).abs()) - 1) for part in (found, timed) if len(part)]
+    for place, what in enumerate(("Bytes", "Times")[: len(parts)]):
+        end = " " * (2 * place)  # headings differ
+        head += [f"{what}: matrices", f"row lengths, median{end}", f"p90{end}", f"index, median{end}", f"p90 {end}"]
     lines = []
-    for kind, part in [("all", off), *off.groupby("kind", sort=True)]:
-        cells = [str(kind), str(part["matrix"].nunique())]
-        for facts in ("all", "index"):
-            of = part.loc[part["facts"] == facts, "off"]
-            cells += [f"{100 * of.median():.1f} %", f"{100 * of.quantile(0.9):.0f} %"]
+    for kind in ("all", *sorted({kind for part in parts for kind in part["kind"]})):
+        cells = [kind]
+        for every in parts:
+            part = every if kind == "all" else every[every["kind"] == kind]
+            cells.append(str(part["matrix"].nunique()))
+            for facts in (ALL, INDEX):
+                of = part.loc[part["facts"] == facts, "off"]
+                cells += [f"{100 * of.median():.1f} %", f"{100 * of.quantile(0.9):.0f} %"] if len(of) else ["-", "-"]
         lines.append(cells)
     return in_page.markdown(head, lines, head[1:])
 
@@ -71,11 +99,14 @@ def table(found: pd.DataFrame) -> str:
 MOST: in_page.Argument = ("most", {"type": int, "help": "entries of the largest matrix"})
 
 
+RUNS: in_page.Argument = ("runs", {"type": Path, "nargs": "*", "help": "runs of one GPU with stand-ins and matrices"})
+
+
 def _made(given: argparse.Namespace) -> str:
-    return table(deviations(given.most))
+    return table(deviations(given.most), times(given.runs) if given.runs else pd.DataFrame())
 
 
-main = in_page.command("stand_ins", __doc__, _made, MOST)
+main = in_page.command("stand_ins", __doc__, _made, MOST, RUNS)
 
 if __name__ == "__main__":
     main()

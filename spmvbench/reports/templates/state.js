@@ -17,7 +17,7 @@ const columns = Object.fromEntries(Object.entries(data.cases).map(([name, column
 delete data.cases;
 const orNull = (v) => (Number.isNaN(v) ? null : v);
 const cases = Array.from(columns.format, (f, i) => ({
-  setting: columns.setting[i], f, m: columns.matrix[i], status: columns.status[i], program: columns.program[i] || null,
+  i, setting: columns.setting[i], f, m: columns.matrix[i], status: columns.status[i], program: columns.program[i] || null,
   time: orNull(columns.time[i]), rate: orNull(columns.rate[i]), bytes: orNull(columns.bytes[i]),
   error: orNull(columns.error[i]), bound: orNull(columns.bound[i]), ready: orNull(columns.ready[i]),
 }));

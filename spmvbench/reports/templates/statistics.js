@@ -1,6 +1,6 @@
 "use strict";
 // Statistics of the page's views: pure functions of rows, equal to those of spmvbench/analysis in their comments.
-// A row is a case of one setting: { f, m, status, time, rate, bytes, error, bound, program, ready }; f and m are the places of
+// A row is a case of one setting: { i, f, m, status, time, rate, bytes, error, bound, program, ready }; f and m are the places of
 // its format and matrix. formats: { name, family, experiment, alias, plain } in columns.
 // tests/reports/test_statistics.py compares both in a browser.
 
@@ -68,7 +68,12 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
     for (const { m, time } of right) best[m] = Math.min(best[m] ?? Infinity, time);
     return right.map((row) => ({ row, f: row.f, m: row.m, ratio: row.time / best[row.m] }));
   });
-  const ratioOf = remembered((rows) => new Map(ranked(rows).map((t) => [t.row, t.ratio])));
+  // By the number of a case; NaN if it is not ranked.
+  const ratioOf = remembered((rows) => {
+    const found = new Float64Array(1 + d3.max(rows, (r) => r.i)).fill(NaN);
+    for (const { row, ratio } of ranked(rows)) found[row.i] = ratio;
+    return found;
+  });
 
   // ranking.mean_slowdowns: by format { slowdown, wins, ties }; matrices that a format did not solve count as the cap.
   const meanSlowdowns = remembered((rows) => {
@@ -102,8 +107,8 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
       rows,
       (part) => {
         const { f } = part[0], count = (which) => part.filter(which).length, right = part.filter((r) => r.status === OK), ok = right.length,
-          solved = part.filter((r) => ratio.has(r)),
-          worst = d3.greatest(d3.sort(solved, (r) => r.m), (r) => ratio.get(r));
+          solved = part.filter((r) => ratio[r.i] > 0),
+          worst = d3.greatest(solved, (r) => ratio[r.i]);
         const mean = (value, of) => geometric(of.map(value).filter((v) => v > 0));
         const { slowdown, wins, ties } = means.get(f) ?? { slowdown: NaN, wins: 0, ties: 0 };
         return {
@@ -116,7 +121,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
           wrong: count((r) => statuses[r.status] === "wrong"),
           failed: count((r) => FAILED.includes(r.status)),
           gflops: mean((r) => r.rate, solved),
-          worst_slowdown: worst ? ratio.get(worst) : NaN,
+          worst_slowdown: worst ? ratio[worst.i] : NaN,
           worst_matrix: worst?.m ?? null,
           bytes_per_nnz: mean((r) => r.bytes, right), conversion: mean((r) => r.ready / r.time, right),
           error_ratio: d3.max(part, (r) => r.error) ?? NaN,
@@ -155,7 +160,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
         place(a) - place(b) ||
         byName(a, b),
     );
-    return { order, cells: every.map((row) => ({ row, f: row.f, m: row.m, ratio: ratio.get(row) ?? NaN })) };
+    return { order, cells: every.map((row) => ({ row, f: row.f, m: row.m, ratio: ratio[row.i] })) };
   }
 
   // ranking.best_formats: by matrix { f, margin, tied }, margin the time of the second over that of the best.
