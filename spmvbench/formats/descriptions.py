@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from spmvbench import formats
+from spmvbench.formats import determinism
 from spmvbench.formats.format import Format
 
 
@@ -98,11 +99,19 @@ def facts(cls: type[Format]) -> dict[str, str]:
         "Reference": cls.reference,
         "Devices": ", ".join(cls.devices),
         "Limit": "" if cls.wide_offsets else "fewer than 2^31 entries",
+        "Same bits": _same_bits(cls.key, cls.op),
+        "New values": "" if cls.op != "spmv" else "by a new conversion" if cls.values_decide else "in place",
         "Origin": "this project's kernel" if cls.project_kernel else "",
         "Experiment": "measured, never ranked" if cls.experiment else "",
         "Kernels": ", ".join(source.rpartition("/")[2] for source in formats.sources(cls)),
     }
     return {name: fact for name, fact in about.items() if fact}
+
+
+def _same_bits(key: str, op: str) -> str:
+    """Whether products repeat their bits, as configs/determinism.csv knows it."""
+    found, fixed = determinism.repeats(key, op), determinism.repeating(key, op)
+    return {True: "yes", False: f"no; {fixed}: yes" if fixed else "no", None: ""}[found]
 
 
 def by_family(keys: Iterable[str]) -> list[type[Format]]:

@@ -87,6 +87,15 @@ def test_a_format_of_the_survey_says_what_was_read_of_it(command):
     assert "\nConfidence survey's sentence alone\n" in command("formats", "icsr").out
     assert "\nConfidence authors' code\n" in command("formats", "csr5").out
     assert "Confidence" not in command("formats", "merge-csr").out
+
+
+def test_what_solvers_ask_of_a_format_is_said(command):
+    for key, bits, values in (
+        ("csr5", "no; csr5[sum=fixed]: yes", "in place"),
+        ("csr-lanes", "yes", "in place"),
+        ("csr-ans", "no", "by a new conversion"),
+    ):
+        assert f"\nSame bits  {bits}\nNew values {values}\n" in command("formats", key).out
     assert "[HLL in the survey, authors' code]" in command("formats", "--family", "ellpack").out
 
 
