@@ -1,7 +1,9 @@
-"""The table of docs/results/speed.md: the best public program and the best format for each matrix and type.
+"""The tables of docs/results/speed.md: the best public program and the best format for each matrix and type, and what
+was tried.
 
-``python -m spmvbench.publishing.speed RUN... --page docs/results/speed.md`` makes it from the rows of runs and writes
-it into the page, between two comments. ``--short`` leaves out targets, bounds and formats that compress values.
+``python -m spmvbench.publishing.speed RUN... --page docs/results/speed.md`` makes them from the rows of runs and from
+configs/published/speed, and writes them into the page, between comments. ``--short`` leaves out targets, bounds,
+formats that compress values and what was tried.
 """
 
 from __future__ import annotations
@@ -104,6 +106,22 @@ def markdown(found: pd.DataFrame, *, short: bool = False) -> str:
     return in_page.markdown(HEAD[: SHORT if short else None], lines, NUMBERS)
 
 
+def tried() -> str:
+    """The table of changes to kernels that were measured and not taken."""
+    rows = pd.read_csv(folder() / "tried.csv")
+    lines = [
+        [row.matrix, row.type, f"`{row.format}`", row.tried, f"{row.gflops}", f"{row.present}"]
+        for row in rows.itertuples()
+    ]
+    head = "Matrix", "Type", "Format", "Change", "GFLOPS", "Without it"
+    return in_page.markdown(head, lines, head[-2:])
+
+
+def _tables(runs: list[str], *, short: bool) -> str | dict[str, str]:
+    of_rows = markdown(table(store.load_all(runs)), short=short)
+    return of_rows if short else {"": of_rows, "tried": tried()}
+
+
 def _number(value: float, digits: int = 0) -> str:
     return "" if np.isnan(value) else f"{value:.{digits}f}"
 
@@ -116,9 +134,12 @@ def _aimed(value: float, aim: float, digits: int = 2) -> str:
 main = in_page.command(
     "speed",
     __doc__,
-    lambda given: markdown(table(store.load_all(given.runs)), short=given.short),
+    lambda given: _tables(given.runs, short=given.short),
     in_page.RUNS,
-    ("--short", {"action": "store_true", "help": "without targets, bounds and formats that compress values"}),
+    (
+        "--short",
+        {"action": "store_true", "help": "without targets, bounds, formats that compress values and what was tried"},
+    ),
 )
 
 if __name__ == "__main__":
