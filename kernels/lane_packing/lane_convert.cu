@@ -34,9 +34,11 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
     lane_wanted(int rows, int pieces, int target, const I* __restrict__ row_ptr, const F* __restrict__ first,
                 int* __restrict__ row_of, I* __restrict__ begin, int* __restrict__ length, P* __restrict__ ptr,
                 unsigned long long* __restrict__ state) {
-  write_offsets<OFFSETS_EACH>(pieces, ptr, state, [=](long long piece) {
+  int row = -1;  // of the thread's piece before: pieces ascend
+  write_offsets<OFFSETS_EACH>(pieces, ptr, state, [&](long long piece) {
     if (piece >= pieces) return 0ll;
-    const int row = first_behind(first, 0, rows + 1, static_cast<F>(piece)) - 1;
+    row = row < 0 ? first_behind(first, 0, rows + 1, static_cast<F>(piece)) - 1
+                  : row_from(first, row, rows, static_cast<F>(piece));
     const long long times = first[row + 1] - first[row], number = piece - first[row];
     const long long entries = row_ptr[row + 1] - row_ptr[row], each = entries / times, more = entries % times;
     const int here = static_cast<int>(each + (number < more));
