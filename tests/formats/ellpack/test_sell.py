@@ -10,8 +10,8 @@ from scipy import sparse
 
 from spmvbench import formats, load, testing
 from spmvbench.formats import Csr
-from spmvbench.formats.ellpack.sell_convert import sorted_rows
-from tests.formats.rows import names, with_lengths
+from spmvbench.formats.ellpack.sell_convert import falling_order, sorted_rows
+from tests.formats.rows import names, runs_on, with_lengths
 
 HARD = testing.hard_matrices()
 
@@ -71,6 +71,19 @@ def test_rows_are_sorted_within_windows_and_equal_ones_keep_their_order():
     assert sorted_rows(a, 100).tolist() == sorted_rows(a, 0).tolist()
     assert sorted_rows(a, 0, drop_empty=True).tolist() == [8, 6, 1, 3, 5, 7, 0, 2]
     assert sorted_rows(a, 1).tolist() == list(range(9))
+
+
+# Several blocks and digits, one digit, windows that make digits of their own, windows of one place, all numbers 0.
+@pytest.mark.parametrize(
+    ("n", "window", "most"), [(9000, 9000, 2**31 - 1), (5000, 5000, 255), (9000, 1500, 300), (5000, 1, 9), (3, 100, 0)]
+)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_places_are_ordered_by_falling_numbers(n, window, most, dtype, emulated):
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(0, most, n, dtype=dtype, endpoint=True) * (rng.random(n) < 0.7)
+    perm, filled = falling_order(numbers, n, window, most, runs_on(emulated))
+    assert perm.tolist() == np.lexsort((-numbers.astype(np.int64), np.arange(n) // window)).tolist()
+    assert filled.tolist() == [np.count_nonzero(numbers)]
 
 
 def test_warped_ell_has_the_arrays_of_sell_c_sigma():
