@@ -43,7 +43,7 @@ class Job:
 
     prefetch: a matrix to prefetch. needed: matrices that are being measured or prefetched. formats_by_type: a group per
     type with every format of the invocation, for precompilation. package: hash of the client's modules. sources: source
-    hash of every format, by key.
+    hash of every format that is not of the package alone, by key.
     """
 
     token: str
@@ -195,7 +195,7 @@ def _measured(job: Job, reporter: Reporter, is_cancelled: Callable[[], bool]) ->
     began = time.monotonic()
     if job.package != PACKAGE:
         raise SpmvbenchError(f"{platform.node()} has a different spmvbench: install the same on all hosts")
-    known, host = formats.keys(), platform.node()
+    host, known = platform.node(), formats.keys() if job.sources else ()
     for key, digest in job.sources.items():
         if key not in known or formats.source_hash(formats.get(key)) != digest:
             raise SpmvbenchError(

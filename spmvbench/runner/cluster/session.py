@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from spmvbench import formats
 from spmvbench.errors import SpmvbenchError
+from spmvbench.formats.two_copies import PLUS
 from spmvbench.measure.cases import Case, Group, Settings
 from spmvbench.measure.failures import Failure
 from spmvbench.measure.protocol import Malformed
@@ -86,7 +87,12 @@ class ClusterRun:
 
     def __post_init__(self) -> None:
         cases = [modes[0] for group in self.formats_by_type for modes in group.formats]
-        self.sources = {case.format: formats.source_hash(formats.get(case.format)) for case in cases}
+        shipped, classes = set(formats.shipped()), {case.format: formats.get(case.format) for case in cases}
+        self.sources = {  # of modules and kernels of the package its hash tells, and not of data
+            key: formats.source_hash(cls)
+            for key, cls in classes.items()
+            if not shipped.issuperset(key.split(PLUS)) or hasattr(cls, "data_digest")
+        }
         self.messages = self.workers.queue(remote.message_queue(self.token))
 
     def run(self) -> bool:
