@@ -42,7 +42,7 @@ OWN = {
     "solve/refill.cu": {
         kernel.format(v)
         for v in ("double", "float")
-        for kernel in ("refill<{}, int, unsigned short>", "refill<{}, long long, int>", "refill_all<{}>")
+        for kernel in ("refill<{}, int, unsigned short, 4>", "refill<{}, long long, int, 8>", "refill_all<{}>")
     },
     "solve/cg.cu": {
         *(

@@ -4,13 +4,12 @@
 
 constexpr int REFILL_ITEMS = 8;  // values that a thread has in flight
 
-// A block for each chunk of `chunk` entries, which writes the sectors of 32 bytes from start[block] on, of an array of
-// `size` elements. entry: of each element of a sector, counted from the chunk's first entry; E(-1) is padding, which is
+// A block for each chunk of `chunk` entries, which writes the sectors of WIDTH elements from start[block] on, of an array
+// of `size` elements. entry: of each element of a sector, counted from the chunk's first entry; E(-1) is padding, which is
 // 0. Neighbouring threads write neighbouring elements.
-template <typename V, typename P, typename E>
+template <typename V, typename P, typename E, int WIDTH>
 __global__ void refill(int chunk, P size, const P* __restrict__ start, const P* __restrict__ sector,
                        const E* __restrict__ entry, const V* __restrict__ values, V* __restrict__ stored) {
-  constexpr int WIDTH = 32 / sizeof(V);
   const long long begin = start[blockIdx.x];
   const int count = static_cast<int>(start[blockIdx.x + 1] - begin) * WIDTH;
   values += static_cast<long long>(blockIdx.x) * chunk;

@@ -86,7 +86,7 @@ class Moves:
         if not len(self.sector):
             kernel, given = f"refill_all<{ctype(stored)}>", (np.int64(len(values)), values, stored)
             return Launch("solve/refill.cu", kernel, *per_thread(len(values)), given)
-        kernel = f"refill<{ctype(stored)}, {ctype(self.sector)}, {ctype(self.entry)}>"
+        kernel = f"refill<{ctype(stored)}, {ctype(self.sector)}, {ctype(self.entry)}, {self.entry.shape[1]}>"
         chunk, elements = np.int32(CHUNK), self.sector.dtype.type(stored.size)
         args = chunk, elements, self.start, self.sector, self.entry, values, stored
         return Launch("solve/refill.cu", kernel, len(self.start) - 1, CHUNK // ITEMS, args)
