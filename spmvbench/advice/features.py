@@ -20,22 +20,15 @@ _FEATURES: dict[str, Callable[[Columns], Any]] = {
     "rows": lambda m: _log(m["rows"]),
     "shape": lambda m: _log(m["cols"] / m["rows"]),
     "row length": lambda m: _log(m["row_len_mean"]),
-    "variation of row lengths": lambda m: m["row_len_cv"],
-    "Gini coefficient of row lengths": lambda m: m["row_len_gini"],
+    "variation of row lengths": lambda m: _log(m["row_len_cv"] + 0.01),
     "longest row": lambda m: _log(m["row_len_max"] / np.maximum(m["row_len_mean"], 1e-9)),
     # If one thread or warp computes the longest row: whether the other rows or the launch take longer than that.
     "longest row of all entries": lambda m: _log(m["row_len_max"] / (m["nnz"] + LARGE)),
-    "median row": lambda m: m["row_len_median"] / np.maximum(m["row_len_mean"], 1e-9),
     "empty rows": lambda m: m["empty_rows"] / m["rows"],
-    "bandwidth": lambda m: _log((m["bandwidth"] + 1) / m["cols"]),
-    "full diagonals": lambda m: _log(m["full_diagonals"] + 1),
     "share on full diagonals": lambda m: m["full_diagonal_share"],
     "contiguous runs": lambda m: _log(m["contiguous_run_mean"]),
     "repeated rows": lambda m: m["repeated_row_share"],
-    "column steps": lambda m: m["column_step_log2"],
     "fill of slices of 32 rows": lambda m: m["ell_fill"],
-    "sectors of x": lambda m: m["x_sectors"],
-    "lines of x": lambda m: m["x_lines"],
 }
 NAMES = tuple(_FEATURES)
 # Below the range of the training, these make a matrix no stranger: the launch overhead dominates there, too.
@@ -80,15 +73,10 @@ def words(name: str, m: Columns) -> str:
         "empty rows": f"{100 * m['empty_rows'] / rows:.3g} % of the rows are empty"
         if m["empty_rows"]
         else "no row is empty",
-        "bandwidth": f"all entries within {m['bandwidth']:,} columns of the diagonal",
-        "full diagonals": _diagonals(m),
         "share on full diagonals": _diagonals(m),
         "contiguous runs": f"runs of {m['contiguous_run_mean']:.3g} neighbouring columns",
         "repeated rows": f"{100 * m['repeated_row_share']:.3g} % of the rows have the columns of the row before",
-        "column steps": f"steps of about {2 ** m['column_step_log2']:,.3g} columns between the entries of a row",
         "fill of slices of 32 rows": f"slices of 32 rows would be {100 * m['ell_fill']:.3g} % full",
-        "sectors of x": f"an entry fetches {m['x_sectors']:.2g} sectors of x",
-        "lines of x": f"an entry fetches {m['x_lines']:.2g} lines of x",
     }
     return texts.get(name, lengths)
 

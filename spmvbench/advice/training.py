@@ -102,14 +102,14 @@ def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = 
     every = latest_cases(rows[~rows["device"].str.startswith("emulated")])
     every = every[every["label"].isin(_advisable(every))]
     rows = verified(every)
-    if not {"x_lines", "full_diagonal_share", "bound_gflops"} <= set(rows):
+    if not {"full_diagonal_share", "bound_gflops"} <= set(rows):
         raise SpmvbenchError("the rows lack features that the model needs (an older version wrote them): measure again")
     if rows["device_name"].nunique() > 1:
         raise SpmvbenchError(f"rows of several GPUs make no model: {', '.join(sorted(set(rows['device_name'])))}")
     rows = rows.assign(
         conversion=ready(rows).clip(lower=SHORTEST), bound=2e-9 * vectors * rows["nnz"] / rows["bound_gflops"]
     )
-    rows = rows.dropna(subset=["conversion", "bound", "t_median", "x_lines", "full_diagonal_share"])
+    rows = rows.dropna(subset=["conversion", "bound", "t_median", "full_diagonal_share"])
     if rows["matrix"].nunique() < 3 or not set(VENDORS) & set(rows["label"]):
         raise SpmvbenchError(f"a model needs {operation(vectors)} rows of several matrices, cuSPARSE's among them")
     vendor = next(label for label in VENDORS if (rows["label"] == label).any())

@@ -17,7 +17,7 @@ from spmvbench.formats import multivector
 from spmvbench.formats.admission import FREE_SHARE, Skip, refuse_shape, refuse_size
 from spmvbench.formats.arrays import Array, ArrayModule, Csr, array_module
 from spmvbench.formats.launches import Launch, Step, zero_fill
-from spmvbench.formats.parameters import Parametrised
+from spmvbench.formats.parameters import Parametrised, cached
 
 # What a format cannot have an own version of, and why.
 SEALED = {
@@ -237,12 +237,12 @@ class Format(Parametrised):
     def arrays(self) -> dict[str, Array]:
         """The stored arrays by name; a part that is itself a format, alone or in a mapping, gives ``part.array``."""
         found: dict[str, Array] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for field in _names(type(self)):
+            value = getattr(self, field)
             if hasattr(value, "nbytes") and hasattr(value, "shape") and not isinstance(value, Format):
-                found[field.name] = value  # asked first: most fields are arrays, and operators are made in microseconds
+                found[field] = value  # asked first: most fields are arrays, and operators are made in microseconds
                 continue
-            parts = value if isinstance(value, Mapping) else {field.name: value}
+            parts = value if isinstance(value, Mapping) else {field: value}
             for part, inside in parts.items():
                 if isinstance(inside, Format):
                     found |= {f"{part}.{name}": array for name, array in inside.arrays().items()}
@@ -349,6 +349,12 @@ class Format(Parametrised):
     def detail(self) -> dict[str, Any]:
         """What a row should keep about this matrix in this format beyond its bytes (split widths, tile shares)."""
         return {}
+
+
+@cached
+def _names(cls: type[Format]) -> tuple[str, ...]:
+    """Of the fields."""
+    return tuple(field.name for field in fields(cls))
 
 
 def _restored(cls: type[Format], params: dict[str, Any], held: dict[str, Any]) -> Format:

@@ -54,7 +54,7 @@ def measured(vectors=1, times=FORMATS):
     for spec in EVEN + SKEW:
         a = Csr.of(generate(spec))
         fetched = Fetched.by(a, 132, vectors=vectors)
-        known = features_of(a) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
+        known = features_of(a)
         for label, (even, skew, made) in times.items():
             cls = formats.get(label)
             row = blank_row() | known | {"group": "synthetic", "name": spec, "kind": spec.split(":")[0]}
@@ -192,8 +192,8 @@ def test_the_bytes_of_a_format_decide_on_its_time(rows):
         training.fitted(training.table(wide), sorted(FORMATS)), about={"vendor": "cusparse-csr-alg1"}
     )
     a = Csr.of(generate("pde:15"))
-    fetched, labels = Fetched.by(a, 132), list(known.labels)
-    x = features.of(features_of(a) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines})[None]
+    labels = list(known.labels)
+    x = features.of(features_of(a))[None]
     sizes = np.full((1, len(labels)), 12.0 * a.nnz + 20 * a.rows)
     ell, bounds = labels.index("ell"), np.full((1, len(labels)), 1e-6)
 
@@ -380,8 +380,8 @@ def test_modules_whose_footprint_is_sampled_exist():
 
 def test_words_of_features():
     a = Csr.of(generate("pde:15"))
-    known = features_of(a) | {"x_sectors": 0.3, "x_lines": 0.1}
-    assert features.words("full diagonals", known) == "7 diagonals hold 100 % of the entries"
+    known = features_of(a)
+    assert features.words("share on full diagonals", known) == "7 diagonals hold 100 % of the entries"
     assert features.words("longest row", known).startswith("rows of 4 to 7 entries, 6.6")
     assert all(features.words(name, known) for name in features.NAMES)
     assert features.of(known).shape == (len(features.NAMES),)
