@@ -25,6 +25,8 @@ def latest_cases(rows: pd.DataFrame) -> pd.DataFrame:
     run the one written later, whatever the clock said.
     """
     rows = keyed(rows.drop(columns="samples", errors="ignore"))
+    if not rows.index.is_unique:  # as of runs that were put one below the other
+        rows = rows.reset_index(drop=True)
     last = rows.loc[written(rows), CASE].drop_duplicates(keep="last")  # of many rows, a copy of these columns alone
     return _over_sources(rows.loc[last.sort_values(CASE).index].reset_index(drop=True))
 
