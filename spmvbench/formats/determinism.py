@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -54,9 +55,16 @@ def repeats(label: str, op: str = PRODUCT) -> bool | None:
         return of_op[label]
     ((cls, params),) = formats.parse(label)
     if issubclass(cls, TwoCopies):
-        return all(repeats(formats.label(half, own)) for _, half, own in cls.halves(params))
+        return _both(repeats(formats.label(half, own)) for _, half, own in cls.halves(params))
+    if operation(op) in ("pair", "pdhg"):
+        return _both((repeats(label), repeats(label, "spmv-t@1")))
     found = of_op.get(formats.label(cls, {"sum": params["sum"]} if "sum" in params else {}))
     return repeats(label) if found is None and operation(op) in OF_PRODUCTS else found
+
+
+def _both(known: Iterable[bool | None]) -> bool | None:
+    found = set(known)
+    return False if False in found else None if None in found else True
 
 
 def repeating(label: str, op: str = PRODUCT) -> str | None:

@@ -405,6 +405,21 @@ def test_a_deterministic_operator_has_formats_alone_that_are_known_to_repeat(dev
         spmvbench.advise(a, deterministic=True)
 
 
+@pytest.mark.parametrize(
+    ("label", "op", "expected"),
+    [
+        ("sell[height=32]", "spmv", True), ("csr5", "spmv", None), ("csr5", "cg@5", None), ("hola", "cg@5", False),
+        ("sell", "spmv-t@1", False), ("sell", "spmv-t@2", True), ("sell", "pdhg@3", False), ("csr-vector", "pair", None),
+        ("sell+csr-vector", "pair", True), ("sell+csr5", "pair", None), ("hola+csr5", "spmv", False),
+        ("sell", "spmm@8", None),
+    ],
+)  # fmt: skip
+def test_what_is_known_of_an_operation_follows_from_its_products(monkeypatch, label, op, expected):
+    of_op = {"spmv": {"sell": True, "csr-vector": True, "hola": False}, "spmv-t@1": {"sell": False}}
+    monkeypatch.setattr(determinism, "known", lambda op="spmv": of_op.get(op, {}))
+    assert determinism.repeats(label, op) is expected
+
+
 def test_solvers_after_an_update(device):
     a = spmvbench.load("spd_pde:6")
     op, b = operator(a, format="csr5", device=device, updatable=True), vector(216)
