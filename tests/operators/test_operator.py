@@ -409,9 +409,9 @@ def test_a_deterministic_operator_has_formats_alone_that_are_known_to_repeat(dev
     ("label", "op", "expected"),
     [
         ("sell[height=32]", "spmv", True), ("csr5", "spmv", None), ("csr5", "cg@5", None), ("hola", "cg@5", False),
-        ("sell", "spmv-t@1", False), ("sell", "spmv-t@2", True), ("sell", "pdhg@3", False), ("csr-vector", "pair", None),
-        ("sell+csr-vector", "pair", True), ("sell+csr5", "pair", None), ("hola+csr5", "spmv", False),
-        ("sell", "spmm@8", None),
+        ("sell", "spmv-t@1", False), ("sell", "spmv-t@2", True), ("sell", "pdhg@3", False),
+        ("csr-vector", "pair", None), ("sell+csr-vector", "pair", True), ("sell+csr5", "pair", None),
+        ("hola+csr5", "spmv", False), ("sell", "spmm@8", None),
     ],
 )  # fmt: skip
 def test_what_is_known_of_an_operation_follows_from_its_products(monkeypatch, label, op, expected):
