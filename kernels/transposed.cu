@@ -3,6 +3,7 @@
 #include "spmv.cuh"
 
 constexpr int BLOCK = 256;
+constexpr int SUMMING = 1024;  // threads of a block with sums of its own
 
 // CSR: LANES threads per row, which read the row's entries side by side and its x once. LISTED: `rows` holds the row of
 // each of `places` lists of entries; else they are all rows.
@@ -17,6 +18,29 @@ __global__ void csr_transposed(int places, const int* __restrict__ rows, const I
   for (I k = row_ptr[place] + threadIdx.x % LANES; k < end; k += LANES) {
     atomicAdd(y + load_stream(col_idx + k), load_stream(values + k) * factor);
   }
+}
+
+// The same by blocks that stay, each with sums of its own of all `cols` elements of y in shared memory: y meets as many
+// additions as there are blocks.
+template <typename V, typename I, int LANES, bool LISTED, typename S = V>
+__global__ void __launch_bounds__(SUMMING, 1)
+    csr_transposed_sums(int places, int cols, const int* __restrict__ rows, const I* __restrict__ row_ptr,
+                        const int* __restrict__ col_idx, const S* __restrict__ values, const V* __restrict__ x,
+                        V* __restrict__ y) {
+  extern __shared__ __align__(128) unsigned char dynamic_shared[];
+  V* const sums = reinterpret_cast<V*>(dynamic_shared);
+  for (int i = threadIdx.x; i < cols; i += SUMMING) sums[i] = V(0);
+  __syncthreads();
+  const long long groups = static_cast<long long>(gridDim.x) * (SUMMING / LANES);
+  for (long long place = global_thread() / LANES; place < places; place += groups) {
+    const V factor = load_x(x, LISTED ? rows[place] : static_cast<int>(place));
+    const I end = row_ptr[place + 1];
+    for (I k = row_ptr[place] + threadIdx.x % LANES; k < end; k += LANES) {
+      atomicAdd(sums + load_stream(col_idx + k), load_stream(values + k) * factor);
+    }
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < cols; i += SUMMING) atomicAdd(y + i, sums[i]);
 }
 
 // Sliced ELLPACK, stored as for ellpack/sell.cu: THREADS threads per row take every THREADS-th position. HEIGHT: rows of a

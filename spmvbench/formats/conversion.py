@@ -183,7 +183,12 @@ def search_once(cls: type[Format], a: Csr, search: Callable[[], Found], first: C
 
 def device_limits(a: Csr) -> Limits:
     """Of the device at hand: what `converting_for` says, else of that whose memory holds the matrix, else EMULATED."""
-    return _LIMITS.get() or (EMULATED if a.xp is np else cuda_limits(ordinal(a.values)))
+    return limits_of(a.values)
+
+
+def limits_of(array: Array) -> Limits:
+    """The same by an array of the matrix."""
+    return _LIMITS.get() or (EMULATED if array_module(array) is np else cuda_limits(ordinal(array)))
 
 
 @cache
@@ -199,8 +204,7 @@ def cuda_limits(ordinal: int) -> Limits:
 
 def stays_in_cache(*arrays: Array) -> bool:
     """Whether arrays of a device, the first of which is of the matrix, stay in its L2 from one product to the next."""
-    limits = _LIMITS.get() or (EMULATED if array_module(arrays[0]) is np else cuda_limits(ordinal(arrays[0])))
-    return sum(array.nbytes for array in arrays) <= SHARE_OF_L2 * limits.l2_bytes
+    return sum(array.nbytes for array in arrays) <= SHARE_OF_L2 * limits_of(arrays[0]).l2_bytes
 
 
 @cache

@@ -14,6 +14,7 @@ more in turns; X and Y are then packed into rows of so many, as they are if give
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +30,7 @@ TILE_ROWS, TILE_VECTORS, TILE_THREADS = (constant(KERNEL, f"TILE_{word}") for wo
 MOST = 64  # vectors
 TOGETHER = 8  # vectors that a thread holds
 LARGE = 512  # threads of a block
+VECTORS: ContextVar[int] = ContextVar("vectors", default=1)  # that launches are bound for
 FILLED = 1 << 18  # threads that a large GPU holds: with fewer, each takes 16 bytes of a row
 WARP = constant("include/spmv.cuh", "WARP")
 LOADED = 16  # bytes that a thread loads at a time
@@ -71,7 +73,15 @@ def launches(
         return [zero_fill(y)]
     known = {address(array) for array in stored if array.size}
     rows, cols, xp, found = len(y) // k, len(x) // k, array_module(x), list[Step]()
-    steps = product(x[:cols], y[:rows])
+
+    def bound(x: Array, y: Array) -> Sequence[Step]:
+        token = VECTORS.set(k)
+        try:
+            return product(x, y)
+        finally:
+            VECTORS.reset(token)
+
+    steps = bound(x[:cols], y[:rows])
     wide = all(isinstance(step, Launch) and (step.row_lanes or step.window or _zeroes(step)) for step in steps)
     together = k if wide else min(k, together)
     if layout == "row" and k == together:
@@ -82,7 +92,7 @@ def launches(
         part_x, part_y = packed_x[: cols * n], packed_y[: rows * n]
         found += [_packed(x, part_x, cols, k, n, first, layout, "pack")]
         vectors = Rows(part_x[:cols], part_x, n), Rows(part_y[:rows], part_y, n)
-        found += _typed(product(*(rows.one for rows in vectors)), known, vectors, n)
+        found += _typed(bound(*(rows.one for rows in vectors)), known, vectors, n)
         found += [_packed(y, part_y, rows, k, n, first, layout, "unpack")]
     return found
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from spmvbench.formats.arrays import Array, cdiv, round_up
+from spmvbench.formats.conversion import limits_of
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
+from spmvbench.formats.multivector import VECTORS
 
 SOURCE = "transposed.cu"
-BLOCK = constant("transposed.cu", "BLOCK")  # threads
+BLOCK, SUMMING = (constant("transposed.cu", name) for name in ("BLOCK", "SUMMING"))  # threads
+FEW = 2  # additions to y for one of a block's sums, at least: else atomics to y take less
 
 
 def lanes_by_mean(nnz: int, lists: int, least: int = 1) -> int:
@@ -24,10 +27,14 @@ def lanes_by_mean(nnz: int, lists: int, least: int = 1) -> int:
 def by_rows(row_ptr: Array, col_idx: Array, values: Array, x: Array, y: Array, rows: Array | None = None) -> Launch:
     """For CSR; x: (rows,), y: (cols,). rows: the row of each list of entries, if only some are stored."""
     places, listed = len(row_ptr) - 1, rows is not None
-    lanes = lanes_by_mean(len(values), places)
-    kernel = f"csr_transposed<{ctype(values)}, {ctype(row_ptr)}, {lanes}, {cbool(listed)}>"
-    args = np.int32(places), rows if listed else row_ptr[:0].view(np.int32), row_ptr, col_idx, values, x, y
-    return Launch(SOURCE, kernel, cdiv(places * lanes, BLOCK), BLOCK, args)
+    lanes, limits = lanes_by_mean(len(values), places), limits_of(values)
+    types = f"<{ctype(values)}, {ctype(row_ptr)}, {lanes}, {cbool(listed)}>"
+    args = rows if listed else row_ptr[:0].view(np.int32), row_ptr, col_idx, values, x, y
+    blocks = min(limits.multiprocessors, cdiv(places * lanes, SUMMING))
+    if y.nbytes * VECTORS.get() <= limits.shared_bytes and len(values) >= FEW * blocks * len(y):
+        sizes = np.int32(places), np.int32(len(y))
+        return Launch(SOURCE, f"csr_transposed_sums{types}", blocks, SUMMING, (*sizes, *args), y.nbytes)
+    return Launch(SOURCE, f"csr_transposed{types}", cdiv(places * lanes, BLOCK), BLOCK, (np.int32(places), *args))
 
 
 def by_slices(
