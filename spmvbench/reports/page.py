@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
+import pickle
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -218,7 +220,12 @@ def _every(
         return
     # Spawned, not forked: libraries with running threads do not survive a fork.
     workers, context = min(jobs, len(names)), multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(draft,)) as pool:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(f"{folder}/draft",)) as pool,
+    ):
+        with open(f"{folder}/draft", "wb") as file:  # once for all, and not in this process's memory beside its rows
+            pickle.dump(draft, file, pickle.HIGHEST_PROTOCOL)
         drawing = [pool.submit(_attempt_in_worker, name) for name in names]
         for done, _ in enumerate(as_completed(drawing), start=1):
             watch(done, len(names))
@@ -228,9 +235,10 @@ def _every(
 _worker_draft: list[_Draft] = []  # in a drawing process: its only draft
 
 
-def _start_worker(draft: _Draft) -> None:
+def _start_worker(draft: str) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _worker_draft.append(draft)
+    with open(draft, "rb") as file:
+        _worker_draft.append(pickle.load(file))  # written by the parent
 
 
 def _end_with_parent() -> None:
