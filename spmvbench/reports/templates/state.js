@@ -14,7 +14,6 @@ function unpacked([kind, base64, low, step]) {
   return new Float64Array(column).map((n) => (n > 1 ? Math.exp(low + (n - 2) * step) : n ? 0 : NaN));
 }
 const columns = Object.fromEntries(Object.entries(data.cases).map(([name, column]) => [name, unpacked(column)]));
-delete data.cases;
 const orNull = (v) => (Number.isNaN(v) ? null : v);
 const cases = Array.from(columns.format, (f, i) => ({
   i, setting: columns.setting[i], f, m: columns.matrix[i], status: columns.status[i], program: columns.program[i] || null,

@@ -68,9 +68,8 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
     for (const { m, time } of right) best[m] = Math.min(best[m] ?? Infinity, time);
     return right.map((row) => ({ row, f: row.f, m: row.m, ratio: row.time / best[row.m] }));
   });
-  // By the number of a case; NaN if it is not ranked.
-  const ratioOf = remembered((rows) => {
-    const found = new Float64Array(1 + d3.max(rows, (r) => r.i)).fill(NaN);
+  const ratioOf = remembered((rows) => { // by the number of a case, if it is ranked
+    const found = [];
     for (const { row, ratio } of ranked(rows)) found[row.i] = ratio;
     return found;
   });
@@ -160,7 +159,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
         place(a) - place(b) ||
         byName(a, b),
     );
-    return { order, cells: every.map((row) => ({ row, f: row.f, m: row.m, ratio: ratio[row.i] })) };
+    return { order, cells: every.map((row) => ({ row, f: row.f, m: row.m, ratio: ratio[row.i] ?? NaN })) };
   }
 
   // ranking.best_formats: by matrix { f, margin, tied }, margin the time of the second over that of the best.
