@@ -68,6 +68,8 @@ def _called(connection: Connection, memory: float, function: Callable[..., Any],
     except (MemoryError, SpmvbenchError) as error:
         of_limit = isinstance(error.__context__, MemoryError)  # as generators say it, of the whole machine
         found = MemoryError() if of_limit else error
+    except ImportError:  # a library that found no room: the limit is of address space
+        found = MemoryError()
     except Exception as error:
         found = RuntimeError(f"{type(error).__name__}: {error}")
     connection.send(found)

@@ -32,7 +32,7 @@ LATER = (
     "ell_fill",
 )
 
-OWN_MEMORY, ENTRY_MEMORY = 1 << 30, 1000.0  # bytes for making a matrix: for any, and for each row, column and entry
+OWN_MEMORY, ENTRY_MEMORY = 2 << 30, 1000.0  # bytes for making a matrix: for any, and for each row, column and entry
 
 
 def matrices(

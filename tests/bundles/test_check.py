@@ -187,8 +187,8 @@ def test_matrices_beyond_the_time_limit_are_open(measured):
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("poisson2d:20000", "1.0 GiB of memory"),
-        ("pde:900", "1.0 GiB of memory"),
+        ("poisson2d:20000", "2.0 GiB of memory"),
+        ("pde:900", "2.0 GiB of memory"),
         ("dense:40000:40000", "matrix_sha256"),
     ],
 )
