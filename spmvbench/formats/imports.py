@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from spmvbench import paths
 from spmvbench.errors import UsageError
 from spmvbench.formats.kernels import Read, read
 
@@ -115,11 +118,26 @@ def _user_folders(searched: tuple[str, ...]) -> Roots:
 
 @cache
 def _module(text: str) -> Module:
-    """What counts of a module's text. Raises SyntaxError or ValueError where it is no Python."""
+    """What counts of a module's text, on the disk from the first time on: every process asks for that of a hundred
+    modules. Raises SyntaxError or ValueError where it is no Python.
+    """
+    file = paths.home() / "modules" / f"{sha256(_own_text() + text)[:32]}.json"
+    with suppress(OSError, ValueError), open(paths.opened(file), "rb") as kept:
+        if paths.is_own(os.fstat(kept.fileno())):
+            digest, imports, kernels = json.load(kept)
+            return Module(digest, tuple((level, name) for level, name in imports), tuple(kernels))
     tree = ast.parse(text.encode("utf-8", "surrogateescape"))  # bytes: a module may say that it is in another encoding
     seen = _Seen([], [], [])
     _write(tree, seen)
-    return Module(sha256("\0".join(seen.parts)), tuple(dict.fromkeys(seen.imports)), tuple(seen.kernels))
+    found = Module(sha256("\0".join(seen.parts)), tuple(dict.fromkeys(seen.imports)), tuple(seen.kernels))
+    with suppress(OSError), paths.written_whole(file) as target:
+        target.write(json.dumps(found).encode())
+    return found
+
+
+@cache
+def _own_text() -> str:
+    return read(Path(__file__))
 
 
 class _Seen(NamedTuple):
