@@ -12,7 +12,7 @@ from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Launch, Step, cbool, ctype, in_part, per_thread, zero_fill
 from spmvbench.formats.registry import register
-from spmvbench.formats.transposed import lanes_by_mean
+from spmvbench.formats.transposed import by_rows, lanes_by_mean
 
 BLOCK = 256
 
@@ -100,9 +100,8 @@ class CscAtomic(CscByLanes):
     key = "csc-atomic"
     reference = "after Hugues & Petiton, HPCC 2010"
 
-    @property
-    def lanes_per_column(self) -> int:
-        return lanes_by_mean(len(self.values), self.shape[1])
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        return [zero_fill(y), by_rows(self.col_ptr, self.row_idx, self.values, x, y)]
 
 
 @register
