@@ -148,6 +148,33 @@ def test_kernels_convert_as_arrays_do(spec, emulated, same_arrays):
     assert assert_kernels_convert_alike(spec, MATRICES, emulated, same_arrays)
 
 
+LAUNCHES = {
+    "csr-bb": 2,
+    "csr5": 1,
+    "sell-p": 2,
+    "sell-c-sigma": 3,
+    "sell-local": 3,
+    "irregular": 4,
+    "dia": 4,
+    "shec": 3,
+}
+
+
+@pytest.mark.parametrize("spec", LAUNCHES)
+def test_a_small_matrix_takes_few_launches(spec, emulated):
+    """Each takes ten microseconds of the host, and an SpMV of such a matrix five."""
+    ((cls, params),) = formats.parse(spec)
+    launched = []
+
+    def run(launch):
+        launched.append(launch.kernel)
+        emulated.compile([launch]).run()
+
+    with converting_for(EMULATED, run=run):
+        cls.converted(Csr.of(spmvbench.load("pde:12")), **params)
+    assert len(launched) == LAUNCHES[spec], launched
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", [*formats.shipped(), *VARIANTS])
 def test_kernels_of_every_format_convert_as_arrays_do(spec, emulated, same_arrays):
