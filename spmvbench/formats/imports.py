@@ -122,7 +122,7 @@ def _module(text: str) -> Module:
     modules. Raises SyntaxError or ValueError where it is no Python.
     """
     file = paths.home() / "modules" / f"{sha256(_own_text() + text)[:32]}.json"
-    with suppress(OSError, ValueError), open(paths.opened(file), "rb") as kept:
+    with suppress(OSError, ValueError, TypeError), open(paths.opened(file), "rb") as kept:
         if paths.is_own(os.fstat(kept.fileno())):
             digest, imports, kernels = json.load(kept)
             return Module(digest, tuple((level, name) for level, name in imports), tuple(kernels))

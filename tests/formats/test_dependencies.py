@@ -43,7 +43,7 @@ SOME = ("csr-scalar", "ell", "hyb", "csr5", "tile")
         ("launches.py", "block: int = 256", "block: int = 128", SOME),  # per_thread's default block
         ("admission.py", "FREE_SHARE = 4", "FREE_SHARE = 8", SOME),
         ("arrays.py", "INT32_MAX =", "INT32_MAX = 1 +", SOME),
-        ("conversion.py", "multiprocessors=16", "multiprocessors=8", ("ell", "hyb", "csr5", "tile")),
+        ("conversion.py", "multiprocessors=16", "multiprocessors=8", SOME),
         ("tuning.py", "times: int = 3", "times: int = 4", ("ell", "hyb")),
         ("csr/csr5.py", 'key = "csr5"', 'key = "csr-5"', ("csr5", "tile")),
         ("coo/coo.py", "Coo(", "Ooc(", ("hyb", "tile")),
@@ -215,11 +215,12 @@ def test_what_a_users_format_does_not_reach_does_not_count(own):
 
 def test_a_kernel_file_may_have_the_name_of_one_of_the_packages(own, tmp_path):
     cls, files = own
-    named = ("csr/csr.cu", "multivector.cu", "transposed.cu", "vector.cu")  # what its bases name counts
-    assert set(formats.sources(cls)) == {str(files["own.cu"]), *named}
+    named = {"csr/csr.cu", "multivector.cu", "transposed.cu", "vector.cu"}  # what its bases name counts
+    own_kernel = str(files["own.cu"])
+    assert set(before := formats.sources(cls)) > {own_kernel, *named}
     files["own.py"].write_text(read(files["own.py"]).replace("own.cu", "vector.cu"))
     (tmp_path / "vector.cu").write_text("int own;")
-    assert set(formats.sources(cls)) == {str(tmp_path / "vector.cu"), *named}
+    assert set(formats.sources(cls)) == {str(tmp_path / "vector.cu"), *before} - {own_kernel}
 
 
 def test_a_class_of_no_file_is_refused():
@@ -266,6 +267,19 @@ def test_a_conversion_is_held_to_its_sources_too(own, monkeypatch):
             conversion.run(launch("csr/csr5.cu"))
     conversion.run(launch("csr/csr5.cu"))
     assert ran == ["vector.cu", "csr/csr5.cu"]
+
+
+@pytest.mark.parametrize("damage", ["", "5", "[1]", "{}"])
+def test_what_counts_of_a_module_is_kept_unless_the_file_is_damaged(tmp_path, monkeypatch, damage):
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path))
+    read_anew = imports._module.__wrapped__
+    found = read_anew('import json\nfrom . import b\nKERNEL = "a.cu"\n')
+    (file,) = tmp_path.glob("modules/*.json")
+    assert found.imports == ((0, "json"), (1, "b")) and found.kernels == ("a.cu",)
+    other = file.read_text().replace("a.cu", "z.cu")
+    for content, kernels in ((other, ("z.cu",)), (damage, ("a.cu",)), (file.read_text(), ("a.cu",))):
+        file.write_text(content)
+        assert read_anew('import json\nfrom . import b\nKERNEL = "a.cu"\n') == found._replace(kernels=kernels)
 
 
 # --- kernels' text
