@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from spmvbench import paths
 from spmvbench.analysis.breakeven import ready
 from spmvbench.analysis.cases import fewer_values, hot, latest_cases, verified
 from spmvbench.analysis.coverage import geometric_mean
@@ -132,11 +133,13 @@ def by_copy(rows: pd.DataFrame) -> str:
     return in_page.markdown(head, lines, head[1:-1])
 
 
-def by_iteration(rows: pd.DataFrame) -> str:
-    """One line for each matrix: an iteration of ``pdhg`` in the fastest pair, beside the library's, and its two
-    products alone: by the parts of its row, or if these take vectors along by the row of the pair.
+def by_iteration(rows: pd.DataFrame, cupy: pd.DataFrame) -> str:
+    """One line for each matrix: an iteration of ``pdhg`` in the fastest pair, beside the library's and one written with
+    CuPy, and its two products alone: by the parts of its row, or if these take vectors along by the row of the pair.
+
+    cupy: seconds and fused by matrix, as tests/measure/pdhg_cupy.py writes them.
     """
-    lines = []
+    lines, means = [], []
     pair = rows[rows["op"] == "pair"].set_index(["matrix", "label"])["seconds"]
     for matrix, own in _by_entries(rows[rows["op"].str.startswith("pdhg")]):
         library = own[own["vendor"]]["seconds"].min()
@@ -144,12 +147,18 @@ def by_iteration(rows: pd.DataFrame) -> str:
         products = best["spmv"] + best["spmv-t"]
         if math.isnan(products):
             products = pair.get((best["matrix"], best["label"]), math.nan)
-        times = [f"{1e6 * seconds:.1f}" for seconds in (library, best["seconds"], products)]
-        cells = [f"{best['nnz'] / 1e6:.3g} M", *times, f"{library / best['seconds']:.2f}"]
-        lines.append([matrix, *cells, f"{best['seconds'] / products:.2f}", f"`{best['label']}`"])
+        others = [library, *cupy.reindex([matrix])[["seconds", "fused"]].iloc[0]]
+        over = [best["seconds"] / products, *(other / best["seconds"] for other in others)]
+        means.append(over)
+        times = ["" if math.isnan(each) else f"{1e6 * each:.1f}" for each in (best["seconds"], products, *others)]
+        ratios = ["" if math.isnan(each) else f"{each:.2f}" for each in over]
+        lines.append([matrix, f"{best['nnz'] / 1e6:.3g} M", *times, *ratios, f"`{best['label']}`"])
+    mean = [f"{geometric_mean(pd.Series(column).dropna()):.2f}" for column in zip(*means, strict=True)]
+    lines.append(["geometric mean", *[""] * 6, *mean, ""])
     head = (
-        "Matrix", "Entries", "cuSPARSE's best, us", "Fastest, us", "Its two products, us", "Times faster",
-        "Over its two products", "Fastest pair",
+        "Matrix", "Entries", "Fastest, us", "Its two products, us", "cuSPARSE's best, us", "CuPy, us",
+        "CuPy, two kernels, us", "Over its two products", "Over cuSPARSE's", "Over CuPy", "Over CuPy, two kernels",
+        "Fastest pair",
     )  # fmt: skip
     return in_page.markdown(head, lines, head[1:-1])
 
@@ -162,11 +171,12 @@ def _by_entries(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 def _tables(runs: list[str]) -> dict[str, str]:
     rows = measured(latest_cases(store.load_all(runs)))
+    cupy = pd.read_csv(paths.configs() / "published/linear-programs/cupy.csv", index_col="matrix")
     return {
         "formats": by_format(rows),
         "matrices": by_matrix(rows),
         "one copy": by_copy(rows),
-        "pdhg": by_iteration(rows),
+        "pdhg": by_iteration(rows, cupy),
     }
 
 
