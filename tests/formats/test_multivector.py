@@ -2,6 +2,7 @@
 
 import re
 from contextlib import suppress
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import scipy.sparse
 from spmvbench import devices, formats, testing
 from spmvbench.devices import DeviceUnavailable, cuda
 from spmvbench.errors import UsageError
-from spmvbench.formats import Call, Skip, kernel_path
+from spmvbench.formats import Call, Launch, Skip, kernel_path, multivector
 from spmvbench.formats.arrays import Csr
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.measure import operations, verify
@@ -125,6 +126,12 @@ def test_references_are_those_of_one_vector_each(op, device):
 def test_formats_that_cannot_say_why(device):
     with pytest.raises(Skip, match="takes values and vectors of one type"):
         testing.check_product("mbsr", HARD["uniform 8"], device, ops=["spmm@8"])
+
+
+@pytest.mark.parametrize(("blocks", "shape"), [(100, (2, 4, 1)), (2048, (4, 2, 1))])
+def test_threads_take_less_of_a_row_where_they_are_few(blocks, shape):
+    launch = Launch("csr/csr.cu", "csr_vector<double>", blocks, 128, (), row_lanes=4)
+    assert astuple(multivector.Shape.of(launch, 8, 8)) == shape
 
 
 @pytest.mark.parametrize(("vectors", "launched"), [(1, (2 * 4, (512,), 16)), (4, (2 * 2, (2, 256), 32))])
