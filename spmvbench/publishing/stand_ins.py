@@ -1,8 +1,8 @@
-"""The table of stand-ins in docs/matrices.md: how far bytes and times on them are from those on their matrices.
+"""The tables of stand-ins in docs/matrices.md: how far bytes and times on them are from those on their matrices.
 
 ``SPMVBENCH_FACTS=RUN python -m spmvbench.publishing.stand_ins MOST RUN... --page docs/matrices.md`` takes the matrices
-of the collection that are at hand (`SPMVBENCH_MIRROR`, a folder) and have facts, up to MOST entries, and writes the
-table into the page, between two comments. Bytes are estimates of the formats, which equal the bytes of their arrays.
+of the collection that are at hand (`SPMVBENCH_MIRROR`, a folder) and have facts, up to MOST entries, and writes both
+tables into the page, between comments. Bytes are estimates of the formats, which equal the bytes of their arrays.
 Times are of runs of one GPU that hold stand-ins and their matrices.
 """
 
@@ -74,36 +74,32 @@ def times(runs: Sequence[Path]) -> pd.DataFrame:
     return found.assign(kind=found["stands_for"].map(known).map(kind_of)).rename(columns=names)
 
 
-def table(found: pd.DataFrame, timed: pd.DataFrame) -> str:
-    """The table in Markdown: of bytes and of times (empty without rows) the matrices, and for both kinds of facts the
-    median and p90 of the deviation.
-    """
-    head = ["Kind of problem"]
-    parts = [part.assign(off=np.exp(np.log(part["ratio"]).abs()) - 1) for part in (found, timed) if len(part)]
-    for place, what in enumerate(("Bytes", "Times")[: len(parts)]):
-        end = " " * (2 * place)  # headings differ
-        head += [f"{what}: matrices", f"row lengths, median{end}", f"p90{end}", f"index, median{end}", f"p90 {end}"]
+def table(found: pd.DataFrame) -> str:
+    """The table in Markdown: matrices, and for both kinds of facts the median and p90 of the deviation, by kind."""
+    off = found.assign(off=np.exp(np.log(found["ratio"]).abs()) - 1)
+    head = ["Kind of problem", "Matrices", "With row lengths: median", "p90", "Index alone: median", "p90 "]
     lines = []
-    for kind in ("all", *sorted({kind for part in parts for kind in part["kind"]})):
-        cells = [kind]
-        for every in parts:
-            part = every if kind == "all" else every[every["kind"] == kind]
-            cells.append(str(part["matrix"].nunique()))
-            for facts in (ALL, INDEX):
-                of = part.loc[part["facts"] == facts, "off"]
-                cells += [f"{100 * of.median():.1f} %", f"{100 * of.quantile(0.9):.0f} %"] if len(of) else ["-", "-"]
+    for kind, part in [("all", off), *off.groupby("kind", sort=True)]:
+        cells = [str(kind), str(part["matrix"].nunique())]
+        for facts in (ALL, INDEX):
+            of = part.loc[part["facts"] == facts, "off"]
+            cells += [f"{100 * of.median():.1f} %", f"{100 * of.quantile(0.9):.0f} %"] if len(of) else ["-", "-"]
         lines.append(cells)
     return in_page.markdown(head, lines, head[1:])
 
 
-MOST: in_page.Argument = ("most", {"type": int, "help": "entries of the largest matrix"})
+MOST: in_page.Argument = (
+    "most",
+    {"type": int, "help": "entries of the largest matrix; 0 leaves the table of bytes as it is"},
+)
 
 
 RUNS: in_page.Argument = ("runs", {"type": Path, "nargs": "*", "help": "runs of one GPU with stand-ins and matrices"})
 
 
-def _made(given: argparse.Namespace) -> str:
-    return table(deviations(given.most), times(given.runs) if given.runs else pd.DataFrame())
+def _made(given: argparse.Namespace) -> dict[str, str]:
+    made = {"": table(deviations(given.most))} if given.most else {}
+    return made | ({"times": table(times(given.runs))} if given.runs else {})
 
 
 main = in_page.command("stand_ins", __doc__, _made, MOST, RUNS)
