@@ -40,7 +40,11 @@ def _folders(runs: tuple[str, ...], results: str, *, every: bool) -> list[Path]:
 
 
 # Columns that no page and no figure shows: of half a million rows they take a gigabyte.
-UNSHOWN = ("samples", "bytes_arrays", "decoded", "t_decode", "t_compile", "x_seed", "timing_rule", "order_hash")
+UNSHOWN = (
+    "samples", "bytes_arrays", "decoded", "t_decode", "t_compile", "x_seed", "timing_rule", "order_hash", "t_case",
+    "t_x_changed", "t_in_use", "watts", "bytes_workspace", "bytes_needed", "bytes_limit", "distinct_results",
+    "compared_results", "numa_node", "generator_hash", "schema_version",
+)  # fmt: skip
 
 
 def rows_of(folder: Path, needs: Callable[[str], bool] = lambda column: True) -> pd.DataFrame:
@@ -353,7 +357,7 @@ def _joined(
     from spmvbench.rows import store
 
     other = store.folder(beside, results)
-    second = rows_of(other)
+    second = rows_of(other, _is_shown)
     if comparisons.differ(rows, second):
         there = gpus(second)[0]
         return rows, (second, store.environment(other)), f"Compared with {other.name}, of an {there}: figure Two cards."
