@@ -113,8 +113,10 @@ def by_copy(rows: pd.DataFrame) -> str:
     the bytes that both products read, and of the advised pair.
     """
     lines, means = [], []
-    for matrix, own in _by_entries(rows[rows["op"] == "pair"]):
-        one = own[~own["format"].str.contains(PLUS, regex=False) & ~own["vendor"]].nsmallest(1, "seconds").iloc[0]
+    found = rows[rows["op"] == "pair"]
+    found = found.assign(whole=~found["format"].str.contains(PLUS, regex=False) & ~found["vendor"])
+    for matrix, own in _by_entries(found[found.groupby("matrix")["whole"].transform("any")]):
+        one = own[own["whole"]].nsmallest(1, "seconds").iloc[0]
         # The bound counts the arrays once.
         least = one["work"] / one["bound_gflops"] * 1e-9 * (1 + one["bytes_format"] / one["model_bytes"])
         over = one["seconds"] / least, one["seconds"] / own[own["advised"]]["seconds"].min()
@@ -141,7 +143,8 @@ def by_iteration(rows: pd.DataFrame, cupy: pd.DataFrame) -> str:
     """
     lines, means = [], []
     pair = rows[rows["op"] == "pair"].set_index(["matrix", "label"])["seconds"]
-    for matrix, own in _by_entries(rows[rows["op"].str.startswith("pdhg")]):
+    found = rows[rows["op"].str.startswith("pdhg")]
+    for matrix, own in _by_entries(found[~found.groupby("matrix")["vendor"].transform("all")]):
         library = own[own["vendor"]]["seconds"].min()
         best = own[~own["vendor"]].nsmallest(1, "seconds").iloc[0]
         products = best["spmv"] + best["spmv-t"]
