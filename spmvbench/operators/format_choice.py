@@ -264,8 +264,11 @@ class Placing:
     def __call__(self, fmt: Format) -> None:
         """Check a format."""
         self._check(fmt)
-        with converting_for(self._device.limits):
-            found = places(fmt, self._a)
+        try:
+            with converting_for(self._device.limits):
+                found = places(fmt, self._a)
+        except MemoryError as error:
+            raise OutOfDeviceMemory(str(error)) from error
         if found is None:
             raise Skip(f"values decide what {fmt.key} stores, and it cannot be updated")
         self.found = found
