@@ -2,7 +2,6 @@
 // spmvbench/formats/cache_blocking/column_sweep.py.
 #include "column_sweep.cuh"
 #include "largest.cuh"
-#include "peers.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
 
@@ -108,24 +107,10 @@ __global__ void __launch_bounds__(THREADS)
 
   for (int i = threadIdx.x; i < passes * DIGITS; i += blockDim.x) next[i / DIGITS][i % DIGITS] = 0;
   __syncthreads();
-  for (long long first = 0; first < total; first += static_cast<long long>(TILE)) {
-    int column[EACH];
-#pragma unroll
-    for (int u = 0; u < EACH; ++u) {
-      const long long i = first + u * static_cast<int>(blockDim.x) + threadIdx.x;
-      column[u] = i < total ? __ldg(col_idx + start + i) - least : -1;
-    }
-#pragma unroll
-    for (int u = 0; u < EACH; ++u) {
-      for (int pass = 0; pass < passes; ++pass) {
-        // Neighbours mostly share the upper digits: those of one digit add once.
-        const int digit = column[u] < 0 ? DIGITS : digit_of(column[u], pass);
-        const unsigned peers = peers_of<MOST_BITS + 1>(digit);
-        if (digit < DIGITS && !(peers & ((1u << lane) - 1))) {
-          atomicAdd(&next[pass][digit], static_cast<unsigned>(__popc(peers)));
-        }
-      }
-    }
+#pragma unroll 4
+  for (long long i = threadIdx.x; i < total; i += blockDim.x) {
+    const int column = __ldg(col_idx + start + i) - least;
+    for (int pass = 0; pass < passes; ++pass) atomicAdd(&next[pass][digit_of(column, pass)], 1u);
   }
   __syncthreads();
   if (warp < passes) sum_before(next[warp], next[warp]);
@@ -154,7 +139,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
       for (int u = 0; u < EACH; ++u) {
         digit[u] = key[u] == NONE ? DIGITS : digit_of(static_cast<int>(key[u] >> COLUMN), pass);
-        const unsigned peers = peers_of<MOST_BITS + 1>(digit[u]);
+        const unsigned peers = __match_any_sync(FULL_MASK, digit[u]);
         const unsigned earlier = __popc(peers & ((1u << lane) - 1));
         rank[u] = of_warp[warp][digit[u]] + earlier;
         __syncwarp();

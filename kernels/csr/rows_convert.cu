@@ -1,6 +1,5 @@
 // What rows are assigned by: how long they are.
 #include "offsets.cuh"
-#include "peers.cuh"
 #include "search.cuh"
 #include "take.cuh"
 #include "spmv.cuh"
@@ -200,7 +199,7 @@ __global__ void __launch_bounds__(ORDER_BLOCK)
     any += number > 0;
     for (int pass = 0; pass < passes; ++pass) {
       const int digit = at < n ? keys.digit(key, pass) : -1;  // mostly of few values: lanes with one add once
-      const unsigned peers = peers_of<ORDER_BITS + 1>(digit & (2 * ORDER_DIGITS - 1));
+      const unsigned peers = __match_any_sync(FULL_MASK, digit);
       if (digit >= 0 && !(peers & ((1u << lane_id()) - 1))) {
         atomicAdd(seen + pass * ORDER_DIGITS + digit, __popc(peers));
       }
@@ -245,7 +244,7 @@ __global__ void __launch_bounds__(ORDER_BLOCK)
   }
 #pragma unroll
   for (int u = 0; u < ORDER_EACH; ++u) {
-    const unsigned peers = peers_of<ORDER_BITS + 1>(digit[u] & (2 * ORDER_DIGITS - 1));
+    const unsigned peers = __match_any_sync(FULL_MASK, digit[u]);
     const unsigned earlier = __popc(peers & ((1u << lane) - 1));
     rank[u] = digit[u] < 0 ? 0 : of_warp[warp][digit[u]] + static_cast<int>(earlier);
     __syncwarp();

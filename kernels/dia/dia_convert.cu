@@ -1,7 +1,6 @@
 // CSR to diagonals on the device; see spmvbench/formats/dia/dia.py. A warp takes 32 rows, a thread per row.
 #include "largest.cuh"
 #include "offsets.cuh"
-#include "private_counts.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
 
@@ -183,18 +182,34 @@ __device__ __forceinline__ void each_entry(I nnz, int rows, int share, const I* 
   }
 }
 
-// Adds to `held`, zero before, how many entries each diagonal has, by diagonal + rows - 1: neighbouring rows have the
-// same diagonals.
+// Adds to `held`, zero before, how many entries each diagonal has, by diagonal + rows - 1. Neighbouring rows have the
+// same diagonals, which would all meet at a few addresses: a block counts for itself those that find a place of their
+// own.
 template <typename I>
-__global__ void dia_sizes(I nnz, int rows, int share, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+__global__ void dia_sizes(I nnz, int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                           int* __restrict__ held) {
-  __shared__ PrivateCounts own;
-  own.begin();
-  int* const all = held + (rows - 1);
-  each_entry(nnz, rows, share, row_ptr, col_idx, [&](I, int at) {
-    if (at != NONE) own.add(at, all);
+  constexpr int PLACES = 1024;
+  __shared__ int diagonal[PLACES];
+  __shared__ int count[PLACES];
+  for (int place = threadIdx.x; place < PLACES; place += blockDim.x) {
+    diagonal[place] = NONE;
+    count[place] = 0;
+  }
+  __syncthreads();
+  each_entry(nnz, rows, SHARE, row_ptr, col_idx, [&](I, int at) {
+    if (at == NONE) return;
+    const int place = at & (PLACES - 1);
+    const int owner = atomicCAS(diagonal + place, NONE, at);
+    if (owner == NONE || owner == at) {
+      atomicAdd(count + place, 1);
+    } else {
+      atomicAdd(held + (static_cast<long long>(at) + rows - 1), 1);
+    }
   });
-  own.end(all);
+  __syncthreads();
+  for (int place = threadIdx.x; place < PLACES; place += blockDim.x) {
+    if (count[place]) atomicAdd(held + (static_cast<long long>(diagonal[place]) + rows - 1), count[place]);
+  }
 }
 
 constexpr int LISTED = 4096;  // diagonals that a kernel lists

@@ -147,7 +147,6 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
       const int steps = static_cast<int>((slots[tile + 1] - slots[tile]) / WARP);
       const LaneShare<I> share(all, tile, steps);
       int most = 0, before = share.entries ? col_idx[share.entry] : 0;
-#pragma unroll 4
       for (int i = 1; i < share.entries; ++i) {
         const int column = col_idx[share.entry + i];
         most = column - before > most ? column - before : most;

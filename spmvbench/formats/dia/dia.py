@@ -23,7 +23,6 @@ from spmvbench.formats.conversion import (
     Run,
     narrow_offsets,
     numbers,
-    private_share,
     refuse_more_than_memory,
     runner,
     stays_in_cache,
@@ -60,9 +59,8 @@ def hack_keys(a: Csr) -> Array:
 def _table(a: Csr, run: Run) -> Array:
     """The entries of every diagonal, by col - row + rows - 1."""
     held = a.xp.zeros(a.rows + a.cols - 1, dtype=np.int32)
-    share = private_share(a.nnz)
-    args = (a.row_ptr.dtype.type(a.nnz), np.int32(a.rows), np.int32(share), a.row_ptr, a.col_idx, held)
-    run(Launch(CONVERT, f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.nnz, share), 256, args))
+    args = (a.row_ptr.dtype.type(a.nnz), np.int32(a.rows), a.row_ptr, a.col_idx, held)
+    run(Launch(CONVERT, f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.nnz, SHARE), 256, args))
     return held
 
 
