@@ -217,15 +217,19 @@ OWN = {
         *("lane_fill<double, int, int, false>", "lane_fill<float, long long, long long, true>"),
     },
     "tile/tile_convert.cu": {
-        *("pack_halves", "fill_chunks<int>", "count_room<false>", "count_room<true>"),
+        *("pack_halves", "fill_chunks", "count_room<false>", "count_room<true>"),
         *(
             f"{kernel.format(index)}>"
             for index in ("int", "long long")
             for kernel in (
-                *("count_marks<unsigned int, {}", "count_chunks<{}, false, int", "count_chunks<{}, true, int"),
-                *("describe_tiles<false, {}, true, false", "describe_tiles<true, {}, false, true"),
+                *("count_tiles<{}", "count_marks<{}", "count_chunks<{}, int, false", "count_chunks<{}, int, true"),
+                *(
+                    "describe_tiles<{}, int, true, false",
+                    "describe_tiles<{}, int, false, false",
+                    "describe_tiles<{}, int, false, true",
+                ),
                 *("place_tiles<{}, false", "place_tiles<{}, true"),
-                *("pack_tiles<false, double, int, {}, false", "pack_tiles<true, float, {0}, {0}, true"),
+                *("pack_tiles<double, int, {}, false", "pack_tiles<float, {0}, {0}, true"),
                 *("take_marked<float, int, {}", "take_marked<double, {}, int"),
             )
         ),

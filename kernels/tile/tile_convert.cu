@@ -1,10 +1,14 @@
 // CSR to tiles on the device: what spmvbench/formats/tile/convert.py and tile_layout.py compute by arrays on the host.
-#include "merged_rows.cuh"
+//
+// Columns ascend in every row: half a warp takes a tile row, or a part of a long one, a thread per row, and goes from
+// tile to tile by the least of the columns that are next. No tiles are sorted.
+#include "search.cuh"
+#include "spmv.cuh"
 #include "tile.cuh"
 
 constexpr int FORMATS = DNS_COL + 1;
-constexpr int HALVES = MERGE_BLOCK / TILE;  // half warps of a block
-static_assert(TILE == WARP / 2, "a lane of a half warp for each row");
+constexpr int SEGMENT = 1024;        // entries of a tile row for half a warp, about
+constexpr int NO_TILE = 0x7fffffff;  // after the last tile column
 
 // A bit per entry, and how many are set before each word of 32: the rank of any entry among those that are marked.
 template <typename I>
@@ -12,7 +16,7 @@ struct Marks {
   const unsigned* __restrict__ bits;
   const I* __restrict__ before;
 
-  __device__ __forceinline__ I operator()(long long entry) const {
+  __device__ __forceinline__ I operator()(I entry) const {
     return before[entry / WARP] + __popc(bits[entry / WARP] & ((1u << (entry % WARP)) - 1));
   }
 };
@@ -48,34 +52,100 @@ __device__ __forceinline__ int half_count(bool says) {
   return __popc(__ballot_sync(FULL_MASK, says) >> (lane_id() & TILE) & 0xffffu);
 }
 
-// The tiles that are described or packed by half warps, a lane for each row.
-struct Listed {
-  unsigned short tiles[MERGE_ENTRIES];
-  int count;
+// The entries of a row that are in no tile yet.
+template <typename I>
+struct RowRuns {
+  const int* __restrict__ col_idx;
+  int tile_row = -1;
+  I next = 0;
+  I end = 0;
+  int column = 0;  // of the next entry
+
+  __device__ __forceinline__ void move(I to) {
+    next = to;
+    if (next < end) column = col_idx[next];
+  }
+
+  // Goes to the first entry of a row, or to its first in a tile column from `in_col` on.
+  __device__ __forceinline__ void begin(int rows, const I* __restrict__ row_ptr, int in_row, int in_col) {
+    tile_row = in_row;
+    const long long row = static_cast<long long>(in_row) * TILE + lane_id() % TILE;
+    end = row < rows ? row_ptr[row + 1] : I(0);
+    const I first = row < rows ? row_ptr[row] : I(0);
+    move(in_col && row < rows ? first_behind(col_idx, first, end, in_col * TILE - 1) : first);
+  }
+
+  // Those in a tile column, which has none before the next.
+  __device__ __forceinline__ Run<I> take(int in_col) {
+    Run<I> found = {next, 0};
+    const int last = in_col * TILE + (TILE - 1);
+    if (next < end && column <= last) {
+      move(first_behind(col_idx, next, end - next < TILE ? end : next + TILE, last));
+      found.length = static_cast<int>(next - found.begin);
+    }
+    return found;
+  }
+
+  // Those in a tile that is not before the last one asked for.
+  __device__ __forceinline__ Run<I> of(int rows, const I* __restrict__ row_ptr, int in_row, int in_col) {
+    const int first = in_col * TILE;
+    if (in_row != tile_row) {
+      begin(rows, row_ptr, in_row, in_col);
+    } else if (next < end && column < first) {
+      move(first_behind(col_idx, next, end, first - 1));  // tiles between were taken apart
+    }
+    return take(in_col);
+  }
 };
 
-// visit(tile, run, inside) for all listed tiles: a half warp each; not inside: the other half has one more. All threads
-// arrive, those of a warp in every visit.
-template <typename I, bool WIDE, typename Visit>
-__device__ __forceinline__ void visit_listed(const Merged<WIDE>& m, const Listed& listed, Visit visit) {
-  const int half = threadIdx.x / TILE, row = lane_id() % TILE;
-  for (int n = half; n - half % 2 < listed.count; n += HALVES) {
-    const bool inside = n < listed.count;
-    const int tile = inside ? listed.tiles[n] : 0;
-    const int end = inside ? m.begins[tile + 1] : 0;
-    int low = inside ? m.begins[tile] : 0, high = end;  // keys of a tile are in the order of their rows
-    while (low < high) {
-      const int middle = (low + high) / 2;
-      if (m.row_in(m.number(m.keys[middle])) < row) {
-        low = middle + 1;
+// The first of the segments of a tile row: tile rows have one each, and one more for each SEGMENT entries.
+template <typename I>
+__device__ __forceinline__ long long first_segment(int rows, const I* __restrict__ row_ptr, long long tile_row) {
+  return tile_row + static_cast<long long>(row_ptr[tile_row * TILE < rows ? tile_row * TILE : rows] / SEGMENT);
+}
+
+// visit(busy, tile row, tile column, run) for the tiles of the half warp's segment, in order; not busy: the other half
+// has more. across: tile columns, of which the segments of a tile row have equal shares.
+template <typename I, typename Visit>
+__device__ __forceinline__ void visit_tiles(int rows, int across, int tile_rows, const I* __restrict__ row_ptr,
+                                            const int* __restrict__ col_idx, Visit visit) {
+  const long long segment = global_thread() / TILE;
+  RowRuns<I> runs{col_idx};
+  int tile_row = 0, until = 0;
+  if (segment < first_segment(rows, row_ptr, tile_rows)) {
+    int high = tile_rows;
+    while (tile_row < high) {
+      const int middle = tile_row + (high - tile_row) / 2;
+      if (first_segment(rows, row_ptr, middle + 1) <= segment) {
+        tile_row = middle + 1;
       } else {
         high = middle;
       }
     }
-    const int next = __shfl_down_sync(FULL_MASK, low, 1);
-    const int length = (row == TILE - 1 ? end : next) - low;
-    visit(tile, Run<I>{length ? static_cast<I>(m.entry(m.number(m.keys[low]))) : I(0), length}, inside);
+    const long long first = first_segment(rows, row_ptr, tile_row);
+    const long long parts = first_segment(rows, row_ptr, tile_row + 1) - first, part = segment - first;
+    until = static_cast<int>(across * (part + 1) / parts);
+    runs.begin(rows, row_ptr, tile_row, static_cast<int>(across * part / parts));
   }
+  while (true) {
+    const int mine = runs.next < runs.end ? runs.column / TILE : NO_TILE;
+    const int tile_col = half_min(mine);
+    const bool busy = tile_col < until;
+    if (!__any_sync(FULL_MASK, busy)) break;
+    Run<I> run = {runs.next, 0};
+    if (busy && mine == tile_col) run = runs.take(tile_col);
+    visit(busy, tile_row, tile_col, run);
+  }
+}
+
+// Tiles of each segment.
+template <typename I>
+__global__ void count_tiles(int rows, int across, int tile_rows, const I* __restrict__ row_ptr,
+                            const int* __restrict__ col_idx, int* __restrict__ counts) {
+  int tiles = 0;
+  visit_tiles(rows, across, tile_rows, row_ptr, col_idx, [&](bool busy, int, int, const Run<I>&) { tiles += busy; });
+  const long long segment = global_thread() / TILE;
+  if (lane_id() % TILE == 0 && segment < first_segment(rows, row_ptr, tile_rows)) counts[segment] = tiles;
 }
 
 // See Rules in spmvbench/formats/tile/convert.py. te, th: squares with the sign of the threshold. hyb_rows: rows that
@@ -125,69 +195,49 @@ __device__ __forceinline__ Choice choose(const Rules& rules, int z, int length, 
   return choice;
 }
 
-// The first tile of each tile row and of each share, each with the end, and what there is to know of each tile: its column
-// in tiles, its entries, its format | width << 3, and its entries in the tail of HYB. ALL_CSR: no rules. apart: zero
-// before; marks entries of COO tiles and of tails if DEFERRED.
-template <bool WIDE, typename I, bool ALL_CSR, bool DEFERRED>
-__global__ void __launch_bounds__(MERGE_BLOCK, MERGE_TOGETHER)
-    describe_tiles(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const Rules rules,
-                   const MergeCuts cuts, I* __restrict__ ptr, I* __restrict__ of_share, int* __restrict__ tile_col,
-                   unsigned short* __restrict__ entries, Byte* __restrict__ fmt, Byte* __restrict__ tail,
-                   unsigned* __restrict__ apart, unsigned long long* __restrict__ state) {
-  __shared__ MergedInOrder<WIDE> shared;
-  __shared__ Listed undecided;
-  Merged<WIDE>& m = shared.merged;
-  const BlockRows<I> a(rows, TILE, TILE, row_ptr, col_idx);
-  const int visits = shared.count(a, cuts, ptr, of_share, state);
-  long long before = shared.before;
-  const auto describe = [&]() {
-    if (threadIdx.x == 0) undecided.count = 0;
-    __syncthreads();
-    for (int tile = threadIdx.x; tile < m.tiles; tile += MERGE_BLOCK) {
-      const int begin = m.begins[tile], z = m.begins[tile + 1] - begin;
-      tile_col[before + tile] = m.block(m.keys[begin]);
-      entries[before + tile] = static_cast<unsigned short>(z);
-      if (!ALL_CSR && z >= rules.coo && z < rules.dns) {
-        undecided.tiles[atomicAdd(&undecided.count, 1)] = static_cast<unsigned short>(tile);
-      } else {
-        fmt[before + tile] = static_cast<Byte>(ALL_CSR ? CSR : z < rules.coo ? COO : DNS);
-        tail[before + tile] = 0;
-      }
-    }
-    for (int first = 0; DEFERRED && first < m.entries; first += MERGE_BLOCK) {
-      const int number = first + static_cast<int>(threadIdx.x);
-      bool coo = number < m.entries;
-      if (coo) coo = m.begins[m.tile_of[number] + 1] - m.begins[m.tile_of[number]] < rules.coo;
-      if (coo) atomicOr(apart + m.entry(number) / WARP, 1u << (m.entry(number) % WARP));
-    }
-    __syncthreads();
-    visit_listed<I>(m, undecided, [&](int tile, const Run<I>& run, bool inside) {
-      const int z = inside ? m.begins[tile + 1] - m.begins[tile] : 0;
-      const Choice choice = choose(rules, z, run.length, [&](bool asked) {
-        unsigned columns = 0;
-        for (int j = 0; asked && j < run.length; ++j) columns |= 1u << (col_idx[run.begin + j] % TILE);
-        return half_count(columns != __shfl_sync(FULL_MASK, columns, lane_id() & TILE)) == 0 && asked;
-      });
-      const bool cut = inside && choice.fmt == HYB && choice.width < run.length;
-      const int in_tail = __any_sync(FULL_MASK, cut) ? half_sum(cut ? run.length - choice.width : 0) : 0;
-      if (inside && lane_id() % TILE == 0) {
-        fmt[before + tile] = static_cast<Byte>(choice.fmt | choice.width << 3);
-        tail[before + tile] = static_cast<Byte>(in_tail);
-      }
-      if (DEFERRED && cut) {
-        const I from = run.begin + choice.width;
-        const unsigned long long marks = ((1ull << (run.length - choice.width)) - 1) << (from % WARP);
-        atomicOr(apart + from / WARP, static_cast<unsigned>(marks));
-        if (marks >> WARP) atomicOr(apart + from / WARP + 1, static_cast<unsigned>(marks >> WARP));
-      }
-    });
-    before += m.tiles;
-  };
-  if (visits == 1) {
-    describe();
-  } else if (visits > 1) {
-    visit_merged(m, shared.share, a, cuts, describe);
-  }
+// What there is to know of each tile: its row and column in tiles, its entries, its format | width << 3, and its
+// entries in the tail of HYB. ALL_CSR: no rules. apart: zero before; marks entries of COO tiles and of tails if
+// DEFERRED.
+// first: tiles before each segment.
+template <typename I, typename T, bool ALL_CSR, bool DEFERRED>
+__global__ void describe_tiles(int rows, int across, int tile_rows, const I* __restrict__ row_ptr,
+                               const int* __restrict__ col_idx, const T* __restrict__ first, const Rules rules,
+                               int* __restrict__ tile_row, int* __restrict__ tile_col,
+                               unsigned short* __restrict__ entries, Byte* __restrict__ fmt, Byte* __restrict__ tail,
+                               unsigned* __restrict__ apart) {
+  const long long segment = global_thread() / TILE;
+  long long tile = segment < first_segment(rows, row_ptr, tile_rows) ? first[segment] : 0;
+  visit_tiles(rows, across, tile_rows, row_ptr, col_idx,
+              [&](bool busy, int tiles_row, int tiles_col, const Run<I>& run) {
+                const int z = half_sum(run.length);
+                Choice choice = {CSR, 0};
+                if (!ALL_CSR) {
+                  choice = choose(rules, z, run.length, [&](bool asked) {
+                    unsigned columns = 0;
+                    for (int j = 0; asked && j < run.length; ++j) columns |= 1u << (col_idx[run.begin + j] % TILE);
+                    return half_count(columns != __shfl_sync(FULL_MASK, columns, lane_id() & TILE)) == 0 && asked;
+                  });
+                }
+                const int kept = choice.fmt == COO                                ? 0
+                                 : choice.fmt == HYB && choice.width < run.length ? choice.width
+                                                                                  : run.length;
+                const bool cut = __any_sync(FULL_MASK, choice.fmt == HYB);
+                const int kept_of_tile = cut ? half_sum(kept) : 0;
+                if (busy && lane_id() % TILE == 0) {
+                  tile_row[tile] = tiles_row;
+                  tile_col[tile] = tiles_col;
+                  entries[tile] = static_cast<unsigned short>(z);
+                  fmt[tile] = static_cast<Byte>(choice.fmt | choice.width << 3);
+                  tail[tile] = static_cast<Byte>(choice.fmt == HYB ? z - kept_of_tile : 0);
+                }
+                if (DEFERRED && busy && kept < run.length) {
+                  const I from = run.begin + kept;
+                  const unsigned long long marks = ((1ull << (run.length - kept)) - 1) << (from % WARP);
+                  atomicOr(apart + from / WARP, static_cast<unsigned>(marks));
+                  if (marks >> WARP) atomicOr(apart + from / WARP + 1, static_cast<unsigned>(marks >> WARP));
+                }
+                tile += busy;
+              });
 }
 
 // ---- Where tiles are stored. A warp takes a group of tiles. What they come to is a sum that one of its lanes holds.
@@ -277,7 +327,7 @@ __device__ __forceinline__ void visit_group(long long group, int tiles, const un
   }
 }
 
-// sums, (SUMS x groups,): of each group, one kind of sum after the other.
+// sums, (1 + SUMS x groups,): of each group, one kind of sum after the other; 0 first.
 template <bool DEFERRED>
 __global__ void count_room(int tiles, int groups, const unsigned short* __restrict__ entries,
                            const Byte* __restrict__ fmt, const Byte* __restrict__ tail, int* __restrict__ sums) {
@@ -285,15 +335,17 @@ __global__ void count_room(int tiles, int groups, const unsigned short* __restri
   if (group >= groups) return;  // the whole warp
   int sum = 0;
   visit_group<DEFERRED>(group, tiles, entries, fmt, tail, sum, [](long long, const Room&, int, int, int, int) {});
-  if (lane_id() < SUMS) sums[static_cast<long long>(lane_id()) * groups + group] = sum;
+  if (lane_id() < SUMS) sums[1 + static_cast<long long>(lane_id()) * groups + group] = sum;
+  if (global_thread() == 0) sums[0] = 0;
 }
 
-// The first level and the offsets of the tiles that are stored. sums: their running sum. tile_col: of all tiles;
-// stored_col: of those stored. stored_before, (tiles + 1,) if DEFERRED: how many before each.
+// The first level and the offsets of the tiles that are stored. sums: their running sum. tile_row, tile_col: of all
+// tiles; stored_row, stored_col: of those stored. stored_before, (tiles + 1,) if DEFERRED: how many before each.
 template <typename O, bool DEFERRED>
 __global__ void place_tiles(int tiles, int groups, const unsigned short* __restrict__ entries,
                             const Byte* __restrict__ fmt, const Byte* __restrict__ tail,
-                            const long long* __restrict__ sums, const int* __restrict__ tile_col,
+                            const long long* __restrict__ sums, const int* __restrict__ tile_row,
+                            const int* __restrict__ tile_col, int* __restrict__ stored_row,
                             int* __restrict__ stored_col, Byte* __restrict__ stored_fmt, Byte* __restrict__ stored_tail,
                             O* __restrict__ tile_nnz, O* __restrict__ off1, O* __restrict__ off2,
                             int* __restrict__ stored_before) {
@@ -309,6 +361,7 @@ __global__ void place_tiles(int tiles, int groups, const unsigned short* __restr
       [&](long long tile, const Room& room, long long values, long long index, long long at, long long entries_before) {
         if (DEFERRED) stored_before[tile] = static_cast<int>(at);
         if (room.stored) {
+          stored_row[at] = tile_row[tile];
           stored_col[at] = tile_col[tile];
           stored_fmt[at] = static_cast<Byte>(room.fmt | room.width << 3);
           stored_tail[at] = static_cast<Byte>(room.tail);
@@ -346,7 +399,8 @@ struct Packed {
   Byte* col_id;
 };
 
-// What rows write of a tile. Entries of CSR and COO are written in their order.
+constexpr int PACKED_TILES = 8;  // neighbouring tiles of half a warp: in a tile row, a run begins where the last ended
+
 template <typename V, typename I>
 __device__ __forceinline__ void pack_tile(int kind, long long first, long long index, const Run<I>& run, bool inside,
                                           bool deferred, const int* __restrict__ col_idx, const V* __restrict__ values,
@@ -372,6 +426,16 @@ __device__ __forceinline__ void pack_tile(int kind, long long first, long long i
   switch (kind & 7) {
     case CSR:
       to.csr_row_ptr[index + row] = static_cast<Byte>(heads_before);
+      for (int j = 0; j < run.length; ++j) {
+        to.csr_val[first + heads_before + j] = value[j];
+        to.csr_halves[first + heads_before + j] = static_cast<Byte>(column[j] % TILE);
+      }
+      break;
+    case COO:
+      for (int j = 0; j < run.length; ++j) {
+        to.coo_val[first + heads_before + j] = value[j];
+        to.coo_idx[first + heads_before + j] = static_cast<Byte>(row << 4 | column[j] % TILE);
+      }
       break;
     case ELL:
       pack_columns(to.ell_val + first, to.ell_halves + first);
@@ -404,144 +468,86 @@ __device__ __forceinline__ void pack_tile(int kind, long long first, long long i
   }
 }
 
-// kinds: format | width << 3 of all tiles. stored_before: if DEFERRED.
-template <bool WIDE, typename V, typename I, typename O, bool DEFERRED>
-__global__ void __launch_bounds__(MERGE_BLOCK, MERGE_TOGETHER)
-    pack_tiles(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
-               const MergeCuts cuts, const I* __restrict__ of_share, const Byte* __restrict__ kinds,
-               const int* __restrict__ stored_before, const O* __restrict__ off1, const O* __restrict__ off2,
-               const Packed<V> to) {
-  __shared__ Merged<WIDE> m;
-  __shared__ Listed by_rows;
-  long long before = of_share[blockIdx.x];
-  visit_merged(m, blockIdx.x, BlockRows<I>(rows, TILE, TILE, row_ptr, col_idx), cuts, [&]() {
-    const auto stored = [&](int tile) {  // its number among those stored, or -1
-      const long long at = before + tile;
-      return !DEFERRED                                   ? at
-             : stored_before[at] < stored_before[at + 1] ? static_cast<long long>(stored_before[at])
-                                                         : -1;
-    };
-    if (threadIdx.x == 0) by_rows.count = 0;
-    __syncthreads();
-    for (int tile = threadIdx.x; tile < m.tiles; tile += MERGE_BLOCK) {
-      if ((kinds[before + tile] & 7) != COO && stored(tile) >= 0) {
-        by_rows.tiles[atomicAdd(&by_rows.count, 1)] = static_cast<unsigned short>(tile);
-      }
-    }
-    for (int k = threadIdx.x; k < m.entries; k += MERGE_BLOCK) {
-      const int number = m.number(m.keys[k]), tile = m.tile_of[number], fmt = kinds[before + tile] & 7;
-      const long long at = fmt == CSR || fmt == COO ? stored(tile) : -1;
-      if (at < 0) continue;
-      const long long entry = m.entry(number), slot = off1[at] + (k - m.begins[tile]);
-      const int column = col_idx[entry] % TILE;
-      (fmt == CSR ? to.csr_val : to.coo_val)[slot] = values[entry];
-      (fmt == CSR ? to.csr_halves : to.coo_idx)[slot] =
-          static_cast<Byte>(fmt == CSR ? column : m.row_in(number) << 4 | column);
-    }
-    __syncthreads();
-    visit_listed<I>(m, by_rows, [&](int tile, const Run<I>& run, bool inside) {
-      const long long at = inside ? stored(tile) : 0;
-      pack_tile(inside ? kinds[before + tile] : CSR, inside ? off1[at] : 0, inside ? off2[at] : 0, run, inside,
-                DEFERRED, col_idx, values, to);
-      __syncwarp();
-    });
-    before += m.tiles;
-  });
+template <typename V, typename I, typename O, bool DEFERRED>
+__global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+                           const V* __restrict__ values, const int* __restrict__ tile_row,
+                           const int* __restrict__ tile_col, const Byte* __restrict__ fmt, const O* __restrict__ off1,
+                           const O* __restrict__ off2, const Packed<V> to) {
+  RowRuns<I> runs{col_idx};
+  long long tile = global_thread() / TILE * PACKED_TILES;
+  for (int i = 0; i < PACKED_TILES; ++i, ++tile) {
+    const bool inside = tile < tiles;
+    if (!__any_sync(FULL_MASK, inside)) break;
+    Run<I> run = {0, 0};
+    if (inside) run = runs.of(rows, row_ptr, tile_row[tile], tile_col[tile]);
+    pack_tile(inside ? fmt[tile] : CSR, inside ? off1[tile] : 0, inside ? off2[tile] : 0, run, inside, DEFERRED,
+              col_idx, values, to);
+    __syncwarp();
+  }
 }
 
-constexpr int HALVES_EACH = 8;  // half bytes of a thread
-
-struct HalfBytes {
-  long long n;
-  const Byte* halves;
-  Byte* packed;
-};
-
-// Two half bytes per byte, the first in the high half, of three arrays.
-__global__ void pack_halves(const HalfBytes one, const HalfBytes two, const HalfBytes three) {
-  long long first = global_thread() * HALVES_EACH;
-  const HalfBytes arrays[] = {one, two, three};
-#pragma unroll
-  for (const HalfBytes& array : arrays) {
-    const long long room = (array.n + HALVES_EACH - 1) / HALVES_EACH * HALVES_EACH;
-    if (first < room) {
-      unsigned long long bytes = 0;
-      if (first + HALVES_EACH <= array.n) {
-        bytes = *reinterpret_cast<const unsigned long long*>(array.halves + first);
-      } else {
-        for (int i = 0; first + i < array.n; ++i)
-          bytes |= static_cast<unsigned long long>(array.halves[first + i]) << (8 * i);
-      }
-      for (int i = 0; i < HALVES_EACH && first + i < array.n; i += 2) {
-        const unsigned pair = static_cast<unsigned>(bytes >> (8 * i));
-        array.packed[(first + i) / 2] = static_cast<Byte>((pair & 15) << 4 | (pair >> 8 & 15));
-      }
-      return;
-    }
-    first -= room;
-  }
+// Two half bytes per byte, the first in the high half. n: of them.
+__global__ void pack_halves(long long n, const Byte* __restrict__ halves, Byte* __restrict__ packed) {
+  const long long i = global_thread();
+  if (2 * i >= n) return;
+  const int second = 2 * i + 1 < n ? halves[2 * i + 1] : 0;
+  packed[i] = static_cast<Byte>(halves[2 * i] << 4 | second);
 }
 
 // ---- Entries computed separately: those that are marked.
 
-// How many bits are set before each word.
-template <typename B, typename P>
-__global__ void __launch_bounds__(OFFSETS_BLOCK)
-    count_marks(long long words, const B* __restrict__ bits, P* __restrict__ before,
-                unsigned long long* __restrict__ state) {
-  write_offsets<OFFSETS_EACH>(words, before, state, [=](long long word) {
-    return word < words ? static_cast<long long>(__popc(bits[word])) : 0ll;
-  });
+// counts: after each word's number the bits that are set in it; 0 first.
+template <typename I>
+__global__ void count_marks(long long words, const unsigned* __restrict__ bits, I* __restrict__ counts) {
+  const long long word = global_thread();
+  if (word >= words) return;
+  counts[word + 1] = __popc(bits[word]);
+  if (word == 0) counts[0] = 0;
 }
 
 // A thread per row pointer and a thread per entry.
 template <typename V, typename I, typename R>
 __global__ void take_marked(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                             const V* __restrict__ values, const unsigned* __restrict__ bits,
-                            const R* __restrict__ before, R* __restrict__ taken_row_ptr, int* __restrict__ taken_col,
+                            const I* __restrict__ before, R* __restrict__ taken_row_ptr, int* __restrict__ taken_col,
                             V* __restrict__ taken_values) {
-  const Marks<R> taken_before{bits, before};
+  const Marks<I> taken_before{bits, before};
   const long long i = global_thread();
-  if (i <= rows) taken_row_ptr[i] = taken_before(row_ptr[i]);
+  if (i <= rows) taken_row_ptr[i] = static_cast<R>(taken_before(row_ptr[i]));
   if (i >= nnz || !(bits[i / WARP] >> (i % WARP) & 1)) return;
-  const R at = taken_before(i);
+  const I at = taken_before(static_cast<I>(i));
   taken_col[at] = col_idx[i];
   taken_values[at] = values[i];
 }
 
 // ---- Chunks: see chunks_of in spmvbench/formats/tile/tile.py.
 
-// tile_ptr, and offsets of the chunks of each tile row; the first note: tile rows of several chunks. first: tiles before
-// each tile row. stored_before: of all tiles, if DEFERRED.
-template <typename I, bool DEFERRED, typename P>
-__global__ void __launch_bounds__(OFFSETS_BLOCK)
-    count_chunks(int tile_rows, const I* __restrict__ first, const int* __restrict__ stored_before, int tbalance,
-                 int least, int* __restrict__ tile_ptr, P* __restrict__ ptr, unsigned long long* __restrict__ state) {
-  const auto first_tile = [=](long long tile_row) {
-    const I tile = first[tile_row];
+// tile_ptr, and how many chunks each tile row has. counts, (tile rows + 2,), zero before: those of a tile row after its
+// number; last, tile rows of several chunks. first: tiles before each segment. stored_before: of all tiles, if DEFERRED.
+template <typename I, typename T, bool DEFERRED>
+__global__ void count_chunks(int rows, int tile_rows, const I* __restrict__ row_ptr, const T* __restrict__ first,
+                             const int* __restrict__ stored_before, int tbalance, int least, int* __restrict__ tile_ptr,
+                             int* __restrict__ counts) {
+  const long long i = global_thread();
+  if (i > tile_rows) return;
+  const auto first_tile = [&](long long tile_row) {
+    const T tile = first[first_segment(rows, row_ptr, tile_row)];
     return DEFERRED ? stored_before[tile] : static_cast<int>(tile);
   };
-  int several = 0;
-  write_offsets<OFFSETS_EACH>(tile_rows, ptr, state, [&](long long at) {
-    if (at >= tile_rows) return 0ll;
-    const int begin = first_tile(at), end = first_tile(at + 1);
-    tile_ptr[at] = begin;
-    if (at == tile_rows - 1) tile_ptr[tile_rows] = end;
-    const int chunks = (end - begin + tbalance - 1) / tbalance;
-    several += chunks > 1;
-    return static_cast<long long>(chunks > least ? chunks : least);
-  });
-  several = group_sum<WARP>(several);
-  if (lane_id() == 0 && several) atomicAdd(state, static_cast<unsigned long long>(several));
+  const int begin = first_tile(i);
+  tile_ptr[i] = begin;
+  if (i == tile_rows) return;
+  const int chunks = (first_tile(i + 1) - begin + tbalance - 1) / tbalance;
+  counts[i + 1] = chunks > least ? chunks : least;
+  if (chunks > 1) atomicAdd(counts + tile_rows + 1, 1);
 }
 
 // first: of each tile row's chunks.
-template <typename P>
-__global__ void fill_chunks(int tile_rows, const int* __restrict__ tile_ptr, const P* __restrict__ first,
+__global__ void fill_chunks(int tile_rows, const int* __restrict__ tile_ptr, const int* __restrict__ first,
                             int* __restrict__ chunk_ptr, int* __restrict__ chunk_row) {
   const long long i = global_thread();
   if (i >= tile_rows) return;
-  const int chunks = static_cast<int>(first[i + 1] - first[i]);
+  const int chunks = first[i + 1] - first[i];
   const int tiles = tile_ptr[i + 1] - tile_ptr[i];
   const int each = chunks ? (tiles + chunks - 1) / chunks : 0;
   for (int c = 0; c < chunks; ++c) {

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, index_dtype, round_up
-from spmvbench.formats.conversion import Run, narrow_offsets, noted, notes, summed
+from spmvbench.formats.conversion import Run, offsets
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Struct, ctype, per_thread
-from spmvbench.formats.merged import MERGE_BLOCK, merge_cuts, merge_shares, wide_keys
 from spmvbench.formats.tile.convert import COO, CSR, DNS_COL, DNS_ROW, ELL, HYB, NAMES, TILE, Rules, hyb_rows
 from spmvbench.formats.tile.layout import ALIGNED
 
 FORMATS = len(NAMES)
 SOURCE = "tile/tile_convert.cu"
+SEGMENT = constant(SOURCE, "SEGMENT")  # entries of a tile row for each of its segments, about
 GROUP = constant(SOURCE, "GROUP")  # tiles of a warp
-HALVES_EACH = constant(SOURCE, "HALVES_EACH")  # half bytes of a thread
+PACKED_TILES = constant(SOURCE, "PACKED_TILES")  # of half a warp
 SUMS = constant(SOURCE, "SUMS")  # kinds of sums: four for each format, and two
 
 
@@ -68,31 +68,35 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     def empty(n: int, dtype: Any) -> Array:
         return xp.empty(n, dtype=dtype)
 
-    # The first tile of each tile row and of each thread block's share; arrays of tiles have room for one an entry.
-    tile_rows, shares, wide = cdiv(a.rows, TILE), merge_shares(a, TILE), wide_keys(a, TILE)
-    first_tile, of_share = empty(tile_rows + 1, a.row_ptr.dtype), empty(shares + 1, a.row_ptr.dtype)
-    col, entries = empty(a.nnz, np.int32), empty(a.nnz, np.uint16)
-    fmt, tail = empty(a.nnz, np.uint8), empty(a.nnz, np.uint8)
-    apart, state = xp.zeros(a.nnz // 32 + 1 if defer else 0, dtype=np.uint32), notes(xp, shares, each=1, block=1)
+    # Tiles of each segment of a tile row, and how many are before it.
+    tile_rows = cdiv(a.rows, TILE)
+    segments = tile_rows + a.nnz // SEGMENT
+    walk = rows, np.int32(cdiv(a.cols, TILE)), np.int32(tile_rows), a.row_ptr, a.col_idx
+    counts = empty(segments, np.int32)
+    launch(f"count_tiles<{index}>", segments * TILE, *walk, counts)
+    first_tile, tiles = offsets(counts, run)
+
+    row, col, entries = empty(tiles, np.int32), empty(tiles, np.int32), empty(tiles, np.uint16)
+    fmt, tail = empty(tiles, np.uint8), empty(tiles, np.uint8)
+    apart = xp.zeros(a.nnz // 32 + 1 if defer else 0, dtype=np.uint32)
     coo, dns, te, th, least = rules or Rules(0, 0, 0.0, 0.0, 0)
     limits = np.int32(coo), np.int32(dns), *(np.float64(t * abs(t)) for t in (te, th))
     limits = *limits, np.int32(hyb_rows(a.dtype.itemsize)), np.int32(least)
-    cuts = merge_cuts(a, TILE, TILE, run)
-    described = first_tile, of_share, col, entries, fmt, tail, apart, state
-    kernel = f"describe_tiles<{wide}, {index}, {all_csr}, {deferred}>"
-    run(Launch(SOURCE, kernel, shares, MERGE_BLOCK, (rows, a.row_ptr, a.col_idx, Struct(limits), cuts, *described)))
-    tiles = noted(state)[-1]
+    described = row, col, entries, fmt, tail, apart
+    kernel = f"describe_tiles<{index}, {ctype(first_tile)}, {all_csr}, {deferred}>"
+    launch(kernel, segments * TILE, *walk, first_tile, Struct(limits), *described)
 
     groups = cdiv(tiles, GROUP)
     of_tiles = np.int32(tiles), np.int32(groups), entries, fmt, tail
-    sums = empty(SUMS * groups, np.int32)
+    sums = empty(1 + SUMS * groups, np.int32)
     launch(f"count_room<{deferred}>", groups * 32, *of_tiles, sums)
-    sums = narrow_offsets(sums, run, np.int64)
+    sums = xp.cumsum(sums, dtype=np.int64)
     room = Room.of(sums[::groups].tolist())
 
     stored = room.stored_tiles
     offset = index_dtype(max(*room.values, *room.units, a.nnz))
-    level1: dict[str, Any] = {
+    tile_row = empty(stored, np.int32)
+    level1 = {
         "tile_col": empty(stored, np.int32),
         "fmt": empty(stored, np.uint8),
         "tail": empty(stored, np.uint8),
@@ -102,52 +106,58 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     }
     stored_before = empty(tiles + 1 if defer else 0, np.int32)
     kernel = f"place_tiles<{ctype(offset)}, {deferred}>"
-    launch(kernel, groups * 32, *of_tiles, sums, col, *level1.values(), stored_before)
+    launch(kernel, groups * 32, *of_tiles, sums, row, col, tile_row, *level1.values(), stored_before)
 
     val = {name: empty(n, a.dtype) for name, n in zip(NAMES, room.values, strict=True)}
     val["csr"] = empty(round_up(room.values[CSR], 2), a.dtype)
+    val["csr"][room.values[CSR] :] = 0
     sizes = {CSR: round_up(room.values[CSR], ALIGNED), ELL: room.values[ELL], HYB: 2 * room.units[HYB]}
     halves = {f: empty(n, np.uint8) for f, n in sizes.items()}
-    for filled in (val["csr"], halves[CSR]):
-        if len(filled) > room.values[CSR]:
-            filled[room.values[CSR] :] = 0
+    halves[CSR][room.values[CSR] :] = 0
     csr_row_ptr, coo_idx = empty(room.units[CSR], np.uint8), empty(room.values[COO], np.uint8)
     row_id, col_id = empty(room.units[DNS_ROW], np.uint8), empty(room.units[DNS_COL], np.uint8)
     csr_coo = val["csr"], halves[CSR], csr_row_ptr, val["coo"], coo_idx
     dense = val["dns"], val["dns_row"], row_id, val["dns_col"], col_id
-    kernel = f"pack_tiles<{wide}, {value}, {index}, {ctype(offset)}, {deferred}>"
-    packed = Struct((*csr_coo, val["ell"], halves[ELL], val["hyb"], halves[HYB], *dense))
-    starts = stored_before, level1["off1"], level1["off2"]
-    args = (rows, a.row_ptr, a.col_idx, a.values, cuts, of_share, fmt, *starts, packed)
-    run(Launch(SOURCE, kernel, shares, MERGE_BLOCK, args))
-    columns = {f: empty(cdiv(len(array), 2), np.uint8) for f, array in halves.items()}
-    pairs = (Struct((np.int64(len(array)), array, columns[f])) for f, array in halves.items())
-    launch("pack_halves", sum(cdiv(len(array), HALVES_EACH) for array in halves.values()), *pairs)
+    launch(
+        f"pack_tiles<{value}, {index}, {ctype(offset)}, {deferred}>",
+        cdiv(stored, PACKED_TILES) * TILE,
+        *(rows, np.int32(stored), a.row_ptr, a.col_idx, a.values, tile_row),
+        *(level1[name] for name in ("tile_col", "fmt", "off1", "off2")),
+        Struct((*csr_coo, val["ell"], halves[ELL], val["hyb"], halves[HYB], *dense)),
+    )
+
+    def packed(halves: Array) -> Array:
+        found = empty(cdiv(len(halves), 2), np.uint8)
+        launch("pack_halves", len(found), np.int64(len(halves)), halves, found)
+        return found
 
     # Tile rows, and their chunks.
     rest_nnz = a.nnz - room.stored_entries
-    tile_ptr = empty(tile_rows + 1, np.int32)
-    given = np.int32(tile_rows), first_tile, stored_before, np.int32(tbalance(stored)), np.int32(not rest_nnz), tile_ptr
-    first, (several, *_, chunks) = summed(xp, tile_rows, SOURCE, f"count_chunks<{index}, {deferred}", given, run)
+    tile_ptr, counts = empty(tile_rows + 1, np.int32), xp.zeros(tile_rows + 2, dtype=np.int32)
+    schedule = stored_before, np.int32(tbalance(stored)), np.int32(not rest_nnz), tile_ptr, counts
+    kernel = f"count_chunks<{index}, {ctype(first_tile)}, {deferred}>"
+    launch(kernel, tile_rows + 1, rows, np.int32(tile_rows), a.row_ptr, first_tile, *schedule)
+    first = xp.cumsum(counts, dtype=np.int32)
+    chunks, and_split = first[-2:].tolist()
     chunk_ptr, chunk_row = empty(chunks + 1, np.int32), empty(chunks, np.int32)
-    kernel = f"fill_chunks<{ctype(first)}>"
-    launch(kernel, tile_rows, np.int32(tile_rows), tile_ptr, first, chunk_ptr, chunk_row)
+    launch("fill_chunks", tile_rows, np.int32(tile_rows), tile_ptr, first, chunk_ptr, chunk_row)
 
     rest = None
     if rest_nnz:
-        rest = a if rest_nnz == a.nnz else _taken(a, apart, rest_nnz, run, launch)
+        rest = a if rest_nnz == a.nnz else _taken(a, apart, rest_nnz, launch)
     fields = level1 | {f"{name}_val": array for name, array in val.items()}
-    fields |= {"csr_col": columns[CSR], "ell_col": columns[ELL], "hyb_idx": columns[HYB]}
+    fields |= {"csr_col": packed(halves[CSR]), "ell_col": packed(halves[ELL]), "hyb_idx": packed(halves[HYB])}
     fields |= {"csr_row_ptr": csr_row_ptr, "coo_idx": coo_idx, "row_id": row_id, "col_id": col_id}
-    fields |= {"tile_ptr": tile_ptr, "chunk_ptr": chunk_ptr, "chunk_row": chunk_row, "split_rows": several}
+    fields |= {"tile_ptr": tile_ptr, "chunk_ptr": chunk_ptr, "chunk_row": chunk_row, "split_rows": and_split - chunks}
     return Packed(fields, rest, room)
 
 
-def _taken(a: Csr, bits: Array, nnz: int, run: Run, launch: Callable[..., None]) -> Csr:
+def _taken(a: Csr, bits: Array, nnz: int, launch: Callable[..., None]) -> Csr:
     """The `nnz` entries that are marked, in a matrix of the same shape. bits: (entries / 32 + 1,), one per entry."""
     xp = a.xp
-    marked = np.int64(len(bits)), bits
-    before, _ = summed(xp, len(bits), SOURCE, f"count_marks<{ctype(bits)}", marked, run, total=nnz)
+    counts = xp.empty(len(bits) + 1, dtype=a.row_ptr.dtype)
+    launch(f"count_marks<{ctype(counts)}>", len(bits), np.int64(len(bits)), bits, counts)
+    before = xp.cumsum(counts, dtype=counts.dtype)
     row_ptr = xp.empty(a.rows + 1, dtype=index_dtype(nnz))
     col_idx, values = xp.empty(nnz, dtype=np.int32), xp.empty(nnz, dtype=a.dtype)
     kernel = f"take_marked<{ctype(a.values)}, {ctype(a.row_ptr)}, {ctype(row_ptr)}>"
