@@ -1,6 +1,6 @@
 // The entries of block rows, r neighbouring rows each, in the order of their blocks of c columns, those of a block by row
 // and column. A thread block merges the rows of some block rows, or of a part of a long one, in shared memory.
-// spmvbench/formats/dense_blocks/merged.py launches such kernels.
+// spmvbench/formats/merged.py launches such kernels.
 #pragma once
 #include "largest.cuh"
 #include "offsets.cuh"
@@ -322,22 +322,19 @@ struct MergedInOrder {
   Merged<WIDE> merged;
   long long share, before;  // before: tiles
 
-  // Writes the first tile of each block row and of each share, each with the end. Returns how many times the share was
-  // visited; after one its entries are in shared memory still.
+  // Writes the first tile of each block row and of each share, each with the end.
   template <typename I>
-  __device__ __forceinline__ int count(const BlockRows<I>& a, const MergeCuts& cuts, I* __restrict__ ptr,
-                                       I* __restrict__ of_share, unsigned long long* __restrict__ state) {
+  __device__ __forceinline__ void count(const BlockRows<I>& a, const MergeCuts& cuts, I* __restrict__ ptr,
+                                        I* __restrict__ of_share, unsigned long long* __restrict__ state) {
     if (threadIdx.x == 0) share = static_cast<long long>(atomicAdd(state + OFFSETS_NOTES - 1, 1ull));
     __syncthreads();
     Merged<WIDE>& m = merged;
     long long tiles = 0;  // of the share
-    int visits = 0;
     visit_merged(m, share, a, cuts, [&]() {
       for (int j = threadIdx.x; m.head && j < m.block_rows; j += MERGE_BLOCK) {
         ptr[m.first + j] = static_cast<I>(tiles + m.tile_at(m.starts[j * a.r]));
       }
       tiles += m.tiles;
-      ++visits;
     });
     if (threadIdx.x < WARP) {
       const long long found = look_back(state + OFFSETS_NOTES, share, tiles);
@@ -349,11 +346,10 @@ struct MergedInOrder {
       ptr[t] += static_cast<I>(before);
     }
     __syncthreads();
-    if (threadIdx.x > 0) return visits;
+    if (threadIdx.x > 0) return;
     of_share[share] = static_cast<I>(before);
-    if (share < gridDim.x - 1) return visits;
+    if (share < gridDim.x - 1) return;
     ptr[a.count()] = of_share[share + 1] = static_cast<I>(before + tiles);
     state[OFFSETS_NOTES - 2] = static_cast<unsigned long long>(before + tiles);
-    return visits;
   }
 };
