@@ -58,7 +58,7 @@ class Moves:
         begins = xp.concatenate([xp.ones(1, bool), place[1:] // width != place[:-1] // width])
         sector = place[begins] // width
         slots = xp.full((len(sector), width), -1, np.int64)
-        slots[xp.cumsum(begins) - 1, place % width] = entry
+        xp.put(slots, (xp.cumsum(begins) - 1) * width + place % width, entry)  # as an index, CuPy counts in 32 bits
         of_chunk = xp.where(slots < 0, size, slots).min(axis=1) // CHUNK
         chunks = cdiv(size, CHUNK)
         order = stable_order(of_chunk, chunks)
@@ -145,7 +145,7 @@ class Places:
                 return array
             place, entry = self.moves[name].pairs(self.size)
             found = array.copy()
-            found.reshape(-1)[place] = values[entry]
+            array_module(found).put(found, place, values[entry])  # as an index, CuPy counts in 32 bits
             return found
 
         return fmt.with_arrays(change)
@@ -160,9 +160,7 @@ def numbers(n: int, dtype: np.dtype[Any], xp: ArrayModule) -> Array:
 
 def numbered(values: Array) -> Array:
     """The entries that values stand for; negative for 0."""
-    bits = values.view(f"i{values.itemsize}")
-    found: Array = (bits - FIRST[values.itemsize]).astype(np.int64)
-    found[bits == 0] = -1
+    found: Array = (values.view(f"i{values.itemsize}") - FIRST[values.itemsize]).astype(np.int64)
     return found
 
 
@@ -196,7 +194,8 @@ def places(fmt: Format, a: Csr) -> Places | None:
             bits = stored[name].reshape(-1).view(f"i{a.dtype.itemsize}")
             place = a.xp.flatnonzero(held)
             entry = entry[place]
-            if bool(bits[~held].any()) or bool((bits[place] != a.values[entry].view(bits.dtype)).any()):
+            # No mask of padding as an index: CuPy counts what it takes in an int, and padding may be 2^31 elements.
+            if bool(((bits != 0) & ~held).any()) or bool((bits[place] != a.values[entry].view(bits.dtype)).any()):
                 return None
             if len(place) or not a.nnz:
                 found[name] = Moves.of(place, entry, a.nnz, array)
