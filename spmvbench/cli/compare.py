@@ -242,21 +242,7 @@ def _two_runs(before: str, after: str, formats: str | None, threshold: float | N
     differ = analysis.differences(*zip(tables, invocations, strict=True))
     for fact, (old, new) in differ.items():
         click.secho(f"{fact} differs: {old} before, {new} after", fg="yellow" if fact == "Device" else None)
-    common = table[table["status_before"].notna() & table["status_after"].notna()]
-    if changed := sorted(set(common.loc[~common["same_sources"], "label"])):
-        click.echo(f"The sources of {len(changed)} formats differ: {_listed(changed)}")
-    else:
-        click.echo("The sources are the same in all common cases")
-    if tuned := sorted(set(table.loc[table["other_program"], "label"])):
-        click.echo(
-            f"{table['other_program'].sum()} cases ran another program of the same sources, found by timing or "
-            f"compiled otherwise: {_listed(tuned)}"
-        )
-
-    if varying := sorted(set(table.loc[table["other_bits"], "label"])):
-        cases = table["other_bits"].sum()
-        click.echo(f"{cases} cases gave other bits with the same x, by the same program: {_listed(varying)}")
-
+    _echo_sources(table)
     _echo_cases(table, every)
     _echo_others(table, every)
     for by, title in (("label", "format"), ("matrix", "matrix")):
@@ -276,6 +262,23 @@ def _two_runs(before: str, after: str, formats: str | None, threshold: float | N
     if counts.reindex(analysis.INCOMPLETE).sum():
         return INCOMPLETE
     return SLOWER if "slower" in counts else 0
+
+
+def _echo_sources(table: pd.DataFrame) -> None:
+    """Print which formats ran from other sources, ran another program or gave other bits."""
+    common = table[table["status_before"].notna() & table["status_after"].notna()]
+    if changed := sorted(set(common.loc[~common["same_sources"], "label"])):
+        click.echo(f"The sources of {len(changed)} formats differ: {_listed(changed)}")
+    else:
+        click.echo("The sources are the same in all common cases")
+    if tuned := sorted(set(table.loc[table["other_program"], "label"])):
+        click.echo(
+            f"{table['other_program'].sum()} cases ran another program of the same sources, found by timing or "
+            f"compiled otherwise: {_listed(tuned)}"
+        )
+    if varying := sorted(set(table.loc[table["other_bits"], "label"])):
+        cases = table["other_bits"].sum()
+        click.echo(f"{cases} cases gave other bits with the same x, by the same program: {_listed(varying)}")
 
 
 def _listed(labels: Sequence[str]) -> str:

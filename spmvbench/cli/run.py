@@ -259,6 +259,7 @@ def command(
     from spmvbench.runner.spawning import started_ahead
 
     _check_comparison(against, pairs, distribution, asked)
+    _check_collection(every, against, plan)
     chosen, dry_run = replace(chosen, every=every), dry_run or plan is not None
     if distribution.scheduler is None and against is None and not dry_run:
         click.get_current_context().with_resource(started_ahead(device))
@@ -266,10 +267,6 @@ def command(
     from spmvbench.measure.cases import device_kind
     from spmvbench.runner.request import RunRequest
 
-    if plan is not None and not every:
-        raise UsageError("--plan goes with --all: other runs have --dry-run")
-    if _is_typed("disk") and not every:
-        raise UsageError("--disk goes with --all: other runs keep what they fetch")
     device, notice, workers = distribution.open(device, dry_run=dry_run)
     if device_kind(device) != "cuda" and not _is_typed("convert"):
         convert = "both"  # a configuration for GPUs can be tried without one
@@ -279,8 +276,6 @@ def command(
     if every:
         from spmvbench.cli import collection
 
-        if against is not None:
-            raise UsageError("--against compares a run, not the whole collection: leave out --all")
         plan = "table" if dry_run and plan is None else plan
         return collection.measure(request, distribution, workers, disk, plan, notice)
     echo_meanings(request.formats or "", {operations.kind(op) for op in request.ops} or None)
@@ -321,6 +316,16 @@ def _check_comparison(
         raise UsageError("--against compares on one GPU: leave out --scheduler")
     if others := [f"--{name}" for name in ("fresh", "retry", "energy") if asked[name] and _is_typed(name)]:
         raise UsageError(f"--against measures all pairs anew, and no energy: leave out {' and '.join(others)}")
+
+
+def _check_collection(every: bool, against: str | None, plan: str | None) -> None:
+    """Raise UsageError for options that do not go with --all, or that need it."""
+    if every and against is not None:
+        raise UsageError("--against compares a run, not the whole collection: leave out --all")
+    if plan is not None and not every:
+        raise UsageError("--plan goes with --all: other runs have --dry-run")
+    if _is_typed("disk") and not every:
+        raise UsageError("--disk goes with --all: other runs keep what they fetch")
 
 
 def _measure(

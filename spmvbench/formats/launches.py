@@ -71,8 +71,9 @@ class Launch:
     shared_bytes: dynamic shared memory. part: as `in_part` names it. overlaps: as `after_zeros` sets it. A launch with
     an empty grid does nothing. row_lanes: how many threads share a row, if no others of the block meet with them: side
     by side in a warp, or the y of a block; 0 if others do, or it is not known. `multivector` puts threads beside such
-    threads, each of which takes up to `row_bytes` of a row of X. in_parts: gives the rows that a kernel with an
-    `epilogue` adds to y, in parts or not at all, in place of handing them over: (n,), int32, ascending.
+    threads, each of which takes up to `row_bytes` of a row of X. window: whether the kernel takes x from a window in
+    shared memory, which then holds one tile of each row of X. in_parts: gives the rows that a kernel with an `epilogue`
+    adds to y, in parts or not at all, in place of handing them over: (n,), int32, ascending.
     """
 
     source: str

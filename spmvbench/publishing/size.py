@@ -29,7 +29,7 @@ def lines(folder: str, counts: Callable[[Path], bool] = lambda _: True) -> int:
 
 def findings() -> int:
     """Findings of ruff's rules COMPLEXITY in the package."""
-    words = f"-m ruff check --isolated --select {COMPLEXITY} --output-format concise spmvbench"
+    words = f"-m ruff check --quiet --isolated --select {COMPLEXITY} --output-format concise spmvbench"
     command = [sys.executable, *words.split()]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return len(found.stdout.splitlines())

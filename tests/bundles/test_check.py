@@ -190,6 +190,7 @@ def test_matrices_beyond_the_time_limit_are_open(measured):
         ("poisson2d:20000", "2.0 GiB of memory"),
         ("pde:900", "2.0 GiB of memory"),
         ("dense:40000:40000", "matrix_sha256"),
+        ("qap:30", "their generators make others today"),
     ],
 )
 def test_rows_of_a_small_matrix_with_a_huge_name_take_little_memory(measured, altered, spec, said):
