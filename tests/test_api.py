@@ -272,6 +272,9 @@ def test_plot_and_report_take_rows_of_any_table(rows, tmp_path):
     ):
         assert spmvbench.plot(given, "bytes").data.equals(drawn)
         assert spmvbench.report(given, tmp_path / "out", figures=["bytes"]).is_file()
+    for shown in (lambda none: spmvbench.plot(none, "bytes"), lambda none: spmvbench.report(none, tmp_path / "none")):
+        with pytest.raises(UsageError, match="there are no rows to show"):
+            shown(rows[rows["label"] == "none"])
     with pytest.raises(TypeError, match="no rows of a run: the column nnz holds other values than int"):
         spmvbench.plot(pd.DataFrame({"nnz": ["many"]}))
 

@@ -104,7 +104,7 @@ def write(
     sentence on another run that the page compares with. jobs: number of processes
     that draw. watch: called after each figure with the number of figures done and in all. asked: as for `_drafted`.
 
-    Raises UsageError for an unknown figure, baseline or format to highlight.
+    Raises UsageError for an unknown figure, baseline or format to highlight, and if there are no rows.
     """
     chosen = figures.choose(names)
     draft = _drafted(rows, environment, out, images, **asked)
@@ -165,6 +165,8 @@ def _drafted(
     times, marked as such. matrices: descriptions of the runs' matrices, as `store.matrices`. published: published
     results to compare with. highlight: labels, None for those with the lowest mean slowdown. other: as of `Options`.
     """
+    if rows.empty:
+        raise UsageError("there are no rows to show")
     rows = latest_cases(rows)
     with_emulated = with_emulated and bool(emulated(rows).any())
     # A matrix without entries has no rate, so it has no place on a logarithmic axis.

@@ -476,7 +476,7 @@ def significant(values: np.ndarray, digits: int) -> np.ndarray:
         power = digits - 1 - np.floor(np.log10(np.abs(values)))
         scale = 10.0 ** np.abs(power)
         found = np.where(power < 0, np.rint(values / scale) * scale, np.rint(values * scale) / scale)
-    return np.where(np.isfinite(values) & (values != 0), found, values)
+    return np.where(np.isfinite(found), found, values)  # of the smallest numbers the scale is too large
 
 
 def script_json(value: Any) -> str:

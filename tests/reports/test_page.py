@@ -329,6 +329,13 @@ def test_times_for_people(value, shown):
     assert tables.seconds(value) == shown
 
 
+def test_numbers_of_a_figures_csv_have_six_digits():
+    given = [1.2345678e-6, 123456789.0, 1e22, -0.0, 1e-310, -5e-324, 1.7976931348623157e308, math.inf, math.nan]
+    (head, *cells, end) = tables.csv(pd.DataFrame({"x": given}), 6).split("\n")
+    assert (head, cells.pop(), end) == ("x", "", "")
+    assert [float(cell) for cell in cells] == [float(f"{value:.6g}") for value in given[:-1]]
+
+
 def test_notes_of_a_table_never_run_out_of_marks():
     reasons = ["".join(letters) for letters in itertools.product("xyz", repeat=4)]
     cases = pd.DataFrame({"matrix": "m", "label": reasons, "t": math.nan, "status": "skipped", "reason": reasons})
