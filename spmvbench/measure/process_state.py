@@ -32,7 +32,7 @@ STREAMS = ("stdin", "stdout", "stderr")
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 DEFAULT_FLOATS = ctypes.c_void_p(-1)  # FE_DFL_ENV of fenv.h
 MISSING = object()
-ALL, MAP = all, map  # bound before a format can replace them
+ALL, MAP, ZIP = all, map, zip  # bound before a format can replace them
 PRINTED = 10_000  # bytes that are kept of what a step of a format prints
 
 
@@ -265,7 +265,7 @@ class ProcessState:
                 sys.modules[name] = module
                 found.append(f"the module {name}")
         for owner in self._owners:
-            for name, value in () if owner.is_unchanged() else zip(owner.names, owner.values, strict=True):
+            for name, value in () if owner.is_unchanged() else ZIP(owner.names, owner.values, strict=True):
                 if owner.members.get(name, MISSING) is not value:
                     setattr(owner.owner, name, value)
                     found.append(f"{getattr(owner.owner, '__module__', owner.owner.__name__)}.{name}")

@@ -50,6 +50,7 @@ CARELESS = {
     "json.dumps": lambda: setattr(json, "dumps", lambda value, **_: "{}"),
     "numpy.dot": lambda: setattr(np, "dot", None),
     "builtins.sum": lambda: setattr(builtins, "sum", None),
+    "builtins.zip": lambda: setattr(builtins, "zip", None),
     "the module json": lambda: sys.modules.update(json=None),
     "spmvbench.formats.csr.csr.to_coo": lambda: setattr(CsrArrays, "to_coo", lambda self: (self.row_ptr,) * 3),
 }
