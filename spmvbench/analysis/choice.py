@@ -27,16 +27,16 @@ def labels_of(rows: pd.DataFrame, text: str, option: str, none: str = "the run h
     return _chosen(text, zip(names["label"], names["format"], strict=True), option, f"{none} format")
 
 
-def matrices_of(rows: pd.DataFrame, text: str, option: str, none: str = "the run holds no") -> list[str]:
+def matrices_of(rows: pd.DataFrame, text: str, option: str) -> list[str]:
     """The matrices (group/name, as `cases.latest_cases`) of these names, with or without group; else as `labels_of`."""
     names = sorted(rows["matrix"].unique())
-    return _chosen(text, ((name, name.partition("/")[2]) for name in names), option, f"{none} matrix")
+    return _chosen(text, ((name, name.partition("/")[2]) for name in names), option, "the run holds no matrix")
 
 
-def groups_of(rows: pd.DataFrame, text: str, option: str, none: str = "the run holds no") -> list[str]:
+def groups_of(rows: pd.DataFrame, text: str, option: str) -> list[str]:
     """The groups of these names or globs, in any letter case; else as `labels_of`."""
     names = sorted(rows["group"].unique())
-    return _chosen(text, ((name, name.lower()) for name in names), option, f"{none} matrix of group")
+    return _chosen(text, ((name, name.lower()) for name in names), option, "the run holds no matrix of group")
 
 
 def _chosen(text: str, names: Iterable[Sequence[str]], option: str, none: str) -> list[str]:

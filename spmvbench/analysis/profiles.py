@@ -43,6 +43,6 @@ def performance_profile(rows: pd.DataFrame, by: str = "format") -> pd.DataFrame:
     return pd.concat(curves, ignore_index=True) if curves else pd.DataFrame(columns=[by, "tau", "rho"])
 
 
-def share_within(profile: pd.DataFrame, tau: float, by: str = "format") -> pd.Series:
+def share_within(profile: pd.DataFrame, tau: float) -> pd.Series:
     """rho(tau) of every format of a profile, 0 <= rho <= 1, by format."""
-    return profile[profile["tau"] <= tau].groupby(by)["rho"].max()
+    return profile[profile["tau"] <= tau].groupby("format")["rho"].max()

@@ -661,10 +661,10 @@ def right_title(axes: Axes, text: str) -> None:
     axes.annotate(text, (1.02, 1), xycoords="axes fraction", xytext=(0, above), textcoords="offset points", fontsize=7)
 
 
-def keep_apart(axes: Axes, most: int = 4) -> None:
+def keep_apart(axes: Axes) -> None:
     """Reduces the ticks of the logarithmic x axis of a narrow panel, so that labels do not overlap."""
     low, high = axes.get_xlim()
     tens = np.log10(high / low)
-    most = most if width() > _PANEL + 1 else 2
+    most = 4 if width() > _PANEL + 1 else 2
     if tens > most:
         axes.xaxis.set_major_locator(LogLocator(base=10.0 ** np.ceil(tens / most)))

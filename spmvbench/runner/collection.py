@@ -32,6 +32,7 @@ ENTRY_BYTES = {"binary": (3.1, 9.0), "": (7.0, 13.0)}
 CONVERTED_BYTES = 14  # of an entry as canonical CSR in float64, row pointers included
 NOT_FETCHED = "not fetched"  # begins the reason of rows whose matrix could not be had
 MOST_ENTRIES = 2**31
+START = 15.0  # seconds from the start of an invocation to its first case
 FIRST, SHARE = 200_000_000, 1 / 4  # bytes of the first chunk, soon there; of the disk in a chunk, at most
 
 
@@ -203,11 +204,11 @@ class Simulated:
     fetched: int
 
 
-def simulate(stages: Sequence[Sequence[Item]], disk: int, rate: float, start: float = 15.0) -> list[Simulated]:
+def simulate(stages: Sequence[Sequence[Item]], disk: int, rate: float) -> list[Simulated]:
     """What happens if archives come at `rate` bytes per second and cases take as long as estimated.
 
-    stages: the items of each, in order. disk: bytes. start: seconds that an invocation takes before it measures, in
-    which archives come, too. Of archives that come at the same time, this takes one after the other.
+    stages: the items of each, in order. disk: bytes. Archives come, too, in the START seconds before an invocation
+    measures. Of archives that come at the same time, this takes one after the other.
     """
     found = []
     room = Disk(disk)
@@ -224,7 +225,7 @@ def simulate(stages: Sequence[Sequence[Item]], disk: int, rate: float, start: fl
             wanted = {item.entry.id for item in chunk}
             while queue:  # what comes until this chunk is whole, then until it is measured
                 needed = queue[0].entry.id in wanted  # chunks are in the order of the queue
-                if not needed and fetched_at >= clock + start + sum(item.seconds for item in chunk):
+                if not needed and fetched_at >= clock + START + sum(item.seconds for item in chunk):
                     break
                 item = queue[0]
                 had = item.entry.id in room.held
@@ -238,7 +239,7 @@ def simulate(stages: Sequence[Sequence[Item]], disk: int, rate: float, start: fl
                 if needed and not (queue and queue[0].entry.id in wanted):
                     waiting += max(fetched_at - clock, 0.0)
                     clock = max(clock, fetched_at)
-            clock += start + sum(item.seconds for item in chunk)
+            clock += START + sum(item.seconds for item in chunk)
             fetched_at = max(fetched_at, clock)  # what had no room comes from now on
             for item in chunk:
                 room.done(item.entry.id)

@@ -1,8 +1,8 @@
-"""An iteration of primal-dual hybrid gradient written with CuPy, as a table: see docs/results/linear-programs.md.
+"""Times of an iteration of primal-dual hybrid gradient written with CuPy, as CSV: see docs/results/linear-programs.md.
 
-``python tests/measure/pdhg_cupy.py > configs/published/linear-programs/cupy.csv`` takes the set
-``lp``: as one writes it, an expression a vector (`seconds`), and with one `ElementwiseKernel` for the columns and one
-for the rows (`fused`). The fastest of a few series of iterations counts.
+``python tests/measure/pdhg_cupy.py > configs/published/linear-programs/cupy.csv`` needs a GPU and takes the set ``lp``;
+arguments name other matrices. Columns: seconds, with an expression for each vector; fused, with one
+`ElementwiseKernel` for the columns and one for the rows. Each is the mean of the fastest series.
 """
 
 import csv

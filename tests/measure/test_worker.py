@@ -160,23 +160,25 @@ def test_parts_are_timed_only_with_a_hot_case(measure):
     assert rows["test-inparts", "cold"]["status"] == "ok"
 
 
+def spoiling(self, x, y):
+    """Launches of a format whose y is wrong from the seventh run on.
+
+    The integer matrix has six runs, the matrix three whose y is verified before timing.
+    """
+    runs = []
+    (launch,) = Right.launches(self, x, y)
+
+    def multiply(x, y, carry, *matrix):
+        runs.append(1)
+        launch.args[0](x, y, carry)
+        if len(runs) > 6:
+            y[3] += 1
+
+    return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+
+
 def test_results_that_become_wrong_during_timing_are_detected(measure):
-    class Spoils(Right):
-        key = "test-spoils"
-
-        def launches(self, x, y):
-            runs = []
-            (launch,) = super().launches(x, y)
-
-            def multiply(x, y, carry, *matrix):
-                runs.append(1)
-                launch.args[0](x, y, carry)
-                if len(runs) > 6:  # the integer matrix has six runs, the matrix three whose y is verified before timing
-                    y[3] += 1
-
-            return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
-
-    _, rows, _ = measure(Spoils, variant("A"))
+    _, rows, _ = measure(variant("Spoils", launches=spoiling), variant("A"))
     assert {rows["test-spoils", mode]["status"] for mode in ("hot", "cold")} == {"wrong"}
     assert "y[3]" in rows["test-spoils", "hot"]["reason"]
     assert rows["test-spoils", "hot"]["reason"].endswith("(left by a sample, hot)")
@@ -457,19 +459,7 @@ def test_names_of_one_program_have_rates_of_their_own_bytes(measure):
 
 
 def test_all_names_of_a_wrong_program_are_wrong(measure):
-    def launches(self, x, y):
-        runs = []
-        (launch,) = Right.launches(self, x, y)
-
-        def multiply(x, y, carry, *matrix):
-            runs.append(1)
-            launch.args[0](x, y, carry)
-            if len(runs) > 6:
-                y[3] += 1
-
-        return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
-
-    classes = [variant(name, program="p", launches=launches) for name in ("First", "Second")]
+    classes = [variant(name, program="p", launches=spoiling) for name in ("First", "Second")]
     _, rows, _ = measure(*classes, modes=("hot",))
     assert {row["status"] for row in rows.values()} == {"wrong"}
     assert rows["test-second", "hot"]["reason"].startswith("runs the program of test-first, y[3] is")
