@@ -122,16 +122,18 @@ def _module(text: str) -> Module:
     modules. Raises SyntaxError or ValueError where it is no Python.
     """
     file = paths.home() / "modules" / f"{sha256(_own_text() + text)[:32]}.json"
-    with suppress(OSError, ValueError, TypeError), open(paths.opened(file), "rb") as kept:
-        if paths.is_own(os.fstat(kept.fileno())):
-            digest, imports, kernels = json.load(kept)
+    with suppress(OSError, ValueError), open(paths.opened(file), "rb") as kept:
+        checksum, content = kept.read().decode().split("\n")
+        if paths.is_own(os.fstat(kept.fileno())) and checksum == sha256(content):
+            digest, imports, kernels = json.loads(content)
             return Module(digest, tuple((level, name) for level, name in imports), tuple(kernels))
     tree = ast.parse(text.encode("utf-8", "surrogateescape"))  # bytes: a module may say that it is in another encoding
     seen = _Seen([], [], [])
     _write(tree, seen)
     found = Module(sha256("\0".join(seen.parts)), tuple(dict.fromkeys(seen.imports)), tuple(seen.kernels))
+    content = json.dumps(found)
     with suppress(OSError), paths.written_whole(file) as target:
-        target.write(json.dumps(found).encode())
+        target.write(f"{sha256(content)}\n{content}".encode())
     return found
 
 

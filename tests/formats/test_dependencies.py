@@ -269,17 +269,19 @@ def test_a_conversion_is_held_to_its_sources_too(own, monkeypatch):
     assert ran == ["vector.cu", "csr/csr5.cu"]
 
 
-@pytest.mark.parametrize("damage", ["", "5", "[1]", "{}"])
+@pytest.mark.parametrize("damage", ["", "5", "[1]", "{}", "0\n{}"])
 def test_what_counts_of_a_module_is_kept_unless_the_file_is_damaged(tmp_path, monkeypatch, damage):
     monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path))
     read_anew = imports._module.__wrapped__
     found = read_anew('import json\nfrom . import b\nKERNEL = "a.cu"\n')
     (file,) = tmp_path.glob("modules/*.json")
     assert found.imports == ((0, "json"), (1, "b")) and found.kernels == ("a.cu",)
-    other = file.read_text().replace("a.cu", "z.cu")
-    for content, kernels in ((other, ("z.cu",)), (damage, ("a.cu",)), (file.read_text(), ("a.cu",))):
+    (_, kept) = file.read_text().split("\n")
+    other = kept.replace("a.cu", "z.cu")
+    whole = f"{imports.sha256(other)}\n{other}"
+    for content, kernels in ((whole, "z.cu"), (damage, "a.cu"), (whole.replace("z.cu", "y.cu"), "a.cu")):
         file.write_text(content)
-        assert read_anew('import json\nfrom . import b\nKERNEL = "a.cu"\n') == found._replace(kernels=kernels)
+        assert read_anew('import json\nfrom . import b\nKERNEL = "a.cu"\n') == found._replace(kernels=(kernels,))
 
 
 # --- kernels' text
