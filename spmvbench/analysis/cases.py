@@ -63,12 +63,12 @@ def keyed(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(matrix=matrix_names(rows, "file_sha256"), setting=settings(rows, device))
 
 
-def settings(rows: pd.DataFrame, device: pd.Series) -> pd.Categorical:
+def settings(rows: pd.DataFrame, device: pd.Series | None = None) -> pd.Categorical:
     """The column `setting`. device: name of each row's device, part of the setting if there are several."""
     parts = rows[["dtype", "mode"]].assign(
         op=rows["op"].where(rows["op"] != "spmv", ""),
         order=named_order(rows),
-        device=device if device.nunique() > 1 else "",
+        device=device if device is not None and device.nunique() > 1 else "",
         imported=rows["device"].where(imported(rows), ""),
     )
     text = (

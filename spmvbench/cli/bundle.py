@@ -7,6 +7,7 @@ import os
 import click
 
 from spmvbench.cli import completion, option_types
+from spmvbench.cli.results import counted
 
 
 @click.command()
@@ -29,6 +30,7 @@ def command(run: str, results: str, out: str | None, programs: tuple[str, ...], 
     holds no matrix.
     """
     from spmvbench.bundles import pack
+    from spmvbench.formats.admission import byte_text
     from spmvbench.rows import store
 
     folder = store.folder(run, results)
@@ -39,8 +41,8 @@ def command(run: str, results: str, out: str | None, programs: tuple[str, ...], 
         for place in ("bundle", "program")
     )
     piped = target == "-"
-    size = f"{os.path.getsize(target) / 1e6:.1f} MB, " if os.path.isfile(target) and not piped else ""
-    click.echo(f"{target}: {manifest['cases']} cases, {size}{manifest['division']} division", err=piped)
+    size = f"{byte_text(os.path.getsize(target))}, " if os.path.isfile(target) and not piped else ""
+    click.echo(f"{target}: {counted(manifest['cases'], 'case')}, {size}{manifest['division']} division", err=piped)
     if brought:
         click.echo(f"with the sources of {', '.join(brought)}", err=piped)
     if known:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from spmvbench.cli import completion, option_types
-from spmvbench.cli.results import Columns, echo_table, number, time
+from spmvbench.cli.results import Columns, counted, echo_table, number, time
 from spmvbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -233,8 +233,8 @@ def _two_runs(before: str, after: str, formats: str | None, threshold: float | N
     table = analysis.compared(tables[0], tables[1], median_interval, threshold)
     if not (table["status_before"].notna() & table["status_after"].notna()).any():
         raise UsageError(
-            f"{before} and {after} have no case in common: no matrix and format in the same type, mode and kind of "
-            f"device ({'; '.join(_held(rows) for rows in tables)})"
+            f"{before} and {after} have no case in common: no matrix and format in the same setting and on the "
+            f"same kind of device ({'; '.join(_held(rows) for rows in tables)})"
         )
 
     for name, rows, folder in zip(("Before", "After"), tables, folders, strict=True):
@@ -288,7 +288,8 @@ def _listed(labels: Sequence[str]) -> str:
 
 
 def _held(rows: pd.DataFrame) -> str:
-    """Number of cases, devices, types and modes of a run, in words."""
+    """Number of cases, devices and settings of a run, in words."""
+    from spmvbench.analysis.cases import settings
+
     devices = ", ".join(sorted(set(rows["device_name"]) - {""})) or "no device"
-    settings = ", ".join(sorted(set(rows["dtype"] + " " + rows["mode"])))
-    return f"{len(rows)} cases on {devices}, {settings}"
+    return f"{counted(len(rows), 'case')} on {devices}, {', '.join(settings(rows).categories)}"

@@ -192,17 +192,18 @@ def _wrapped(text: str, lead: str) -> str:
 
 
 def _show_one(cls: type[Format]) -> None:
+    from spmvbench import paths
     from spmvbench.formats.descriptions import describe, facts
 
-    width = _width()
     about = describe(cls)
     click.secho(cls.key, bold=True)
     click.echo(about["doc"])
-    files = {"File": _from_here(about["file"]), "Kernels": ", ".join(map(_from_here, about["kernel_files"]))}
+    kernels = f"{', '.join(map(_from_here, about['sources']))}; in {_from_here(str(paths.kernels()))}"
+    files = {"File": _from_here(about["file"]), "Kernels": kernels if about["sources"] else ""}
     click.echo()
     for name, fact in (facts(cls) | files).items():
         if fact:
-            click.echo(click.wrap_text(fact, width, f"{name:11}", " " * 11))
+            click.echo(_wrapped(fact, f"{name:11}"))
     tables = {
         "Arrays": about["arrays"],
         "Parameters": {
@@ -214,7 +215,7 @@ def _show_one(cls: type[Format]) -> None:
             click.secho(f"\n{title}", bold=True)
             column = max(map(len, entries)) + 4
             for name, text in entries.items():
-                click.echo(click.wrap_text(text or "-", width, f"  {name:{column - 2}}", " " * column))
+                click.echo(_wrapped(text or "-", f"  {name:{column - 2}}"))
 
 
 def _from_here(path: str) -> str:

@@ -44,6 +44,7 @@ _COLUMNS = {
 
 def _about(folder: Path) -> dict[str, Any]:
     from spmvbench import untrusted
+    from spmvbench.analysis.cases import settings
     from spmvbench.formats.admission import byte_text
     from spmvbench.rows import store
 
@@ -54,9 +55,7 @@ def _about(folder: Path) -> dict[str, Any]:
         "verified": int((rows["status"] == "ok").sum()),
         "matrices": (rows["group"] + "/" + rows["name"]).nunique(),
         "formats": rows["label"].nunique(),
-        "settings": ", ".join(
-            f"{dtype} {mode}" for dtype, mode in dict.fromkeys(zip(rows["dtype"], rows["mode"], strict=True))
-        ),
+        "settings": ", ".join(settings(rows).categories),
         "device": ", ".join(sorted(set(rows["device_name"]) - {""})),
         "last": rows["started_at"].max()[:16].replace("T", " ") if len(rows) else "",
         "size": byte_text(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())),

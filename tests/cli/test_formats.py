@@ -75,7 +75,8 @@ def test_a_format_names_its_files(command, monkeypatch):
     assert any(path.endswith("kernels/csr/csr5.cu") for path in about["kernel_files"])
     assert all(Path(path).is_file() for path in [about["file"], *about["kernel_files"]])
     monkeypatch.chdir(Path(about["file"]).parent)
-    assert "\nFile       csr5.py\n" in command("formats", "csr5").out
+    out = command("formats", "csr5").out
+    assert "\nFile       csr5.py\n" in out and "\nKernels    csr/csr5_convert.cu, csr/csr5.cu, " in out
 
 
 def test_a_key_of_this_project_says_so(command):

@@ -39,6 +39,11 @@ def test_a_line_a_run_the_last_first(runs):
     assert lines[1][:5] == ["new", "2", "2", "2", "1"] and "2026-02-01" in lines[1]
 
 
+def test_a_run_s_line_names_its_operations(runs, tmp_path):
+    write_run(tmp_path / "several", "ab", "2026-03-01T10:00:00", op="spmm@8")
+    assert "  f64 hot spmm@8  " in runs().out.splitlines()[1]
+
+
 def test_show_tells_the_commands_and_the_table(runs, command, tmp_path):
     out = runs("show", "old").out
     assert "invocation  2026-01-01 10:00, h: spmvbench run pde:8" in out and "cases       2" in out
