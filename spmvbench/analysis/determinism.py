@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from spmvbench.analysis.cases import fewer_values
@@ -63,14 +64,9 @@ def joined(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
 
 
 def _judged(found: pd.DataFrame) -> pd.DataFrame:
-    found["repeats"] = [
-        "no"
-        if line.differed or line.varied
-        else "yes"
-        if line.ordered or (line.compared and line.float_atomics != "yes")
-        else ""
-        for line in found.itertuples()
-    ]
+    differs = (found["differed"] > 0) | (found["varied"] > 0)
+    same = (found["ordered"] > 0) | ((found["compared"] > 0) & (found["float_atomics"] != "yes"))
+    found["repeats"] = np.select([differs, same], ["no", "yes"], "")
     return found[["compared", "differed", "float_atomics", "ordered", "varied", "cards", "repeats"]]
 
 

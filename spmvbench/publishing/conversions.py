@@ -52,7 +52,7 @@ def lines(found: pd.DataFrame, labels: Iterable[str]) -> list[list[str]]:
         sizes = np.digitize(part["nnz"], (SMALL, LARGE))
         small, medium, large = (part[sizes == size] for size in range(3))
         seconds = (1e3 * each["seconds"].median() for each in (small, medium, large))
-        cells = ["-" if np.isnan(ms) else f"{ms:.2f}" for ms in seconds]
+        cells = [in_page.number(ms, 2, "-") for ms in seconds]
         mean = geometric_mean(large["bounds"]) if len(large) else np.nan
         over = [
             f"{len(missed)} of {len(each)} {name}"
@@ -68,9 +68,9 @@ def lines(found: pd.DataFrame, labels: Iterable[str]) -> list[list[str]]:
             [
                 f"`{label}`",
                 *cells,
-                "-" if np.isnan(mean) else f"{mean:.1f}",
-                "-" if np.isnan(most) else f"{most:.1f}",
-                "" if np.isnan(tuning) else f"{1e3 * tuning:.0f}",
+                in_page.number(mean, 1, "-"),
+                in_page.number(most, 1, "-"),
+                in_page.number(1e3 * tuning, 0),
                 ", ".join(over),
             ]
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import math
 import os
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -57,6 +58,11 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Contai
     """A table in Markdown. numbers: the heads whose columns are aligned to the right."""
     rules = ["---:" if name in numbers else "---" for name in head]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rules, *rows))
+
+
+def number(value: float, digits: int = 2, unknown: str = "") -> str:
+    """A cell of a table: the value with so many decimals, or `unknown` for NaN."""
+    return unknown if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def link(folder: Path, page: Path | None) -> str:

@@ -153,9 +153,9 @@ def by_iteration(rows: pd.DataFrame, cupy: pd.DataFrame) -> str:
         others = [library, *cupy.reindex([matrix])[["seconds", "fused"]].iloc[0]]
         over = [best["seconds"] / products, *(other / best["seconds"] for other in others)]
         means.append(over)
-        times = ["" if math.isnan(each) else f"{1e6 * each:.1f}" for each in (best["seconds"], products, *others)]
-        ratios = ["" if math.isnan(each) else f"{each:.2f}" for each in over]
-        lines.append([matrix, f"{best['nnz'] / 1e6:.3g} M", *times, *ratios, f"`{best['label']}`"])
+        times = [in_page.number(1e6 * each, 1) for each in (best["seconds"], products, *others)]
+        size = f"{best['nnz'] / 1e6:.3g} M"
+        lines.append([matrix, size, *times, *map(in_page.number, over), f"`{best['label']}`"])
     mean = [f"{geometric_mean(pd.Series(column).dropna()):.2f}" for column in zip(*means, strict=True)]
     lines.append(["geometric mean", *[""] * 6, *mean, ""])
     head = (

@@ -93,14 +93,14 @@ def markdown(found: pd.DataFrame, *, short: bool = False) -> str:
             row["matrix"].partition(":1048576:24")[0],
             row["dtype"],
             row["program"],
-            _number(row["public"]),
+            in_page.number(row["public"], 0),
             f"`{row['label']}`" if isinstance(row["label"], str) else "",
             _aimed(np.round(row["gflops"]), row["target"], 0),
             _aimed(row["ratio"], AIMS[row["dtype"]]),
-            _number(row["target"]),
-            _number(row["bound"]),
+            in_page.number(row["target"], 0),
+            in_page.number(row["bound"], 0),
             _aimed(row["share"], BOUND_SHARE),
-            _number(row["compressed"]),
+            in_page.number(row["compressed"], 0),
         ]
         lines.append([cell.strip("*") for cell in cells[:SHORT]] if short else cells)
     return in_page.markdown(HEAD[: SHORT if short else None], lines, NUMBERS)
@@ -122,12 +122,8 @@ def _tables(runs: list[str], *, short: bool) -> str | dict[str, str]:
     return of_rows if short else {"": of_rows, "tried": tried()}
 
 
-def _number(value: float, digits: int = 0) -> str:
-    return "" if np.isnan(value) else f"{value:.{digits}f}"
-
-
 def _aimed(value: float, aim: float, digits: int = 2) -> str:
-    text = _number(value, digits)
+    text = in_page.number(value, digits)
     return f"**{text}**" if value >= aim else text
 
 

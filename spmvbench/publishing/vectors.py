@@ -60,7 +60,7 @@ def fastest(table: pd.DataFrame) -> str:
             f"`{row['library']}`, by {row['library_layout']}s",
             f"{1e6 * row['seconds'] * row['times']:.1f}",
             f"{row['times']:.2f}",
-            _number(row["alone"]),
+            in_page.number(row["alone"]),
         ]
         for row in table[table["group"] == ""].sort_values(["name", "dtype", "k"]).to_dict("records")
     ]
@@ -92,7 +92,7 @@ def slower(table: pd.DataFrame) -> str:
             str(row["k"]),
             f"`{row['label']}`",
             f"{row['times']:.2f} of `{row['library']}`",
-            _number(row["alone"]),
+            in_page.number(row["alone"]),
         ]
         for row in found.to_dict("records")
     ]
@@ -118,7 +118,7 @@ def pays(rows: pd.DataFrame) -> str:
     lines = [
         [
             f"`{label}`",
-            *map(_number, speedup.loc[label]),
+            *map(in_page.number, speedup.loc[label]),
             _vectors(least[label]),
             *(_vectors(of_matrix[name].get(label, np.nan)) for name in outside),
         ]
@@ -126,10 +126,6 @@ def pays(rows: pd.DataFrame) -> str:
     ]
     heads = [*(f"k = {k}" for k in speedup), f"pays from: {OF_SET}", *map(str, outside)]
     return in_page.markdown(("Format", *heads), lines, heads)
-
-
-def _number(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.2f}"
 
 
 def _vectors(count: float) -> str:
