@@ -204,7 +204,7 @@ def _multi(
         raise Skip(f"{name} takes {', '.join(missing)} for vectors")
     return replace(
         step,
-        kernel=f"{name}<{', '.join(found.values())}>",
+        kernel=f"{name}<{', '.join(found.values())}>" if found else step.kernel,
         args=tuple(arg if whole is None else whole for arg, whole in zip(step.args, wholes, strict=True)),
         **shape.launched(step, k),
     )

@@ -32,6 +32,7 @@ def device():
     ("key", "op", "dtypes"),
     [(key, "spmm@8", "df") for key in FEW]
     + [(key, "spmm-t@5", "d") for key in ("csr-vector", "dia", "sell", "coo-flat", "hyb", "bsr")]
+    + [("acsr[kernel=paper,bin_max=6]", "spmm@4", "d")]  # of whose kernels one has no types
     + [("csr-vector", op, dtype) for op, dtype in (("spmm@2", "f"), ("spmm-column@3", "d"), ("spmm@19", "f"))],
 )
 def test_products_of_several_vectors_are_right(key, op, dtypes, device):
