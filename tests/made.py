@@ -1,5 +1,6 @@
 """Rows as a run writes them, of cases that no device has measured."""
 
+import numpy as np
 import pandas as pd
 
 from spmvbench.analysis.cases import latest_cases
@@ -42,3 +43,15 @@ def row(name, label, seconds, **columns):
 def rows(*given):
     """These rows as analyses take them."""
     return latest_cases(pd.DataFrame(given))
+
+
+def on_some_gpu(labels, seconds, failed, status, reason=""):
+    """Rows of formats that a GPU has measured: seconds of a product, and for those that failed status and reason."""
+    made = dict.fromkeys(("t_convert_host", "t_transfer", "t_setup", "t_tune"), np.nan) | {"t_convert_device": 1e-3}
+    return pd.DataFrame(
+        {"label": labels, "format": labels, "device": "cuda:0", "device_name": "Some GPU", **made}
+    ).assign(
+        t_median=np.where(failed, np.nan, seconds),
+        status=np.where(failed, status, "ok"),
+        reason=np.where(failed, reason, ""),
+    )

@@ -22,6 +22,7 @@ from spmvbench.operators import format_choice
 from spmvbench.publishing import advice as publishing
 from spmvbench.rows.schema import blank_row
 from spmvbench.runner import api
+from tests.made import on_some_gpu
 
 EVEN = (
     "pde:12",
@@ -491,20 +492,10 @@ def measure(shipped, command, monkeypatch):
         def run(matrices, labels, **options):
             asked.update(options, matrices=matrices, labels=labels)
             failed = pd.Series(labels).isin(failing)
-            made = {
-                "t_convert_device": 1e-3,
-                "t_convert_host": np.nan,
-                "t_transfer": np.nan,
-                "t_setup": np.nan,
-                "t_tune": np.nan,
-            }
-            rows = pd.DataFrame({"label": labels, "device": "cuda:0", "device_name": "Some GPU", **made})
-            rows["t_median"] = rows["label"].map(TIMES).mask(failed)
-            rows = rows.assign(status=np.where(failed, "crashed", "ok"), reason=np.where(failed, "it fell", ""))
+            rows = on_some_gpu(labels, pd.Series(labels).map(TIMES), failed, "crashed", "it fell")
             if programs is None:
                 return rows
-            told = rows["label"].map(programs).fillna("")
-            return rows.assign(program=told, format=rows["label"], params="{}", alias_of="")
+            return rows.assign(program=rows["label"].map(programs).fillna(""), params="{}", alias_of="")
 
         monkeypatch.setattr("spmvbench.devices.cuda.why_unavailable", lambda: None)
         monkeypatch.setattr(api, "run", run)

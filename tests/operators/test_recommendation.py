@@ -4,7 +4,6 @@ import dataclasses
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -14,6 +13,7 @@ from spmvbench.advice import choosing, model
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats.arrays import Csr
 from spmvbench.matrices.synthetic import generate
+from tests.made import on_some_gpu
 
 # Regular, skewed, tiny (outside of what the model was trained on), and one that is wide.
 SPECS = ("pde:12", "rmat:11:8", "dense:40:40", "powerlaw:3000:8", "random:20:4000:0.01")
@@ -96,18 +96,9 @@ def gpu(monkeypatch):
 
     def run(matrices, labels, **options):
         asked.update(options, matrices=matrices, labels=labels)
-        made = {
-            "t_convert_device": 1e-3,
-            "t_convert_host": np.nan,
-            "t_transfer": np.nan,
-            "t_setup": np.nan,
-            "t_tune": np.nan,
-        }
-        rows = pd.DataFrame({"label": labels, "format": labels, "device": "cuda:0", "device_name": "Some GPU", **made})
-        rows["t_median"] = np.where(rows.index == 2, 1e-6, 1e-5)
-        failed = rows.index == 0
-        rows["t_median"] = rows["t_median"].mask(failed)
-        return rows.assign(status=np.where(failed, "skipped", "ok"), reason="", params="{}", alias_of="", program="")
+        place = np.arange(len(labels))
+        rows = on_some_gpu(labels, np.where(place == 2, 1e-6, 1e-5), place == 0, "skipped")
+        return rows.assign(params="{}", alias_of="", program="")
 
     monkeypatch.setattr("spmvbench.devices.cuda.why_unavailable", lambda: None)
     monkeypatch.setattr("spmvbench.runner.api.run", run)
