@@ -231,7 +231,8 @@ def metadata(bundle: Bundle) -> Iterator[Finding]:
         yield Finding("metadata", FAILED, f"run.json lacks {', '.join(sorted(missing))}")
     else:
         names = sorted({str(mapping(session.get("properties")).get("device_name")) for session in bundle.sessions})
-        yield Finding("metadata", PASSED, f"{len(bundle.sessions)} invocations on {', '.join(names)}")
+        plural = "s" * (len(bundle.sessions) != 1)
+        yield Finding("metadata", PASSED, f"{len(bundle.sessions)} invocation{plural} on {', '.join(names)}")
     if older:
         text = f"run.json held nothing of {', '.join(sorted(older))} yet: not checked"
         yield Finding("metadata", OPEN, text)

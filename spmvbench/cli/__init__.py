@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import keyword
 import os
+import re
 import sys
 
 import click
@@ -131,5 +132,9 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, SpmvbenchError):
         return str(error)
     if isinstance(error, OSError):
-        return f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}"
+        from spmvbench.paths import SUFFIX
+
+        # Of a temporary file beside a file that is written whole, `.NAME.hex`, the file that was named.
+        name = re.sub(rf"\.([^/]+)\.[0-9a-f]{{8}}{re.escape(SUFFIX)}$", r"\1", str(error.filename or ""))
+        return f"{error.strerror or error}{f' ({name})' if name else ''}"
     return f"{type(error).__name__}: {error} (a defect: --debug shows where)"

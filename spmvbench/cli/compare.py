@@ -258,7 +258,7 @@ def _two_runs(before: str, after: str, formats: str | None, threshold: float | N
         f"{100 * analysis.BETWEEN_SESSIONS:g} % between invocations, {100 * analysis.WITHIN_SESSION:g} % within one"
     )
     width = default if threshold is None else f"{100 * threshold:g} %"
-    click.echo(f"\n{len(table)} cases: {summary}. Threshold: {width}.")
+    click.echo(f"\n{counted(len(table), 'case')}: {summary}. Threshold: {width}.")
     if counts.reindex(analysis.INCOMPLETE).sum():
         return INCOMPLETE
     return SLOWER if "slower" in counts else 0
@@ -268,13 +268,13 @@ def _echo_sources(table: pd.DataFrame) -> None:
     """Print which formats ran from other sources, ran another program or gave other bits."""
     common = table[table["status_before"].notna() & table["status_after"].notna()]
     if changed := sorted(set(common.loc[~common["same_sources"], "label"])):
-        click.echo(f"The sources of {len(changed)} formats differ: {_listed(changed)}")
+        click.echo(f"The sources of {counted(len(changed), 'format')} differ: {_listed(changed)}")
     else:
         click.echo("The sources are the same in all common cases")
     if tuned := sorted(set(table.loc[table["other_program"], "label"])):
         click.echo(
-            f"{table['other_program'].sum()} cases ran another program of the same sources, found by timing or "
-            f"compiled otherwise: {_listed(tuned)}"
+            f"{counted(table['other_program'].sum(), 'case')} ran another program of the same sources, found by timing "
+            f"or compiled otherwise: {_listed(tuned)}"
         )
     if varying := sorted(set(table.loc[table["other_bits"], "label"])):
         cases = table["other_bits"].sum()

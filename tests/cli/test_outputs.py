@@ -1,5 +1,6 @@
 """Every option that names an output file: regular files, links, FIFOs, devices and standard output."""
 
+import errno
 import io
 import os
 import stat
@@ -126,6 +127,15 @@ def test_a_folder_a_full_device_and_no_folder_are_one_line(write, tmp_path):
         assert result.code in (1, 2) and said in result.err, target
         assert len(result.err.splitlines()) <= 4 and "defect" not in result.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_made_has_the_name_that_was_asked_for(write, tmp_path, monkeypatch):
+    def refuse(temporary, target):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(temporary))
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    result = write[0](tmp_path / "a.png")
+    assert result.code == 1 and result.err == f"Error: Read-only file system ({tmp_path / 'a.png'})\n"
 
 
 def test_a_report_is_a_folder(command, tmp_path, monkeypatch):
