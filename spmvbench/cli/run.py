@@ -261,6 +261,10 @@ def command(
     _check_comparison(against, pairs, distribution, asked)
     _check_collection(every, against, plan)
     chosen, dry_run = replace(chosen, every=every), dry_run or plan is not None
+    if asked["programs"]:  # processes that start from here on know them
+        from spmvbench.programs.using import use
+
+        use(asked["programs"])
     if distribution.scheduler is None and against is None and not dry_run:
         click.get_current_context().with_resource(started_ahead(device))
     from spmvbench.measure import operations

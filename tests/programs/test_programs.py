@@ -138,6 +138,19 @@ def test_an_operator_of_a_program(built):
         spmvbench.operator(a, program=built("NONE"), format="ell")
 
 
+@pytest.mark.parametrize("scheduler", [(), pytest.param(("--scheduler", "local"), marks=pytest.mark.slow)])
+def test_processes_that_start_before_the_formats_are_chosen_know_a_program(scheduler, tmp_path, command):
+    """The measuring process starts ahead, and the workers of a local scheduler."""
+    (source, *_) = making.new("mine", "python", tmp_path)
+    command("run", "pde:6", "--formats", "ell", "--program", source, "--device", "emulated", "--run", "r",
+            "--results", tmp_path, *scheduler)  # fmt: skip
+    assert set(spmvbench.load_run(tmp_path / "r").set_index("label")["status"].items()) == {
+        ("ell", "ok"),
+        ("mine", "ok"),
+    }
+    assert "Traceback" not in (tmp_path / "r" / "worker.log").read_text()
+
+
 def test_rows_of_programs_are_used_like_those_of_formats(built, tmp_path, command):
     library, run = str(built("NONE")), str(tmp_path / "python")
     rows_of(tmp_path, library)
