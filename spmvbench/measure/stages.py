@@ -376,9 +376,15 @@ def compare_bits(context: Context, task: Task, fmt: Format, bound: Bound, op: st
 
 
 def prepare_series(context: Context, task: Task, fmt: Format, bound: Bound, case: Case) -> timing.Series:
-    """Capture the work of one sample; nothing is sampled yet."""
+    """Capture the work of one sample; nothing is sampled yet.
+
+    One product with the x of the samples comes first: what leaves y as it is while x is unchanged leaves the garbage
+    that is written before the first sample.
+    """
     context.begin(task, f"timing {case.mode}", case.op)
     verify.set_x(fmt, context.references.checks[case.op].timed, context.x[case.op])
+    context.device.synchronize()
+    bound.program.run()
     return timing.prepare(bound.program, context.device, case.mode, context.rule)
 
 
