@@ -135,13 +135,13 @@ def test_run_measures_other_operations(tmp_path):
 @pytest.mark.slow
 def test_run_measures_values_narrower_than_vectors(tmp_path):
     options = {"device": "emulated", "results": tmp_path, "progress": False}
-    found = spmvbench.run("pde:4", "csr-lanes,tile-csr", values="f64,f16", vectors=["f64"], **options)
+    found = spmvbench.run("pde:4", "csr-lanes,csr-overlap", values="f64,f16", vectors=["f64"], **options)
     found = found.set_index(["dtype", "format"])
     assert found["status"].to_dict() == {
-        ("f64", "csr-lanes"): "ok", ("f64", "tile-csr"): "ok", ("f16/f64", "csr-lanes"): "ok",
-        ("f16/f64", "tile-csr"): "skipped",
+        ("f64", "csr-lanes"): "ok", ("f64", "csr-overlap"): "ok", ("f16/f64", "csr-lanes"): "ok",
+        ("f16/f64", "csr-overlap"): "skipped",
     }  # fmt: skip
-    assert "one type" in found.loc[("f16/f64", "tile-csr"), "reason"]
+    assert "one type" in found.loc[("f16/f64", "csr-overlap"), "reason"]
     wide, narrow = (found.loc[(dtype, "csr-lanes")] for dtype in ("f64", "f16/f64"))
     saved = 6 * wide["nnz"]  # bytes; x and y stay as they are
     assert wide["bytes_format"] - narrow["bytes_format"] == wide["model_bytes"] - narrow["model_bytes"] == saved
@@ -154,11 +154,11 @@ def test_run_measures_values_narrower_than_vectors(tmp_path):
 def test_orders_narrower_values_and_transposed_products_at_once(tmp_path):
     """Each case in each order: right, or skipped with its reason."""
     options = {"values": "f32", "vectors": "f64", "device": "emulated", "results": tmp_path, "progress": False}
-    labels = ("csr-lanes", "dia", "csr5", "tile-csr")
+    labels = ("csr-lanes", "dia", "csr5", "csr-overlap")
     found = spmvbench.run(["rmat:6:4", "pde:4"], labels, op="spmv,spmv-t", order="rcm,none", **options)
     none = "no kernel multiplies with A^T from its arrays"
-    reasons = {("csr5", "spmv-t@1"): none, ("tile-csr", "spmv-t@1"): none}
-    reasons |= {("tile-csr", op): "tile_csr_spmv takes values and vectors of one type" for op in ("spmv", "spmv-t@2")}
+    reasons = {("csr5", "spmv-t@1"): none}
+    reasons |= {("csr-overlap", op): "csr_overlap takes values and vectors of one type" for op in ("spmv", "spmv-t@2")}
     assert len(found) == 2 * 4 * 3 * 2 and set(found["dtype"]) == {"f32/f64"}
     for row in found.itertuples():
         expected = reasons.get((row.label, row.op), "")

@@ -43,13 +43,15 @@ def seen(text):
 
 
 DRAWS = """
-import time
+import pickle, sys, time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from spmvbench.reports import page
 
 if __name__ == "__main__":
-    with ProcessPoolExecutor(2, get_context("spawn"), initializer=page._start_worker, initargs=(None,)) as pool:
+    with open(sys.argv[1], "wb") as file:
+        pickle.dump(None, file)
+    with ProcessPoolExecutor(2, get_context("spawn"), initializer=page._start_worker, initargs=(sys.argv[1],)) as pool:
         pool.submit(time.sleep, 0).result()
         waiting = [pool.submit(time.sleep, 3600) for _ in range(2)]
         time.sleep(0.1)
@@ -68,7 +70,8 @@ def lives(pid):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_report_leaves_no_drawing_process(tmp_path, number):
     (tmp_path / "draws.py").write_text(DRAWS)
-    process = subprocess.Popen([sys.executable, tmp_path / "draws.py"], stdout=subprocess.PIPE, text=True)
+    words = [sys.executable, tmp_path / "draws.py", tmp_path / "draft"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     drawing = process.stdout.readline().split()
     assert len(drawing) == 2 and all(map(lives, drawing))
     process.send_signal(number)

@@ -65,7 +65,7 @@ def other(tmp_path):
         shutil.copytree(ab.HERE / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
     for file, old, new in (
         ("spmvbench/formats/csc/csc.py", 'key = "csc-atomic"', 'key = "csc-renamed"'),
-        ("kernels/csr/csr.cu", "put<false>(y + row, sum);", "put<false>(y + row, 2 * sum);"),
+        ("kernels/csr/csr.cu", "put<false>(to, sum);", "put<false>(to, 2 * sum);"),
     ):
         text = (root / file).read_text()
         assert old in text

@@ -101,8 +101,9 @@ def test_a_session_works_ahead_and_leaves_nothing(tmp_path, monkeypatch):
         return True
 
     monkeypatch.setattr(precompile, "precompile", lambda *args: compiled.append(args[0]))
+    settings = Settings("emulated", per_host=str(matrix_cache.per_host("one")))
     with open(tmp_path / "log", "wb") as log:
-        measuring = driver.Driver(Settings("emulated"), log, keep)
+        measuring = driver.Driver(settings, log, keep)
         with session._work_ahead(measuring, groups, EMULATED):
             precompile.open_and_compile(measuring, groups, lambda: False)
             assert measuring.drive(groups) == []
