@@ -22,9 +22,9 @@ from spmvbench.measure.verify import compare
 from spmvbench.operators import operator
 from spmvbench.solve import pagerank
 from tests.measure.test_operations import checks, rows_of
-from tests.measure.test_planted import planted
+from tests.measure.test_planted import computed, planted
 
-__all__ = ["planted"]  # a fixture
+__all__ = ["computed", "planted"]  # fixtures
 
 
 def definite(n=14, seed=1):

@@ -59,7 +59,7 @@ __global__ void planted(int fault, int rows, int cols, int longest, int step, co
     if (turn == 1) kept[row] = sum;
     if (turn == 0) sum = kept[row];
   }
-  if (fault == CACHES_Y) kept[row] = sum, kept[rows + row] = x[0];
+  if (fault == CACHES_Y) kept[row] = sum, kept[rows + row] = x[0], ++runs[row];
   y[row] = sum;
   if (row == rows - 1) {
     if (fault == BEYOND_X) x[cols] = 1;

@@ -8,11 +8,12 @@ Over any matrices, on any device, `SPMVBENCH_FORMATS=tests/planted/planted.py sp
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 from spmvbench.formats import Csr, Launch, Skip, ctype, per_thread, register
-from spmvbench.formats.arrays import on_host
+from spmvbench.formats.arrays import Array, on_host
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.measure.verify import integer_matrix, references
 
@@ -31,6 +32,7 @@ class Planted(CsrArrays):
     family = "CSR"
     reference = "none"
     fault = "none"
+    computed: ClassVar[list[Array] | None] = None  # of each program that caches y, how often it computed each row
 
     @classmethod
     def convert(cls, a, **params):
@@ -88,6 +90,8 @@ class Planted(CsrArrays):
         arrays = (self.row_ptr, self.col_idx, values, self.xp.asarray(known), x, y)
         kept = self.xp.zeros(rows, np.int32), self.xp.zeros(2 * rows, values.dtype)
         found = [Launch(KERNEL, kernel, *per_thread(rows, 128), (*sizes, *arrays, *kept))]
+        if self.fault == "caches-y" and self.computed is not None:
+            self.computed.append(kept[0])
         if self.fault == "into-x":
             found.append(Launch(KERNEL, f"spoil<{ctype(x)}>", 1, 1, (np.int32(cols), x)))
         return found
