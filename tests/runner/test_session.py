@@ -55,152 +55,41 @@ KERNELS = str(Path(__file__).with_name("bad.cu"))
 
 class Bad(CsrArrays):
     reference = "none"
-    kernel = ""
 
     def launches(self, x, y):
         return [Launch(KERNELS, self.kernel, 1, 1, (y,))]
 
 
-@register
-class Hang(Bad):
-    key, kernel = "bad-hang", "hang<0>"
+def add(key, base=Bad, **members):
+    known = {"reference": "none", "survey_name": "", "key": key, "__module__": __name__}
+    register(type(key, (base,), known | members))
 
 
-@register
-class Segv(Bad):
-    key, kernel = "bad-segv", "segv<0>"
-
-
-@register
-class Wrong(Bad):
-    key = "bad-wrong"
-
-    def launches(self, x, y):
-        return [Launch(KERNELS, "ones<0>", 1, 256, (y, np.int32(len(y))))]
-
-
-@register
-class Uncompilable(Bad):
-    key, kernel = "bad-compile", "no_such_kernel<0>"
-
-
-@register
-class Memory(Bad):
-    key = "bad-memory"
-
-    @classmethod
+def converting(work):
     def convert(cls, a, **params):
-        return {"row_ptr": np.empty(1 << 46), "col_idx": a.col_idx, "values": a.values}
+        work()
+        return super(Bad, cls).convert(a)
+
+    return {"convert": classmethod(convert)}
 
 
-@register
-class Big(Bad):
-    key = "bad-big"
+def raising(error):
+    def work():
+        raise error
 
-    @classmethod
-    def estimate(cls, a, **params):
-        return 10**15
+    return converting(work)
 
 
-@register
-class Raises(Bad):
-    key = "bad-raise"
-
-    @classmethod
-    def convert(cls, a, **params):
-        return {}["missing"]
+def large(size):
+    return {"estimate": classmethod(lambda cls, a, **params: size)}
 
 
-@register
-class Refuses(Bad):
-    key = "bad-skip"
-
-    @classmethod
-    def convert(cls, a, **params):
-        raise Skip("not this one", 123)
+def wrong(self, x, y):
+    return [Launch(KERNELS, "ones<0>", 1, 256, (y, np.int32(len(y))))]
 
 
-@register
-class Killed(Bad):
-    key = "bad-killed"
-
-    @classmethod
-    def convert(cls, a, **params):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-@register
-class Once(CsrScalar):
-    key = "dies-once"
-    reference = "none"
-    survey_name = ""
-
-    @classmethod
-    def convert(cls, a, **params):
-        died = Path(__file__).with_name("died")
-        if not died.exists():
-            died.touch()
-            os.abort()
-        return super().convert(a)
-
-
-class Short(CsrScalar):
-    reference = "none"
-    survey_name = ""
-    failures = 99
-
-    @classmethod
-    def convert(cls, a, **params):
-        processes = Path(__file__).with_name(cls.key)
-        with processes.open("a+") as file:
-            file.seek(0)
-            known = set(file.read().split())
-            file.write(f" {os.getpid()}")
-        if len(known | {str(os.getpid())}) <= cls.failures:
-            raise OutOfDeviceMemory("cudaErrorMemoryAllocation", 1_300_000)
-        return super().convert(a)
-
-
-@register
-class ShortTwice(Short):
-    key = "short-twice"
-    failures = 2
-
-
-@register
-class ShortAlways(Short):
-    key = "short-always"
-
-
-@register
-class Throttles(CsrScalar):
-    key = "dev-throttles"
-    reference = "none"
-    survey_name = ""
-
-    @classmethod
-    def convert(cls, a, **params):
-        if Path(__file__).with_name("hot").exists():
-            raise Throttling("heat: 345 of 1980 MHz, after 20 s without work")
-        return super().convert(a)
-
-
-@register
-class Endless(Bad):
-    key = "row-endless"
-
-    @classmethod
-    def estimate(cls, a, **params):
-        return float("inf")
-
-
-@register
-class Unprintable(Bad):
-    key = "row-unprintable"
-
-    @classmethod
-    def convert(cls, a, **params):
-        raise Skip("not \\udcff this one")
+def full(cls, a, **params):
+    return {"row_ptr": np.empty(1 << 46), "col_idx": a.col_idx, "values": a.values}
 
 
 class TwoWords(Exception):
@@ -208,21 +97,68 @@ class TwoWords(Exception):
         super().__init__(f"{one} and {two}")
 
 
-@register
-class NoText(Bad):
-    key = "row-no-text"
+add("bad-hang", kernel="hang<0>")
+add("bad-segv", kernel="segv<0>")
+add("bad-compile", kernel="no_such_kernel<0>")
+add("bad-wrong", launches=wrong)
+add("bad-memory", convert=classmethod(full))
+add("bad-big", **large(10**15))
+add("bad-raise", **converting(lambda: {}["missing"]))
+add("bad-skip", **raising(Skip("not this one", 123)))
+add("bad-killed", **converting(lambda: os.kill(os.getpid(), signal.SIGKILL)))
+add("row-endless", **large(float("inf")))
+add("row-unprintable", **raising(Skip("not \\udcff this one")))
+add("row-no-text", **raising(Skip(TwoWords("pickle", "refuses"))))
+add("row-yes", CsrScalar, experiment="yes")
+
+
+class Good(CsrScalar):
+    reference, survey_name = "none", ""
 
     @classmethod
     def convert(cls, a, **params):
-        raise Skip(TwoWords("pickle", "refuses"))
+        cls.before(Path(__file__).with_name(cls.key))
+        return super().convert(a)
 
 
 @register
-class Yes(CsrScalar):
-    key = "row-yes"
-    reference = "none"
-    experiment = "yes"
-    survey_name = ""
+class Once(Good):
+    key = "dies-once"
+
+    @classmethod
+    def before(cls, died):
+        if not died.exists():
+            died.touch()
+            os.abort()
+
+
+@register
+class ShortAlways(Good):
+    key, failures = "short-always", 99
+
+    @classmethod
+    def before(cls, processes):
+        with processes.open("a+") as file:
+            file.seek(0)
+            known = set(file.read().split())
+            file.write(f" {os.getpid()}")
+        if len(known | {str(os.getpid())}) <= cls.failures:
+            raise OutOfDeviceMemory("cudaErrorMemoryAllocation", 1_300_000)
+
+
+@register
+class ShortTwice(ShortAlways):
+    key, failures = "short-twice", 2
+
+
+@register
+class Throttles(Good):
+    key = "dev-throttles"
+
+    @classmethod
+    def before(cls, hot):
+        if hot.with_name("hot").exists():
+            raise Throttling("heat: 345 of 1980 MHz, after 20 s without work")
 
 """
 
