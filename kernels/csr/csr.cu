@@ -14,10 +14,11 @@ __global__ void csr_vector(int rows, I nnz, const I* __restrict__ row_ptr, const
 #pragma unroll
   for (int r = 0; r < ROWS; ++r) {
     const long long row = first_row + r * groups;
-    const auto to = place_of(y, row, rows);
+    const bool stores = lane == 0 && row < rows;
+    const auto to = place_of(y, row, stores);
     V sum = 0;
     if (row < rows) sum = lane_sum<LANES, ENTRIES>(row_ptr[row], row_ptr[row + 1], nnz, lane, col_idx, values, x);
     sum = group_sum<LANES>(sum);
-    if (lane == 0 && row < rows) put<false>(to, sum);
+    if (stores) put<false>(to, sum);
   }
 }

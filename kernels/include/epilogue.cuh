@@ -6,14 +6,15 @@
 #pragma once
 #include "spmv.cuh"
 
-// The place of a row, if it is one of `rows`: before the row's entries are loaded, for an epilogue loads, too.
+// The place of a row for the thread that stores its sum: before the row's entries are loaded, for an epilogue loads, too.
+// Another thread loads nothing: the owner of the row may store to it meanwhile.
 template <typename V>
-__device__ __forceinline__ V* place_of(V* y, long long row, long long) {
+__device__ __forceinline__ V* place_of(V* y, long long row, bool) {
   return y + row;
 }
 template <typename Y>
-__device__ __forceinline__ auto place_of(Y y, long long row, long long rows) {
-  return y + (row < rows ? row : 0);
+__device__ __forceinline__ auto place_of(Y y, long long row, bool stores) {
+  return stores ? y + row : decltype(y + row){};
 }
 
 // The place of a column, from g = A^T y. Its values are loaded before the sum is known.
