@@ -9,6 +9,15 @@ __global__ void zero_fill(V* __restrict__ y, int n) {
   set_zero(y, n);
 }
 
+// y = 0 at the rows in which shares of the work begin (ascending): those that a cut can leave in several parts. The
+// kernel that sums the shares may start before this one has ended.
+template <typename V, typename R>
+__global__ void zero_cut_rows(int n, const R* __restrict__ row, V* __restrict__ y) {
+  let_next_start();
+  const long long i = global_thread();
+  if (i < n && (i == 0 || row[i - 1] != row[i])) y[row[i]] = V(0);
+}
+
 template <typename V, typename I>
 __global__ void gather(I n, const I* __restrict__ index, const V* __restrict__ from, V* __restrict__ to) {
   const long long i = global_thread();

@@ -1,5 +1,4 @@
 // Rows in strips that share a pointer. Every entry holds its row in the strip (Koza et al. 2014).
-#include "carry.cuh"
 #include "spmv.cuh"
 
 constexpr int BLOCK = 128;

@@ -1,7 +1,6 @@
 // CSR in batches of equal numbers of entries: a block copies its next batch to shared memory while it sums one. See
 // spmvbench/formats/csr/overlap.py.
 #include "async_copy.cuh"
-#include "carry.cuh"
 #include "shares.cuh"
 
 constexpr int OVERLAP_BLOCK = 256;  // threads

@@ -1,5 +1,4 @@
 // Compressed sparse rows by a list of rows or of pieces of rows; see spmvbench/formats/csr/rows.py and bins.py.
-#include "carry.cuh"
 #include "csr.cuh"
 #include "shares.cuh"
 

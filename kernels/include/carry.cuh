@@ -81,12 +81,3 @@ __global__ void carry_add(int n, int rows, const int* __restrict__ carry_row, co
   const int next_row = __shfl_down_sync(FULL_MASK, row, 1);
   if (row < rows && (lane_id() == WARP - 1 || next_row != row)) atomicAdd(y + row, sum);
 }
-
-// y = 0 at the rows in which shares of the work begin (ascending): those that a cut can leave in several parts. The
-// kernel that sums the shares may start before this one has ended.
-template <typename V, typename R>
-__global__ void zero_cut_rows(int n, const R* __restrict__ row, V* __restrict__ y) {
-  let_next_start();
-  const long long i = global_thread();
-  if (i < n && (i == 0 || row[i - 1] != row[i])) y[row[i]] = V(0);
-}

@@ -1,7 +1,6 @@
 // AdELL+ with blocks: tiles of steps x 32 slots that hold SIDE x SIDE blocks, a block row a lane; see
 // spmvbench/formats/lane_packing/adell_plus.py. Value v of the block in slot s is at 32 * (SIDE * SIDE * (s / 32) + v)
 // + s % 32.
-#include "carry.cuh"
 #include "lane_tiles.cuh"
 
 // A lane's blocks, and what it has of its rows to y. column(step) is the block column of a slot, -1 in padding.

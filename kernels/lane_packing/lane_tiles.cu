@@ -1,6 +1,5 @@
 // Tiles of a warp: steps of 32 slots, a row a lane, neighbouring lanes may share one; see
 // spmvbench/formats/lane_packing/tiles.py. Step i of a tile's lane is at tile_ptr[tile] + 32 * i + lane.
-#include "carry.cuh"
 #include "lane_tiles.cuh"
 
 // A warp per tile. LANES neighbouring lanes share a place of lane_row.

@@ -1,6 +1,5 @@
 // The merge of row ends and entries as bits (MERBIT, Zhang et al. 2026): every lane's share of it is a bit field, found
 // once; the product searches nothing.
-#include "carry.cuh"
 #include "merbit.cuh"
 #include "shares.cuh"
 #include "spmv.cuh"

@@ -15,7 +15,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, address
 from spmvbench.formats.kernels import declaration, split
-from spmvbench.formats.launches import Launch, Step, Struct, after_zeros, ctype, flat, per_thread
+from spmvbench.formats.launches import Launch, Step, Struct, after_zeros, ctype, flat, per_thread, zero_rows
 
 KERNEL = "epilogue.cu"
 
@@ -34,7 +34,8 @@ def fused(steps: Sequence[Step], y: Array, epilogue: str, members: Struct) -> li
     """
     writing = [step for step in steps if any(_within(y, arg) for arg in flat(step.args))]
     *before, step = writing
-    if not isinstance(step, Launch) or (before and step.in_parts is None) or not all(map(_zeroes, before)):
+    only_zeroes = all(isinstance(each, Launch) and each.zeroes for each in before)
+    if not isinstance(step, Launch) or (before and step.in_parts is None) or not only_zeroes:
         return None
     name, _, given = step.kernel.partition("<")
     known = declaration(step.source, name)
@@ -51,15 +52,9 @@ def fused(steps: Sequence[Step], y: Array, epilogue: str, members: Struct) -> li
     rows = step.in_parts()
     if not len(rows):
         return [product]
-    launched, value = per_thread(len(rows)), ctype(y)
-    zero = Launch(step.source, f"zero_cut_rows<{value}, int>", *launched, (np.int32(len(rows)), rows, y))
     rest = np.int64(len(rows)), rows, y, members
-    return [*after_zeros(zero, product), Launch(KERNEL, f"epilogue_rows<{value}, {epilogue}>", *launched, rest)]
-
-
-def _zeroes(step: Step) -> bool:
-    """Whether it sets elements of y to zero."""
-    return isinstance(step, Launch) and step.kernel.startswith("zero_")
+    kernel = f"epilogue_rows<{ctype(y)}, {epilogue}>"
+    return [*after_zeros(zero_rows(rows, y), product), Launch(KERNEL, kernel, *per_thread(len(rows)), rest)]
 
 
 def _within(y: Array, arg: Any) -> bool:

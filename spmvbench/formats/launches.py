@@ -73,7 +73,8 @@ class Launch:
     by side in a warp, or the y of a block; 0 if others do, or it is not known. `multivector` puts threads beside such
     threads, each of which takes up to `row_bytes` of a row of X. window: whether the kernel takes x from a window in
     shared memory, which then holds one tile of each row of X. in_parts: gives the rows that a kernel with an `epilogue`
-    adds to y, in parts or not at all, in place of handing them over: (n,), int32, ascending.
+    adds to y, in parts or not at all, in place of handing them over: (n,), int32, ascending. zeroes: "all" or "rows" if
+    it sets all elements of y, or those of some rows, to zero and does nothing else.
     """
 
     source: str
@@ -90,6 +91,7 @@ class Launch:
     )
     window: bool = False
     in_parts: Callable[[], Array] | None = None
+    zeroes: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ def after_zeros(zero: Launch, product: Launch) -> list[Launch]:
     """A launch that sets elements of y to zero, and one that may start while it runs, if the device can do that.
 
     product: its kernel calls `wait_for_previous` (include/overlap.cuh) before it stores or adds to y. zero: its kernel
-    calls `let_next_start`; `zero_fill` and ``zero_cut_rows`` do. It saves most of the time between two launches, 0.5
+    calls `let_next_start`; those of `zero_fill` and `zero_rows` do. It saves most of the time between two launches, 0.5
     us on an H200, which is much for a small matrix.
     """
     return [zero, replace(product, overlaps=True)]
@@ -173,4 +175,10 @@ ZEROS_EACH = constant("include/zero.cuh", "ZEROS_EACH")  # entries of y that a t
 def zero_fill(y: Array) -> Launch:
     """The launch that sets y to zero, for kernels that add to it. It belongs to the format's time."""
     grid, block = per_thread(cdiv(len(y), ZEROS_EACH))
-    return Launch("vector.cu", f"zero_fill<{ctype(y)}>", grid, block, (y, np.int32(len(y))))
+    return Launch("vector.cu", f"zero_fill<{ctype(y)}>", grid, block, (y, np.int32(len(y))), zeroes="all")
+
+
+def zero_rows(row: Array, y: Array) -> Launch:
+    """The launch that sets y to zero in rows, (n,), ascending, for kernels that add parts of these rows to it."""
+    kernel = f"zero_cut_rows<{ctype(y)}, {ctype(row)}>"
+    return Launch("vector.cu", kernel, *per_thread(len(row)), (np.int32(len(row)), row, y), zeroes="rows")

@@ -82,7 +82,7 @@ def launches(
             VECTORS.reset(token)
 
     steps = bound(x[:cols], y[:rows])
-    wide = all(isinstance(step, Launch) and (step.row_lanes or step.window or _zeroes(step)) for step in steps)
+    wide = all(isinstance(step, Launch) and (step.row_lanes or step.window or step.zeroes == "all") for step in steps)
     together = k if wide else min(k, together)
     if layout == "row" and k == together:
         return _typed(steps, known, (Rows(x[:cols], x, k), Rows(y[:rows], y, k)), k)
@@ -113,10 +113,6 @@ def _packed(whole: Array, part: Array, rows: int, k: int, n: int, first: int, la
     grid = cdiv(rows, TILE_ROWS), cdiv(n, TILE_VECTORS)
     of_columns = whole[first * rows :], part, np.int64(rows)
     return Launch(KERNEL, f"{kernel}_columns<{types}>", grid, TILE_THREADS, of_columns)
-
-
-def _zeroes(step: Launch) -> bool:
-    return step.kernel.startswith("zero_fill<")
 
 
 def _typed(steps: Sequence[Step], stored: set[int], vectors: Sequence[Rows], k: int) -> list[Step]:
@@ -186,7 +182,7 @@ def _multi(
 ) -> Launch:
     if not isinstance(step, Launch):
         raise Skip(f"{getattr(step, 'name', 'a loop')} multiplies one vector")
-    if _zeroes(step):
+    if step.zeroes == "all":
         whole = next((part for rows in vectors if (part := rows.of(step.args[0])) is not None), step.args[0])
         return replace(zero_fill(whole), part=step.part)
     name, _, given = step.kernel.partition("<")

@@ -200,6 +200,7 @@ class ColumnSweep(Format):
             f"zero_continued<{value}>",
             *per_thread(blocks),
             (np.int32(blocks), self.row_start, y),
+            zeroes="rows",
         )
         matrix = (self.row_start, self.chunk_start, self.panel, self.places, self.values)
         chunks = self.chunks or 16 // y.dtype.itemsize

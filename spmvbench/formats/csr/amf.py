@@ -9,7 +9,7 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, cdiv, chain, expand, offsets, stable_order
 from spmvbench.formats.csr.cmrs import BLOCK, COLUMN_BITS, HEIGHTS, KERNEL, marked, unmarked
 from spmvbench.formats.format import Format
-from spmvbench.formats.launches import Launch, cbool, ctype, per_thread
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_rows
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -104,13 +104,12 @@ class CsrAmf(Format):
         return self.first_row[expand(self.strip_ptr, len(columns))] + in_strip, columns, self.values
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        strips, cut = len(self.strip_ptr) - 1, np.int32(len(self.cut_rows))
+        strips = len(self.strip_ptr) - 1
         packed = cbool(len(self.in_strip) < len(self.columns))
         kernel = f"amf_spmv<{ctype(self.values)}, {ctype(self.strip_ptr)}, {self.height}, {packed}>"
         args = (np.int32(strips), self.first_row, self.strip_ptr, self.columns, self.in_strip, self.values, x, y)
         step = Launch(KERNEL, kernel, *per_thread(strips * 32, BLOCK), args)
-        zero = Launch(KERNEL, f"zero_cut_rows<{ctype(y)}, int>", *per_thread(int(cut)), (cut, self.cut_rows, y))
-        return [zero, step] if cut else [step]
+        return [zero_rows(self.cut_rows, y), step] if len(self.cut_rows) else [step]
 
     @property
     def detail(self) -> dict[str, Any]:

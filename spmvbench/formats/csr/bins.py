@@ -12,7 +12,7 @@ from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv, on
 from spmvbench.formats.conversion import device_limits, runner, search_once
 from spmvbench.formats.csr.csr import LANES, LANES_BY_MEAN, CsrArrays, threads_by_lanes
 from spmvbench.formats.csr.rows import ALL, LISTED, Pieces, rows_by_length, rows_launch
-from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill
+from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill, zero_rows
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 from spmvbench.formats.tuning import seconds
@@ -274,8 +274,7 @@ class CsrBins(CsrVisited):
         of_rows = self.rows, self.row_ptr, self.col_idx, self.values
         args = (*sizes, self.piece_row, self.piece_begin, self.piece_end, *of_rows, x, y)
         step = Launch("csr/rows.cu", f"csr_binned<{value}, {index}, {block}>", blocks, block, args)
-        zero = (np.int32(pieces), self.piece_row, y)
-        return [Launch("csr/rows.cu", f"zero_cut_rows<{value}, int>", *per_thread(pieces), zero), step]
+        return [zero_rows(self.piece_row, y), step]
 
     @property
     def detail(self) -> dict[str, Any]:

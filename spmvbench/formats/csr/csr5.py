@@ -15,7 +15,7 @@ from spmvbench.formats.compressed.dictionary import coded
 from spmvbench.formats.conversion import Run, narrow_offsets, numbers, runner
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, after_zeros, ctype, per_thread, zero_fill
+from spmvbench.formats.launches import Launch, after_zeros, ctype, per_thread, zero_fill, zero_rows
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -316,11 +316,8 @@ class Csr5(Format):
         if self.kernel == "fast":
             types, warps, args = self.shares
             cut, carry = self.cut(y)
-            cuts = (np.int32(tiles + 1), self.tile_ptr, y)
-            zero_cuts = Launch(
-                "csr/csr5.cu", f"zero_cut_rows<{value}, unsigned int>", *per_thread(int(tiles) + 1), cuts
-            )
-            zero = [zero_fill(y)] if self.empty_rows else [zero_cuts] if tiles and not fixed else []
+            cuts = [zero_rows(self.tile_ptr[: tiles + 1], y)] if tiles and not fixed else []
+            zero = [zero_fill(y)] if self.empty_rows else cuts
             kernel = f"{self.fused}<{', '.join((value, types, str(cut), *self.types))}>"
             product = launch(kernel, warps, rows, *args, x, y, carry)
             # A lane hands over its rows one by one: with longer rows what an epilogue loads would be scattered.

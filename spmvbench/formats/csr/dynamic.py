@@ -9,7 +9,7 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.csr.csr import CsrArrays
-from spmvbench.formats.launches import Launch, cbool, ctype
+from spmvbench.formats.launches import Launch, cbool, ctype, zero_fill
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -58,8 +58,7 @@ class LightSpmv(CsrArrays):
         sizes = np.int32(rows), self.row_ptr.dtype.type(len(self.values))
         args = (*sizes, self.counter, self.row_ptr, self.col_idx, self.values, x, y)
         blocks = min(cdiv(rows * lanes, BLOCK), self.most_blocks)
-        zero = Launch("vector.cu", "zero_fill<unsigned int>", 1, 1, (self.counter, np.int32(1)))
-        return [zero, Launch("csr/dynamic.cu", kernel, blocks, BLOCK, args)]
+        return [zero_fill(self.counter), Launch("csr/dynamic.cu", kernel, blocks, BLOCK, args)]
 
     @property
     def detail(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from spmvbench.formats.arrays import Array, Csr, cdiv, on_host
 from spmvbench.formats.csr.bins import CsrVisited, ordered
 from spmvbench.formats.csr.rows import LISTED, rows_launch
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, ctype, per_thread
+from spmvbench.formats.launches import Launch, ctype, zero_rows
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -65,8 +65,7 @@ class CsrLrb(CsrVisited):
         arrays = self.row_ptr, self.col_idx, self.values, x, y
         cut = self.rows[ptr[self.long] :] if self.long < BINS else self.rows[:0]
         if len(cut):
-            zero = (np.int32(len(cut)), cut, y)
-            steps.append(Launch("csr/rows.cu", f"zero_cut_rows<{ctype(y)}, int>", *per_thread(len(cut)), zero))
+            steps.append(zero_rows(cut, y))
         for b in range(BINS):
             rows = self.rows[ptr[b] : ptr[b + 1]]
             if not len(rows):

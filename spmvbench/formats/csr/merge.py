@@ -10,7 +10,7 @@ from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv
 from spmvbench.formats.carries import SUM, add_carries
 from spmvbench.formats.conversion import cut_rows, runner
 from spmvbench.formats.csr.csr import CsrArrays
-from spmvbench.formats.launches import Launch, after_zeros, cbool, ctype, per_thread
+from spmvbench.formats.launches import Launch, after_zeros, cbool, ctype, per_thread, zero_rows
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -149,11 +149,9 @@ class CsrMergeTiles(Merged):
         items, block, tiles = self.sizes_in_use()
         fixed = self.sum == "fixed"
         carry = self.xp.empty(tiles, dtype=y.dtype) if fixed else y
-        cuts = (np.int32(tiles), self.tile_row, y)
         matrix = (rows, nnz, self.tile_row, self.row_ptr, self.col_idx, self.values, x, y, carry)
         sums = f"merge_pairs<{value}, {index}, {block}, {items}, {cbool(fixed)}>"
         product = Launch("csr/merge.cu", sums, tiles, block, matrix, (items * block + 2) * y.itemsize)
         if fixed:
             return [product, add_carries(self.tile_row[1:], carry, y)]
-        zero_grid = per_thread(tiles)[0] if tiles > 1 else 0  # with a single tile no row is cut
-        return after_zeros(Launch("csr/merge.cu", f"zero_cut_rows<{value}, int>", zero_grid, 256, cuts), product)
+        return after_zeros(zero_rows(self.tile_row[: tiles if tiles > 1 else 0], y), product)  # one tile cuts no row

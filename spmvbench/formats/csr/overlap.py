@@ -10,7 +10,7 @@ from spmvbench.formats.arrays import Array, Csr, aligned, cdiv
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill
+from spmvbench.formats.launches import Launch, ctype, zero_fill, zero_rows
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -65,13 +65,12 @@ class CsrOverlap(CsrArrays):
         batches = len(self.first_row) - 1
         if not batches:
             return [zero_fill(y)]
-        cut = self.first_row[1:batches]
         types = f"{ctype(self.values)}, {ctype(self.row_ptr)}"
-        zero = Launch(KERNEL, f"zero_cut_rows<{ctype(y)}, int>", *per_thread(len(cut)), (np.int32(len(cut)), cut, y))
         sizes = np.int32(self.shape[0]), self.row_ptr.dtype.type(len(self.values)), np.int32(batches)
         args = (*sizes, np.int32(self.per_block), self.first_row, self.row_ptr, self.col_idx, self.values, x, y)
         shared = 2 * (BATCH * (4 + self.values.itemsize) + ROOM * self.row_ptr.itemsize)
-        return [zero, Launch(KERNEL, f"csr_overlap<{types}>", cdiv(batches, self.per_block), BLOCK, args, shared)]
+        product = Launch(KERNEL, f"csr_overlap<{types}>", cdiv(batches, self.per_block), BLOCK, args, shared)
+        return [zero_rows(self.first_row[1:batches], y), product]
 
     @property
     def detail(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from spmvbench.formats.conversion import Run, runner, summed
 from spmvbench.formats.conversion import chain as chain_by
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
 from spmvbench.formats.format import Format
-from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill, zero_rows
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -183,13 +183,10 @@ class LaneTiles(Format):
         return Launch(SOURCE, kernel, *per_thread(WARP * len(self.adds), block), args)
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        product, value = self.product(x, y), ctype(self.values)
+        product = self.product(x, y)
         if self.missing:
             return [zero_fill(y), product]
-        if not len(self.cut_rows):
-            return [product]
-        zero, cut = f"zero_cut_rows<{value}, int>", np.int32(len(self.cut_rows))
-        return [Launch(SOURCE, zero, *per_thread(len(self.cut_rows)), (cut, self.cut_rows, y)), product]
+        return [zero_rows(self.cut_rows, y), product] if len(self.cut_rows) else [product]
 
     @property
     def detail(self) -> dict[str, Any]:

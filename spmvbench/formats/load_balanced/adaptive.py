@@ -10,7 +10,7 @@ from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, chain, expa
 from spmvbench.formats.conversion import Run, noted, notes, runner, summing
 from spmvbench.formats.conversion import chain as chain_by
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, after_zeros, cbool, ctype, per_thread
+from spmvbench.formats.launches import Launch, after_zeros, cbool, ctype, per_thread, zero_rows
 from spmvbench.formats.load_balanced.tiles import BLOCKS, Tiled
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
@@ -182,7 +182,7 @@ class CutRowBlocks(Tiled):
         raise NotImplementedError
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        return after_zeros(self._zero_cuts(self.cut_rows, y), self._sums(x, y))
+        return after_zeros(zero_rows(self.cut_rows, y), self._sums(x, y))
 
     @property
     def detail(self) -> dict[str, Any]:

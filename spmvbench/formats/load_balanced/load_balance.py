@@ -10,7 +10,7 @@ from spmvbench.formats.arrays import Array, Csr, cdiv
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.coo.coo import Coo
 from spmvbench.formats.csr.csr import CsrArrays
-from spmvbench.formats.launches import Launch, after_zeros, ctype, per_thread, zero_fill
+from spmvbench.formats.launches import Launch, after_zeros, ctype, zero_fill, zero_rows
 from spmvbench.formats.load_balanced.tiles import owners
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
@@ -120,10 +120,9 @@ class CsrLoadBalance(CsrArrays):
         share = (np.int64(each), np.int32(longer), np.int32(warps), self.start_row)
         matrix = (self.row_ptr, self.col_idx, self.values, x, y)
         args = (np.int32(self.shape[0]), self.row_ptr.dtype.type(nnz), *share, *matrix)
-        cuts = (np.int32(warps), self.start_row, y)
         lines = self.lines or (1 if self.kernel == "paper" else 4)
         kernel = f"csr_load_balance<{value}, {index}, {BLOCK}, {lines}>"
         return after_zeros(
-            Launch(SOURCE, f"zero_cut_rows<{value}, int>", *per_thread(warps), cuts),
+            zero_rows(self.start_row, y),
             Launch(SOURCE, kernel, cdiv(warps * 32, BLOCK), BLOCK, args),
         )

@@ -12,7 +12,7 @@ from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.csr.merge import tile_rows
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill
+from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill, zero_rows
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -117,10 +117,9 @@ class Merbit(CsrArrays):
         tables = (np.int32(len(self.tile_entry) - 1), self.tile_entry, self.tile_row, self.lane_bits)
         matrix = (np.int32(self.shape[0]), steps, *tables, self.col_idx, self.values, x, y)
         shared = (self.block * self.sigma + 1) * y.itemsize
-        cuts = (np.int32(blocks), self.block_row, y)
         batch = self.batch or min(self.sigma, 7)
         sums = f"merbit<{value}, {self.block}, {self.sigma}, {batch}>"
         return [
-            Launch("load_balanced/merbit.cu", f"zero_cut_rows<{value}, int>", *per_thread(blocks), cuts),
+            zero_rows(self.block_row, y),
             Launch("load_balanced/merbit.cu", sums, blocks, self.block, matrix, shared),
         ]

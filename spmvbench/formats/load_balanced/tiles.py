@@ -10,7 +10,7 @@ from spmvbench.formats.arrays import Array, ArrayModule, Csr, aligned, array_mod
 from spmvbench.formats.carries import SUM, add_carries
 from spmvbench.formats.conversion import cut_rows, runner
 from spmvbench.formats.csr.csr import CsrArrays
-from spmvbench.formats.launches import Launch, after_zeros, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.launches import Launch, after_zeros, cbool, ctype, zero_fill, zero_rows
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -61,11 +61,6 @@ class Tiled(CsrArrays):
         name, _, options = kernel.partition("<")
         shared = block * items * args[-1].dtype.itemsize + 4 * row_ends  # products are of the type of y
         return Launch(SOURCE, f"{name}<{self._types}, {options}", grid, block, args, shared)
-
-    def _zero_cuts(self, row: Array, y: Array) -> Launch:
-        """The launch that sets y to zero in `row`, (n,), ascending: rows that tiles have parts of."""
-        args = (np.int32(len(row)), row, y)
-        return Launch(SOURCE, f"zero_cut_rows<{ctype(y)}, int>", *per_thread(len(row)), args)
 
     def _sum_tiles(
         self,
@@ -132,4 +127,4 @@ class CsrEntryTiles(Tiled):
             return [product, add_carries(self.tile_row[1:], carry, y)]
         cut = self.tile_row[:-1] if tiles > 1 else self.tile_row[:0]  # a single tile cuts no row
         product = self._sum_tiles(self.tile_row, None, self.block, self.items, x, y)
-        return after_zeros(self._zero_cuts(cut, y), product)
+        return after_zeros(zero_rows(cut, y), product)
