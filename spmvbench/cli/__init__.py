@@ -59,7 +59,7 @@ def _echo_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
         ctx.exit()
 
 
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_echo_version, help="Show it.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:

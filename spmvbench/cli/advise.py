@@ -23,29 +23,19 @@ if TYPE_CHECKING:
     "--spmvs",
     type=option_types.number(1, 1e12),
     default=10_000,
-    show_default=True,
     help="Number of SpMVs with the matrix; the conversion is done once.",
 )
 @click.option(
     "--vectors",
     type=click.IntRange(1, 64),
     default=1,
-    show_default=True,
     help="Vectors that each product multiplies at once, X and Y by rows.",
 )
 @click.option("--pair", is_flag=True, help="For as many products with A^T as with A: two copies, a format for each.")
-@click.option(
-    "--dtype",
-    "dtypes",
-    type=option_types.words("f64", "f32"),
-    default="f64",
-    show_default=True,
-    help="Precision: f64 or f32.",
-)
+@click.option("--dtype", "dtypes", type=option_types.words("f64", "f32"), default="f64", help="Precision: f64 or f32.")
 @click.option(
     "--device-like",
     default="h200",
-    show_default=True,
     metavar="NAME",
     help="GPU whose model predicts: h200, h100 (scaled from h200), or auto for this machine's.",
 )
@@ -58,18 +48,16 @@ if TYPE_CHECKING:
     help="Train on these runs instead of using the model that ships (needs scikit-learn).",
 )
 @option_types.program
-@click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Number of formats to list.")
+@click.option("--top", type=click.IntRange(min=1), default=5, help="Number of formats to list.")
 @click.option(
     "--deterministic", is_flag=True, help="Only formats that are known to give the same bits in every product."
 )
 @click.option(
     "--measure", is_flag=True, help="Measure the best few formats, cuSPARSE's and the fallback on this machine's GPU."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the advice as JSON.")
-@click.option("--real-part", is_flag=True, help="Take the real part of a complex matrix.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of generated values."
-)
+@option_types.JSON
+@option_types.real_part
+@option_types.seed
 def command(
     matrix: str,
     spmvs: float,

@@ -15,16 +15,13 @@ UNVERIFIED = 4  # exit code: nothing is wrong, something is not verified; 1 and 
 @click.command()
 @click.argument("bundle", shell_complete=completion.runs)
 @option_types.results
-@click.option(
-    "--seconds", type=option_types.number(0), default=240.0, show_default=True, help="Time for regenerating matrices."
-)
+@click.option("--seconds", type=option_types.number(0), default=240.0, help="Time for regenerating matrices.")
 @click.option(
     "--programs",
     type=option_types.number(0),
     default=0.0,
     metavar="SECONDS",
-    help="Time for making the rows' programs again from these sources, machine code and arrays; needs the run's NVRTC. "
-    "Default: not.",
+    help="Time for making the rows' programs again from these sources, machine code and arrays; needs the run's NVRTC.",
 )
 @click.option(
     "--run-sources",

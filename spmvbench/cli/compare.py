@@ -93,7 +93,6 @@ def _echo_others(table: pd.DataFrame, every: bool) -> None:
 @click.option(
     "--threshold",
     type=option_types.PERCENT,
-    metavar="PERCENT",
     help="Differences up to this are reported as the same. Default: 6.8 % between invocations (99 % of the cases of "
     "one program, measured twice, differ by less), 0.5 % within one. 0: the samples alone decide.",
 )

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from glob import escape, glob
 from importlib import import_module
+from itertools import count, takewhile
 from typing import Any
 
 import click
-
-
-def in_list(incomplete: str, known: Iterable[str]) -> list[str]:
-    """Completions of the last word of a comma-separated list."""
-    before, comma, last = incomplete.rpartition(",")
-    return [before + comma + name for name in known if name.startswith(last)]
 
 
 def of(module: str, names: Callable[[Any], Iterable[str]], *, listed: bool = False) -> Callable[..., list[str]]:
@@ -21,8 +17,9 @@ def of(module: str, names: Callable[[Any], Iterable[str]], *, listed: bool = Fal
     """
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",") if listed else ("", "", incomplete)
         known = names(import_module(f"spmvbench.{module}"))
-        return in_list(incomplete, known) if listed else [name for name in known if name.startswith(incomplete)]
+        return [before + comma + name for name in known if name.startswith(last)]
 
     return complete
 
@@ -34,13 +31,8 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[st
     given = [context.params["results"] for context in (ctx, ctx.parent) if context and context.params.get("results")]
     places = (next(iter(given), "results"), store.PUBLISHED)
     found = ([path.name for path in store.runs(place) if path.name.startswith(incomplete)] for place in places)
-    return next(filter(None, found), []) or _folders(incomplete)
-
-
-def _folders(incomplete: str) -> list[str]:
-    from glob import escape, glob
-
-    return [path.rstrip("/") for path in sorted(glob(f"{escape(incomplete)}*/"))]
+    folders = (path.rstrip("/") for path in sorted(glob(f"{escape(incomplete)}*/")))
+    return next(filter(None, found), []) or list(folders)
 
 
 def configs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
@@ -54,19 +46,7 @@ def configs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
     return found or [CompletionItem(incomplete, type="file")]
 
 
-def orders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Orders of rows and columns."""
-    from spmvbench.orders import names
-
-    return in_list(incomplete, names())
-
-
-def devices(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The values of --device on this machine, with one number for each usable GPU."""
-    from itertools import count, takewhile
-
-    from spmvbench.devices import cuda
-
+def devices(cuda: Any) -> list[str]:
+    """The values of --device on this machine, with one number for each usable GPU. cuda: the module of that name."""
     usable = takewhile(lambda ordinal: cuda.why_unavailable(ordinal) is None, count())
-    names = ["auto", *(f"cuda:{ordinal}" for ordinal in usable), "emulated", "emulated-check"]
-    return [name for name in names if name.startswith(incomplete)]
+    return ["auto", *(f"cuda:{ordinal}" for ordinal in usable), "emulated", "emulated-check"]

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from spmvbench.cli import option_types
 from spmvbench.errors import SpmvbenchError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "matplotlib", "cupy", "ziglang", "pymetis")
 # Optional packages: their purpose, and the extra that installs them.
@@ -34,6 +31,7 @@ def facts() -> dict[str, Any]:
 
     from spmvbench import __version__, paths
     from spmvbench.matrices import suitesparse
+    from spmvbench.rows import folders
 
     return {
         "spmvbench": __version__,
@@ -42,7 +40,7 @@ def facts() -> dict[str, Any]:
         "packages": _versions(),
         "devices": {name: _device(name) for name in ("cuda:0", "emulated")},
         "home": str(paths.home()),
-        "home_bytes": _bytes_below(paths.home()),
+        "home_bytes": folders.size(paths.home()),
         "matrices": len(suitesparse.cached_names()),
         "mirror": suitesparse.without_login(os.environ.get("SPMVBENCH_MIRROR", "")),
     }
@@ -73,18 +71,6 @@ def _device(name: str) -> dict[str, Any]:
         return {"available": True} | device.properties()
     finally:
         device.close()
-
-
-def _bytes_below(folder: Path) -> int:
-    """Bytes of the files in a folder, 0 if it does not exist. Files that vanish meanwhile are not counted."""
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(parent, name)).st_size
-            except FileNotFoundError:
-                continue
-    return total
 
 
 def _device_text(about: dict[str, Any]) -> str:

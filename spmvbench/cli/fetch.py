@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     "--format",
     type=click.Choice(["MM", "MAT", "RB"], case_sensitive=False),
     default="MM",
-    show_default=True,
     help="Matrix Market, MATLAB or Rutherford-Boeing; other commands read MM from the cache.",
 )
 @click.option(
@@ -33,10 +32,10 @@ if TYPE_CHECKING:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for the files, as GROUP/NAME.  [default: the cache]",
 )
-@click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Number of parallel downloads.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=4, help="Number of parallel downloads.")
 @click.option("--dry-run", is_flag=True, help="List the matrices without fetching them.")
 @click.option("--missing-ok", is_flag=True, help="Exit with 0 even if the mirror lacks some matrices.")
-@click.option("--verify/--no-verify", default=True, help="Compare archives with the site's SHA-256.  [default: verify]")
+@click.option("--verify/--no-verify", default=True, help="Compare archives with the site's SHA-256.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress bars.")
 @click.pass_context
 def command(

@@ -16,7 +16,13 @@ UNITS = ("s", "ms", "us", "ns")  # as rows.ginkgo.UNITS
 @click.argument("layout", type=click.Choice(["ginkgo"]), metavar="ginkgo")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE...")
 @click.option("--run", "run_name", metavar="NAME", help="Name of the run. Default: that of the first file.")
-@click.option("--gpu", default="", metavar="NAME", help="The GPU. Default: as the file says, else the file's name.")
+@click.option(
+    "--gpu",
+    default="",
+    show_default=False,
+    metavar="NAME",
+    help="The GPU. Default: as the file says, else the file's name.",
+)
 @click.option("--unit", type=click.Choice(UNITS), help="Unit of the times. Default: found from the times.")
 @option_types.results
 def command(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spmvbench.cli.option_types import OUTPUT
+from spmvbench.cli import option_types
 from spmvbench.errors import SpmvbenchError, UsageError
 
 if TYPE_CHECKING:
@@ -21,18 +21,14 @@ WIDTH = 64  # characters of the picture and of the longest bar
 
 @click.command()
 @click.argument("matrix")
-@click.option("--json", "as_json", is_flag=True, help="Print features and histogram as JSON.")
+@option_types.JSON
 @click.option(
-    "--image", type=OUTPUT, help="Write the sparsity picture to a PNG, SVG or PDF file; -: PNG on standard output."
+    "--image",
+    type=option_types.OUTPUT,
+    help="Write the sparsity picture to a PNG, SVG or PDF file; -: PNG on standard output.",
 )
-@click.option("--real-part", is_flag=True, help="Take the real part of a complex matrix.")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Random seed of generated values and of the values of pattern matrices.",
-)
+@option_types.real_part
+@option_types.seed
 def command(matrix: str, as_json: bool, image: str | None, real_part: bool, seed: int) -> None:
     """Show features, row lengths and sparsity picture of MATRIX.
 

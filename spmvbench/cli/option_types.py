@@ -19,8 +19,17 @@ else:
 # For commands that write one file (`paths.output`). Not normalized: "./-" is a file, "-" is standard output.
 OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 # For commands that read runs.
-results = click.option("--results", default="results", show_default=True, metavar="DIR", help="Folder of the runs.")
+results = click.option("--results", default="results", metavar="DIR", help="Folder of the runs.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+real_part = click.option(
+    "--real-part", is_flag=True, help="Take the real part of complex matrices, which are refused otherwise."
+)
+seed = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    help="Random seed of generated values, those of x and of patterns included.",
+)
 
 # For commands that take programs as formats.
 program = click.option(
@@ -87,6 +96,6 @@ def _percent(value: Any) -> float:
     return float(match[1]) / 100
 
 
-SIZE = Checked("bytes", lambda checks, _, value: checks.size(value))  # with or without a decimal unit: 500MB, 2GB
+SIZE = Checked("size", lambda checks, _, value: checks.size(value))  # with or without a decimal unit: 500MB, 2GB
 SECONDS = Checked("seconds", lambda checks, _, value: checks.seconds(value))
 PERCENT = Checked("percent", lambda _, __, value: _percent(value))  # with or without the sign, as a fraction

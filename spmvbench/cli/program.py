@@ -35,8 +35,8 @@ def header() -> None:
 
 @command.command()
 @click.argument("name")
-@click.option("--language", type=click.Choice(LANGUAGES), default="cpp", show_default=True, help="Of the source file.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=".", show_default=True, help="Folder.")
+@click.option("--language", type=click.Choice(LANGUAGES), default="cpp", help="Of the source file.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=".", help="Folder.")
 def new(name: str, language: str, out: Path) -> None:
     """Write a program that works, as a beginning."""
     from spmvbench.programs import making
@@ -73,7 +73,7 @@ def build(source: Path, options: tuple[str, ...], out: Path | None) -> None:
 
 @command.command()
 @click.argument("program")
-@click.option("--device", default="auto", show_default=True, help="As for run.")
+@click.option("--device", default="auto", help="As for run.")
 def check(program: str, device: str) -> int:
     """Try PROGRAM, a shared library or a Python file, on matrices on which careless programs fail.
 

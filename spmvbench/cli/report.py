@@ -134,11 +134,7 @@ def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
     help="Add these printed numbers to the figures: survey-k40m, survey-k20m, survey-gtx660, survey-m2070.",
     shell_complete=completion.of("reports.published", lambda published: published.names(), listed=True),
 )
-@click.option(
-    "--image",
-    metavar="TYPES",
-    help="Image files: svg, png, pdf. Default: svg, with --paper pdf.",
-)
+@click.option("--image", metavar="TYPES", help="Image files: svg, png, pdf. Default: svg, with --paper pdf.")
 @click.option(
     "--paper",
     type=click.Choice(PAPER),
@@ -171,9 +167,11 @@ def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
 @click.option(
     "--index/--no-index",
     default=True,
-    help="With --site: write the index, the pages of matrices and formats, and the search, too. Default: --index.",
+    help="With --site: write the index, the pages of matrices and formats, and the search, too.",
 )
-@click.option("--repository", default="", metavar="URL", help="With --site: address that the index links to.")
+@click.option(
+    "--repository", default="", show_default=False, metavar="URL", help="With --site: address that the index links to."
+)
 @click.option("--open", "opened", is_flag=True, help="Show the page in a browser.")
 def command(
     runs: tuple[str, ...],

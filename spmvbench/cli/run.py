@@ -76,8 +76,6 @@ GROUPS = {
     "--disk",
     type=SIZE,
     default="100GB",
-    show_default=True,
-    metavar="SIZE",
     help="With --all: most that archives and converted matrices take on the disk.",
 )
 @click.option(
@@ -99,7 +97,6 @@ GROUPS = {
     "--op",
     "ops",
     type=words(),
-    metavar="LIST",
     help="Operations: spmv,spmv-t,pair,spmspv,bfs; spmspv@0.05 or bfs@3 for one alone; spmm@K for K vectors, by "
     "rows, spmm-column@K, spmm-t@K; solvers of N iterations: cg@N, pagerank@N, pdhg@N. Default: those of the formats, "
     "else spmv.",
@@ -109,9 +106,7 @@ GROUPS = {
     "orders",
     type=words(),
     default="none",
-    show_default=True,
-    metavar="LIST",
-    shell_complete=completion.orders,
+    shell_complete=completion.of("orders", lambda orders: orders.names(), listed=True),
     help="Orders of rows and columns: none,rcm,metis,nd,degree,hub,random,gray. The matrix is permuted before any "
     "format sees it.",
 )
@@ -139,9 +134,8 @@ GROUPS = {
 @click.option(
     "--device",
     default="auto",
-    show_default=True,
     metavar="NAME",
-    shell_complete=completion.devices,
+    shell_complete=completion.of("devices.cuda", completion.devices),
     help="auto, cuda:0, emulated, or emulated-check, which also finds data races and accesses out of bounds. "
     "auto: the first GPU, or emulated without one.",
 )
@@ -153,19 +147,11 @@ GROUPS = {
     shell_complete=completion.runs,
     help="Name of the run. Default: from the selection and device.",
 )
-@click.option(
-    "--results", type=click.Path(file_okay=False), default="results", show_default=True, help="Folder of the runs."
-)
-@click.option(
-    "--budget",
-    type=SECONDS,
-    metavar="SECONDS",
-    help="Longest sampling time of a case. Default: 0.5 on a GPU, 0.05 emulated.",
-)
+@click.option("--results", type=click.Path(file_okay=False), default="results", help="Folder of the runs.")
+@click.option("--budget", type=SECONDS, help="Longest sampling time of a case. Default: 0.5 on a GPU, 0.05 emulated.")
 @click.option(
     "--energy",
     type=SECONDS,
-    metavar="SECONDS",
     help="Measure the energy of each hot case over so long, on GPUs that count joules. Default: not measured.",
 )
 @click.option(
@@ -176,30 +162,21 @@ GROUPS = {
 @click.option(
     "--timeout",
     type=SECONDS,
-    metavar="SECONDS",
     help="A case that takes longer is marked timeout. Default: 60 on a GPU, 120 emulated.",
 )
 @click.option(
     "--max-bytes",
     type=SIZE,
-    metavar="SIZE",
     help="Formats that need more memory are skipped. Default: a share of the device's memory.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0, max=2**63 - 1),
-    default=0,
-    show_default=True,
-    help="Random seed of x and of generated values.",
-)
+@option_types.seed
 @click.option(
     "--convert",
     type=click.Choice(["both", "device"]),
     default="both",
-    show_default=True,
     help="Conversions to time on a GPU. device: skip the one on the host, which is slow for large matrices.",
 )
-@click.option("--real-part", is_flag=True, help="Take the real part of complex matrices, which are refused otherwise.")
+@option_types.real_part
 @click.option(
     "--config",
     metavar="FILE",

@@ -24,10 +24,7 @@ def _results_of_group() -> str:
 
 # Accepted both before and after the subcommand.
 _ALSO_RESULTS = click.option(
-    "--results",
-    default=_results_of_group,
-    metavar="DIR",
-    help="Folder of the runs.",
+    "--results", default=_results_of_group, show_default=False, metavar="DIR", help="Folder of the runs."
 )
 _COLUMNS = {
     "run": lambda row: row.run,
@@ -46,7 +43,7 @@ def _about(folder: Path) -> dict[str, Any]:
     from spmvbench import untrusted
     from spmvbench.analysis.cases import settings
     from spmvbench.formats.admission import byte_text
-    from spmvbench.rows import store
+    from spmvbench.rows import folders, store
 
     rows = store.load(folder)
     return {
@@ -58,11 +55,11 @@ def _about(folder: Path) -> dict[str, Any]:
         "settings": ", ".join(settings(rows).categories),
         "device": ", ".join(sorted(set(rows["device_name"]) - {""})),
         "last": rows["started_at"].max()[:16].replace("T", " ") if len(rows) else "",
-        "size": byte_text(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())),
+        "size": byte_text(folders.size(folder)),
     }
 
 
-@click.group(name="runs", invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(name="runs", invoke_without_command=True)
 @option_types.results
 @click.pass_context
 def command(ctx: click.Context, results: str) -> int:

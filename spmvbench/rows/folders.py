@@ -7,7 +7,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +119,12 @@ def remove(run_folder: Path) -> None:
         shutil.rmtree(run_folder)
 
 
-def size(run_folder: Path) -> int:
-    """Bytes of the files in a folder; symbolic links are not followed."""
-    statuses = (os.lstat(os.path.join(place, name)) for place, _, names in os.walk(run_folder) for name in names)
-    return sum(status.st_size for status in statuses if stat.S_ISREG(status.st_mode))
+def size(folder: Path) -> int:
+    """Bytes of the files in a folder, 0 without one; neither links are followed nor files counted that vanish."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                status = os.lstat(os.path.join(place, name))
+                total += status.st_size if stat.S_ISREG(status.st_mode) else 0
+    return total
