@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     help="Vectors that each product multiplies at once, X and Y by rows.",
 )
 @click.option("--pair", is_flag=True, help="For as many products with A^T as with A: two copies, a format for each.")
-@click.option("--dtype", "dtypes", type=option_types.words("f64", "f32"), default="f64", help="Precision: f64 or f32.")
+@click.option("--dtype", type=click.Choice(["f64", "f32"]), default="f64", help="Precision of values, x and y.")
 @click.option(
     "--device-like",
     default="h200",
@@ -63,7 +63,7 @@ def command(
     spmvs: float,
     vectors: int,
     pair: bool,
-    dtypes: list[str],
+    dtype: str,
     device_like: str,
     runs: tuple[str, ...],
     programs: tuple[str, ...],
@@ -86,8 +86,6 @@ def command(
     from spmvbench.operators import measuring
     from spmvbench.operators.format_choice import like, pair_label
 
-    if len(dtypes) != 1:
-        raise UsageError("--dtype takes one type: f64 or f32")
     if pair and (measure or vectors > 1):
         raise UsageError(f"--pair predicts for one vector; spmvbench run {matrix} --op pair measures pairs")
     if measure:
@@ -95,36 +93,30 @@ def command(
     if programs and not runs:
         raise UsageError("--program is for --from: no model that ships knows the program")
     known = _trained(runs, programs, vectors) if runs else model.load(like(device_like), vectors)
-    name, a = _read(matrix, seed, real_part, dtypes[0])
+    name, a = _read(matrix, seed, real_part, dtype)
     advices = {}
     for way, matrix_of in {"A": a, "A^T": transposed(a)}.items() if pair else [("", a)]:
         advice = choosing.advise(matrix_of, known, spmvs, deterministic=deterministic, vectors=vectors)
         advices[way] = advice
         if not as_json:
             what = f"{way and way + ' of '}{name}: {matrix_of.rows:,} x {matrix_of.cols:,}, {a.nnz:,} entries"
-            _echo(advice, what, dtypes[0], spmvs, vectors, top, known.about)
+            _echo(advice, what, dtype, spmvs, vectors, top, known.about)
             click.echo(nl=way == "A")
-    rows = measuring.measured(advice, matrix, dtypes[0], spmvs, seed, real_part, vectors=vectors) if measure else None
+    rows = measuring.measured(advice, matrix, dtype, spmvs, seed, real_part, vectors=vectors) if measure else None
     labels = [advice.choice.label for advice in advices.values()]
     best = pair_label(*labels) if pair else labels[0]
     if rows is not None:  # the fastest that was verified; cuSPARSE's is measured in any case
         op = "spmv" if vectors == 1 else f"spmm@{vectors}"
         best = next((label for label in rows["label"] if not deterministic or repeats(label, op)), best)
     if as_json:
-        facts = {
-            "matrix": name,
-            "dtype": dtypes[0],
-            "spmvs": spmvs,
-            "vectors": vectors,
-            "device": known.about["device"],
-        }
+        facts = {"matrix": name, "dtype": dtype, "spmvs": spmvs, "vectors": vectors, "device": known.about["device"]}
         _echo_json(facts | {"choice": _parsed(best)}, advices, rows)
     else:
         if rows is not None:
             _echo_measured(rows, vectors)
         product = "y = op @ x" if vectors == 1 else "Y = op @ X"
         product = f"{product}; z = op.T @ w" if pair else product
-        _echo_use(best, matrix, dtypes[0], seed, product, real_part=real_part, deterministic=deterministic)
+        _echo_use(best, matrix, dtype, seed, product, real_part=real_part, deterministic=deterministic)
     failed = rows is not None and not rows["status"].isin(["ok", "skipped"]).all()
     return int(failed)  # the exit code of a run with a failed case
 

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spmvbench.cli.progress import Progress, stoppable
-from spmvbench.cli.results import counted, echo_failed, echo_next, echo_results, echo_table
+from spmvbench.cli.results import counted, echo_failed, echo_next, echo_results, echo_table, few
 from spmvbench.errors import SpmvbenchError, UsageError
 
 if TYPE_CHECKING:
     from spmvbench.cli.distribution import Distribution
     from spmvbench.matrices.suitesparse import Entry
-    from spmvbench.measure.cases import Case
     from spmvbench.runner.cluster.workers import Workers
-    from spmvbench.runner.collection import Item, Simulated, Stock
+    from spmvbench.runner.collection import Item, Simulated
     from spmvbench.runner.request import RunRequest
 
 RATES = (100e6, 10e6)  # bytes per second of a network that a plan is made for; the first is that of its table
@@ -117,7 +116,7 @@ def _stages(
     request: RunRequest, entries: Sequence[Entry], distribution: Distribution, measured: Mapping[str, str]
 ) -> Iterator[Stage]:
     """The stages with what is left of them. measured: source hash of each case with a row, by case_id."""
-    from spmvbench.runner import collection
+    from spmvbench.runner import collection, plan
 
     if request.formats is not None:
         planned = [("all matrices", entries, request.formats)]
@@ -131,18 +130,13 @@ def _stages(
         items = []
         for entry in matrices:
             item = collection.Item.of(entry)
-            ids = {case.case_id for case in _pending(part, item, measured)} - done[entry.id]
+            cases = plan.pending(part.cases([item.matrix(collection.folder())]), measured)
+            ids = {case.case_id for case in cases} - done[entry.id]
             if ids:
                 items.append(replace(item, cases=len(ids)))
             if place + 1 < len(planned):
                 done[entry.id] |= ids
         yield _with_costs(name, part, items, distribution)
-
-
-def _pending(request: RunRequest, item: Item, measured: Mapping[str, str]) -> list[Case]:
-    from spmvbench.runner import collection, plan
-
-    return plan.pending(request.cases([item.matrix(collection.folder())]), measured)
 
 
 def _with_costs(name: str, request: RunRequest, items: Sequence[Item], distribution: Distribution) -> Stage:
@@ -183,6 +177,10 @@ def _echo_plan(
     by_rate = {rate: collection.simulate(items, disk, rate) for rate in RATES}
     first: list[Simulated] = by_rate[RATES[0]]
     if layout == "json":
+        shares = {
+            f"{rate / 1e6:g} MB/s": [round(seen.waiting / (seen.seconds or 1.0), 4) for seen in found]
+            for rate, found in by_rate.items()
+        }
         listed = [
             {
                 "stage": stage.name,
@@ -192,7 +190,7 @@ def _echo_plan(
                 "peak_disk_bytes": seen.peak,
                 "hours": dict(zip(("estimate", "low", "high"), stage.hours, strict=True)),
                 "hours_from": "rows" if stage.known else "defaults",
-                "share_waiting": {f"{rate / 1e6:g} MB/s": _share(of[place]) for rate, of in by_rate.items()},
+                "share_waiting": {rate: of_stage[place] for rate, of_stage in shares.items()},
             }
             for place, (stage, seen) in enumerate(zip(stages, first, strict=True))
         ]
@@ -216,13 +214,8 @@ def _echo_plan(
     if not all(stage.known for stage in stages):
         click.echo("Times are of an H200, within a factor of two: --like RUN takes them from your rows.")
     for reason, entries in left_out.items():
-        more = f" and {len(entries) - 3} more" * (len(entries) > 3)
-        names = ", ".join(entry.id for entry in entries[:3])
-        click.echo(f"Left out, {reason}: {counted(len(entries), 'matrix')}: {names}{more}")
-
-
-def _share(found: Simulated) -> float:
-    return round(found.waiting / found.seconds, 4) if found.seconds else 0.0
+        names = few([entry.id for entry in entries])
+        click.echo(f"Left out, {reason}: {counted(len(entries), 'matrix')}: {names}")
 
 
 def _run(
@@ -252,7 +245,8 @@ def _run(
     with progress, collection.Stock(stage.items, room, archives, place) as stock:
         for part in parts:
             with nullcontext() if workers else spawning.started_ahead(request.device):
-                _wait(stock, part, progress, stopping)
+                for missing in stock.wait(part, stopping):
+                    progress.show(f"waiting for {counted(missing, 'archive')}")
                 if stopping():
                     return False
                 cases = plan.pending(request.cases(stock.matrices(part)), measured)
@@ -263,11 +257,6 @@ def _run(
         name, reason = next(iter(stock.failed.items()))
         click.echo(f"{counted(len(stock.failed), 'matrix')} could not be had, such as {name}: {reason}", err=True)
     return True
-
-
-def _wait(stock: Stock, part: Sequence[Item], progress: Progress, stopping: Any) -> None:
-    for missing in stock.wait(part, stopping):
-        progress.show(f"waiting for {counted(missing, 'archive')}")
 
 
 def _finish(request: RunRequest) -> int:

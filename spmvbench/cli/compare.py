@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from spmvbench.cli import completion, option_types
-from spmvbench.cli.results import Columns, counted, echo_table, number, time
+from spmvbench.cli.results import Columns, counted, echo_table, few, number, time
 from spmvbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -267,23 +266,17 @@ def _echo_sources(table: pd.DataFrame) -> None:
     """Print which formats ran from other sources, ran another program or gave other bits."""
     common = table[table["status_before"].notna() & table["status_after"].notna()]
     if changed := sorted(set(common.loc[~common["same_sources"], "label"])):
-        click.echo(f"The sources of {counted(len(changed), 'format')} differ: {_listed(changed)}")
+        click.echo(f"The sources of {counted(len(changed), 'format')} differ: {few(changed, LISTED)}")
     else:
         click.echo("The sources are the same in all common cases")
     if tuned := sorted(set(table.loc[table["other_program"], "label"])):
         click.echo(
             f"{counted(table['other_program'].sum(), 'case')} ran another program of the same sources, found by timing "
-            f"or compiled otherwise: {_listed(tuned)}"
+            f"or compiled otherwise: {few(tuned, LISTED)}"
         )
     if varying := sorted(set(table.loc[table["other_bits"], "label"])):
         cases = table["other_bits"].sum()
-        click.echo(f"{cases} cases gave other bits with the same x, by the same program: {_listed(varying)}")
-
-
-def _listed(labels: Sequence[str]) -> str:
-    """The first LISTED labels, and how many more there are."""
-    more = f" and {len(labels) - LISTED} more" if len(labels) > LISTED else ""
-    return ", ".join(labels[:LISTED]) + more
+        click.echo(f"{cases} cases gave other bits with the same x, by the same program: {few(varying, LISTED)}")
 
 
 def _held(rows: pd.DataFrame) -> str:

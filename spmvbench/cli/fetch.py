@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spmvbench.cli.results import counted
+from spmvbench.cli.results import counted, few
 from spmvbench.cli.selection import selection
 from spmvbench.errors import UsageError
 
@@ -117,7 +117,7 @@ def _summarise(outcome: Outcome) -> None:
     click.echo(f"fetched        {len(outcome.fetched):5}" + (f"   {byte_text(outcome.size)}" if outcome.size else ""))
     click.echo(f"cached         {len(outcome.present):5}")
     if outcome.missing:
-        click.echo(f"missing        {len(outcome.missing):5}   {_first(outcome.missing)}")
+        click.echo(f"missing        {len(outcome.missing):5}   {few([entry.id for entry in outcome.missing])}")
     if outcome.failed:
         click.echo(f"failed         {len(outcome.failed):5}")
         for entry, reason in outcome.failed:
@@ -125,10 +125,6 @@ def _summarise(outcome: Outcome) -> None:
     if outcome.differing:
         click.echo(
             f"Warning: {len(outcome.differing)} of the mirror's archives differ from the site's, "
-            f"possibly because the mirror packed them again: {_first(outcome.differing)}",
+            f"possibly because the mirror packed them again: {few([entry.id for entry in outcome.differing])}",
             err=True,
         )
-
-
-def _first(entries: list[Entry], limit: int = 3) -> str:
-    return ", ".join(entry.id for entry in entries[:limit]) + (", ..." if len(entries) > limit else "")

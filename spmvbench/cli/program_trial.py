@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spmvbench.cli.results import few
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -60,10 +62,9 @@ def findings(labels: Sequence[str], device: str) -> tuple[list[str], int]:
     kinds = rows.assign(alike=rows["reason"].str.replace(r"[\d.,e+-]+|nan|inf", "#", regex=True))
     for (label, op, status, _), cases in kinds.groupby(["label", "op", "status", "alike"], sort=False):
         where = list(cases["name"].str.cat(cases["dtype"], sep=", "))
-        more = f" and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
         what = "" if op == "spmv" else f" ({op})"
         end = "; no other matrix was tried" if status in ENDED else ""
-        found.append(f"{label}{what}: {status} on {'; '.join(where[:SHOWN])}{more}: {cases['reason'].iloc[0]}{end}")
+        found.append(f"{label}{what}: {status} on {few(where, SHOWN, '; ')}: {cases['reason'].iloc[0]}{end}")
     return found, tried
 
 
@@ -72,7 +73,8 @@ def _rows(matrices: dict[str, Any], labels: Sequence[str], device: str) -> pd.Da
     from spmvbench.programs.self_timed import SelfTimed
     from spmvbench.runner.api import run
 
-    started = any(issubclass(cls, SelfTimed) for cls, _ in formats.parse(",".join(labels)))
+    classes = [cls for cls, _ in formats.parse(",".join(labels))]
+    started = any(issubclass(cls, SelfTimed) for cls in classes)
     if started:
         matrices = {name: matrices[name] for name in STARTED_FIRST if name in matrices} | matrices
     until = time.monotonic() + (STARTED_SECONDS if started else math.inf)
@@ -80,7 +82,7 @@ def _rows(matrices: dict[str, Any], labels: Sequence[str], device: str) -> pd.Da
         return run(
             matrices,
             list(labels),
-            op=_operations(labels),
+            op="spmv,spmv-t" if any(cls.transposes() for cls in classes) else "spmv",
             dtype=("f64", "f32"),
             device=device,
             results=Path(folder),
@@ -90,10 +92,3 @@ def _rows(matrices: dict[str, Any], labels: Sequence[str], device: str) -> pd.Da
             mode="hot",
             progress=lambda row: row["status"] not in ENDED and time.monotonic() < until,
         )
-
-
-def _operations(labels: Sequence[str]) -> str:
-    from spmvbench import formats
-
-    transposes = any(cls.transposes() for cls, _ in formats.parse(",".join(labels)))
-    return "spmv,spmv-t" if transposes else "spmv"

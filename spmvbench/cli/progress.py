@@ -70,11 +70,6 @@ class Progress:
         self.now = ""
         self.notices: list[str] = []
 
-    @property
-    def rows(self) -> int:
-        """Number of rows on disk."""
-        return self.work.rows
-
     def __enter__(self) -> Progress:
         return self
 
@@ -120,12 +115,8 @@ class Progress:
             self.bar.update(int(self.work.done) - self.bar.n)
         elif now - self.last_line >= PLAIN_PROGRESS_SECONDS:
             self.last_line = now
-            text = ", ".join(
-                filter(
-                    None, [f"{int(self.work.done)}/{self.total} cases in {_clock(now - self.began)}", self.left(now)]
-                )
-            )
-            click.echo(f"{text}: {self.now}", err=True)
+            done = f"{int(self.work.done)}/{self.total} cases in {_clock(now - self.began)}"
+            click.echo(f"{', '.join(filter(None, (done, self.left(now))))}: {self.now}", err=True)
 
 
 def wrapped(line: str) -> str:

@@ -155,6 +155,11 @@ def counted(count: int, word: str) -> str:
     return f"{count} {word if count == 1 else 'matrices' if word == 'matrix' else f'{word}s'}"
 
 
+def few(names: Sequence[str], most: int = 3, between: str = ", ") -> str:
+    """The first names, and how many more there are."""
+    return between.join(names[:most]) + f" and {len(names) - most} more" * (len(names) > most)
+
+
 def number(value: float, spec: str, unit: str = "") -> str:
     """A formatted number with its unit; empty for NaN."""
     return "" if value != value else f"{value:{spec}}{unit}"

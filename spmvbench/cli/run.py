@@ -334,7 +334,9 @@ def _measure(
             watcher = session.Watcher(progress.on_begin, progress.on_row, progress.on_notice, stopping)
             finished = distribution.measure(folder, plan.grouped(todo), request.settings(), watcher, workers)
         if not finished:
-            click.echo(f"Stopped after {progress.rows} of {len(todo)} cases. The same command continues.", err=True)
+            click.echo(
+                f"Stopped after {progress.work.rows} of {len(todo)} cases. The same command continues.", err=True
+            )
             return 130
         rows, mixture = rows_of(folder, cases)
     echo_results(rows)

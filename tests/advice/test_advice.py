@@ -468,7 +468,7 @@ def test_command_as_json(shipped, command):
     [
         (("pde:15", "--device-like", "gtx"), "no model of 'gtx'"),
         (("empty:3:4", "--device-like", "mine"), "no entries"),
-        (("pde:15", "--device-like", "mine", "--dtype", "f64,f32"), "one type"),
+        (("pde:15", "--device-like", "mine", "--dtype", "f64,f32"), "is not one of 'f64', 'f32'"),
         (("pde:15", "--device-like", "mine", "--measure"), "needs a GPU"),
     ],
 )
