@@ -1,4 +1,4 @@
-"""CSR5: tiles, descriptors and empty offsets by hand, every sigma, rows that tiles cut, the tail."""
+"""CSR5: every sigma, rows that tiles cut, the tail."""
 
 from __future__ import annotations
 
@@ -8,54 +8,11 @@ from scipy import sparse
 
 from spmvbench import testing
 from spmvbench.errors import UsageError
-from spmvbench.formats import Csr, Skip
+from spmvbench.formats import Skip
 from spmvbench.formats.compressed import dictionary
-from spmvbench.formats.csr.csr5 import Csr5, packets, sigma_by_rule, y_offset_bits
+from spmvbench.formats.csr.csr5 import Csr5, sigma_by_rule
 from tests.formats.rows import names, with_lengths
 from tests.formats.test_conversion import assert_kernels_convert_alike
-
-DIRTY = 1 << 31
-
-
-def unpacked(fmt):
-    """(y_offset, seg_offset, flags) of a format, shapes (T, 32), (T, 32) and (T, 32, sigma)."""
-    sigma = fmt.entries_per_lane
-    bits = np.unpackbits(fmt.tile_desc.astype(">u4").view(np.uint8).reshape(*fmt.tile_desc.shape, 4), axis=-1)
-    bits = bits.transpose(0, 2, 1, 3).reshape(len(fmt.tile_desc), 32, 32 * packets(sigma))
-    offset_bits = y_offset_bits(sigma)
-
-    def number(some):
-        return some @ (1 << np.arange(some.shape[-1])[::-1])
-
-    head = offset_bits + 5
-    assert not bits[:, :, head + sigma :].any()
-    return number(bits[..., :offset_bits]), number(bits[..., offset_bits:head]), bits[..., head : head + sigma]
-
-
-def by_the_book(row_ptr, sigma):
-    """tile_ptr, the three parts of every descriptor and the rows of every slot, entry by entry."""
-    nnz, rows, size = row_ptr[-1], len(row_ptr) - 1, 32 * sigma
-    lengths = np.diff(row_ptr)
-    owner = np.repeat(np.arange(rows), lengths)
-    first = {row_ptr[r]: r for r in range(rows) if lengths[r]}
-    tiles = max(-(-nnz // size) - 1, 0)
-    tile_ptr = [int(owner[t * size]) for t in range(tiles + 1)] + [rows]
-    parts, slot_rows = [], []
-    for t in range(tiles):
-        flags = np.array([[t * size + lane * sigma + i in first for i in range(sigma)] for lane in range(32)])
-        forced = flags.copy()
-        forced[0, 0] = True
-        slots = [first[t * size + e] for e in range(1, size) if t * size + e in first]
-        slot_rows.append(slots)
-        counts = forced.sum(1)
-        y_offset = [0 if lane == 0 else counts[:lane].sum() - 1 for lane in range(32)]
-        seg_offset = []
-        for lane in range(32):
-            following = next((n for n in range(lane + 1, 32) if counts[n]), 32) - lane - 1
-            seg_offset.append(following if counts[lane] else 0)
-        parts.append((y_offset, seg_offset, flags))
-    return tile_ptr, parts, slot_rows
-
 
 LENGTHS = {
     "short": [3, 1, 4, 1, 5, 9, 2, 6] * 60,
@@ -69,59 +26,16 @@ LENGTHS = {
 }
 
 
-@pytest.mark.parametrize("sigma", [4, 5, 16, 17, 18, 32])
-@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
-def test_descriptors_are_the_paper_s(lengths, sigma):
-    a = with_lengths(lengths, 9000, drawn=0)
-    fmt = testing.convert(f"csr5[sigma={sigma}]", a)
-    tile_ptr, parts, slot_rows = by_the_book(a.indptr, sigma)
-    assert (fmt.tile_ptr & ~np.uint32(DIRTY)).tolist() == tile_ptr
-    y_offset, seg_offset, flags = unpacked(fmt)
-    assert len(flags) == len(parts)
-    for t, (expected_y, expected_seg, expected_flags) in enumerate(parts):
-        np.testing.assert_array_equal(flags[t], expected_flags)
-        np.testing.assert_array_equal(y_offset[t], expected_y)
-        np.testing.assert_array_equal(seg_offset[t], expected_seg)
-    lengths = np.array(lengths)
-    for t, slots in enumerate(slot_rows):
-        dirty = bool((lengths[tile_ptr[t] : tile_ptr[t + 1]] == 0).any()) and tile_ptr[t] != tile_ptr[t + 1]
-        assert bool(fmt.tile_ptr[t] & DIRTY) == dirty
-        offsets = fmt.empty_offset[fmt.empty_ptr[t] : fmt.empty_ptr[t + 1]]
-        if dirty:
-            assert [tile_ptr[t] + 1 + offset for offset in offsets[:-1]] == slots
-            assert offsets[-1] == 0  # for the segment at the tile's first entry
-        else:
-            assert not len(offsets)
-            assert slots == list(range(tile_ptr[t] + 1, tile_ptr[t] + 1 + len(slots)))
-
-
 @pytest.mark.parametrize("sigma", [4, 17, 18, 32])
 def test_kernels_convert_as_arrays_do(sigma, emulated, same_arrays):
     matrices = {name: with_lengths(lengths, 9000, drawn=0) for name, lengths in LENGTHS.items()}
     assert_kernels_convert_alike(f"csr5[sigma={sigma}]", matrices, emulated, same_arrays)
 
 
-def test_tiles_are_stored_step_by_step_and_the_tail_in_order():
-    a = with_lengths([10] * 26, 9000, drawn=0)  # two tiles of 128, and 4 entries
-    fmt = testing.convert("csr5[sigma=4]", a)
-    for stored, given in ((fmt.values, a.data), (fmt.col_idx, a.indices)):
-        for tile in range(2):
-            for lane in range(32):
-                for step in range(4):
-                    assert stored[128 * tile + 32 * step + lane] == given[128 * tile + 4 * lane + step]
-        np.testing.assert_array_equal(stored[256:], given[256:])
-
-
 def test_sigma_follows_the_authors_rule():
     rule = {0: 4, 3: 4, 4: 4, 5: 5, 31: 31, 32: 32, 33: 32, 256: 32, 257: 6, 5000: 6}
     assert {mean: sigma_by_rule(10, 10 * mean + 9) for mean in rule} == rule
     assert sigma_by_rule(0, 0) == 4
-
-
-def test_bits_and_packets():
-    assert [y_offset_bits(sigma) for sigma in (4, 5, 8, 9, 16, 17, 32)] == [7, 8, 8, 9, 9, 10, 10]
-    assert [sigma for sigma in range(4, 33) if packets(sigma) == 1] == list(range(4, 18))
-    assert {packets(sigma) for sigma in range(18, 33)} == {2}
 
 
 @pytest.mark.parametrize("sigma", [1, 3, -1, 33])
@@ -171,13 +85,6 @@ def test_sums_of_small_rows_next_to_large_ones_keep_their_digits(emulated):
     a = with_lengths([40] * 30, 9000, drawn=0)
     a.data[:] = np.where(np.repeat(np.arange(30), 40) % 2, 1e-12, 1e12) * np.sign(a.data)
     testing.check_product("csr5[sigma=4]", a, emulated)
-
-
-def test_footprint_is_the_sum_of_its_parts():
-    a = with_lengths([7] * 1000, 9000, drawn=0)
-    fmt = testing.convert("csr5", a)  # sigma 7: tiles of 224
-    tiles = -(-7000 // 224) - 1
-    assert fmt.nbytes == Csr.of(a).nbytes + 4 * (tiles + 2) + 128 * tiles + 4 * (tiles + 1)
 
 
 @pytest.mark.slow
