@@ -165,6 +165,11 @@ def run_until(words: Sequence[str], ask_at: float, kill_at: float, log: IO[bytes
         process.wait(GRACE)
     except subprocess.TimeoutExpired:
         pass
+    except KeyboardInterrupt:  # a second signal, of another number, stops it at once
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        process.wait(GRACE)
+        raise
     finally:
         if process.poll() is None:
             process.kill()
@@ -194,6 +199,7 @@ def main(words: Sequence[str] | None = None) -> int:
     asked = list(sys.argv[1:] if words is None else words)
     at = asked.index("--") if "--" in asked else len(asked)  # argparse gives what follows to no argument since 3.12
     given = parser.parse_args(asked[:at])
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # otherwise the run would go on measuring by itself
     try:
         if given.seconds <= 0:
             raise UsageError("--seconds must be above 0")
@@ -206,6 +212,9 @@ def main(words: Sequence[str] | None = None) -> int:
     except SpmvbenchError as error:
         print(f"Error: {error}", file=sys.stderr)
         return WRONG
+    except KeyboardInterrupt:
+        print("stopped; the same command continues", flush=True)
+        return UNFINISHED
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """`make measure`: the published runs in order, in pieces, with an exit code that says whether all is measured."""
 
 import io
+import os
 import subprocess
 import sys
 import time
@@ -144,6 +145,24 @@ def test_a_run_that_is_asked_while_it_starts_was_stopped(tmp_path, monkeypatch):
     now = time.monotonic()
     with open(tmp_path / "log", "wb") as log:
         assert published.run_until([], now + 0.3, now + 600, log) == published.STOPPED
+
+
+def test_a_piece_that_is_terminated_leaves_no_run_behind(tmp_path):
+    """As `timeout` and job systems end it: a run that went on would share the GPU with what is measured next."""
+    text = f"matrices = {[f'pde:{n}' for n in range(2, 40)]}\nformats = ['csr-scalar', 'ell']\nmode = ['hot']\n"
+    (tmp_path / "many.toml").write_text(text, encoding="utf-8")
+    (tmp_path / "list.toml").write_text('[[step]]\nconfig = "many"\n', encoding="utf-8")
+    words = [sys.executable, "-m", "spmvbench.publishing.measure", "emulated", "--steps", tmp_path / "list.toml"]
+    piece = subprocess.Popen([*words, "--results", tmp_path, *EMULATED], stdout=subprocess.PIPE, text=True)
+    lock, rows = tmp_path / "emulated-many" / ".lock", tmp_path / "emulated-many" / "rows.jsonl"
+    while piece.poll() is None and not (rows.is_file() and rows.stat().st_size):
+        time.sleep(0.05)
+    run = int(lock.read_text())
+    os.kill(run, 0)
+    piece.terminate()
+    assert "the same command continues" in piece.communicate()[0] and piece.returncode == published.UNFINISHED
+    with pytest.raises(ProcessLookupError):
+        os.kill(run, 0)
 
 
 @pytest.mark.parametrize(
