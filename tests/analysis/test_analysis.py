@@ -11,14 +11,14 @@ import pytest
 from spmvbench.analysis.breakeven import break_even, footprints, largest_footprints, overheads, setups
 from spmvbench.analysis.cases import hot, labels_of, latest_cases
 from spmvbench.analysis.coverage import coverage
-from spmvbench.analysis.details import kernel_times, tile_shares
+from spmvbench.analysis.details import gflops_per_watt, kernel_times, tile_shares
 from spmvbench.analysis.determinism import across_processes, bits, by_spread, costs, joined
 from spmvbench.analysis.profiles import performance_profile
 from spmvbench.analysis.ranking import best_formats, by_mean_slowdown, default_baseline, ranked
 from spmvbench.analysis.roofline import attainable, ceilings, efficiency, gather_bounds, intensity_bounds, points
 from spmvbench.analysis.speedup import pair_speedups, pair_summary, speedup_summary, speedups
 from spmvbench.analysis.updates import updates, updates_by_format, with_updates
-from spmvbench.reports import published
+from spmvbench.reports import figures, published
 from tests.made import row, rows
 
 K40M = {"architecture": "sm_35", "multiprocessors": 15, "max_sm_clock_mhz": 745}
@@ -109,13 +109,18 @@ def test_an_edited_file_is_another_matrix():
     assert sorted(rows(*edited, *same, older)["matrix"]) == ["file/a@01234567", "file/a@98765432", "file/b", "file/b"]
 
 
+RANKINGS = (
+    ranked, best_formats, points, lambda table: speedups(table, "csr"), lambda table: speedup_summary(table, "csr"),
+    lambda table: performance_profile(table, by="label"),
+)  # fmt: skip
+
+
 def test_another_name_of_a_format_that_is_there_is_counted_once(three):
     three = three.assign(alias_of="")
     same = three[three["label"] == "ell"].assign(label="bell", alias_of="ell")
     both = pd.concat([three, same])
-    for ranking in (ranked, best_formats, lambda t: speedup_summary(t, "csr"), points):
+    for ranking in RANKINGS:
         pd.testing.assert_frame_equal(ranking(both), ranking(three))
-    pd.testing.assert_frame_equal(performance_profile(both, by="label"), performance_profile(three, by="label"))
     assert coverage(both).set_index("label").loc["bell", ["cases", "ok", "wins"]].tolist() == [3, 2, 0]
     alone = pd.concat([three[three["label"] != "ell"], same])
     assert coverage(alone).set_index("label").loc["bell", "wins"] == 1
@@ -123,24 +128,20 @@ def test_another_name_of_a_format_that_is_there_is_counted_once(three):
 
 def test_an_experiment_however_fast_enters_no_ranking(three):
     table = pd.concat([three, rows(row("a", "trial", 1e-9, experiment=True), row("b", "trial", 1e-9, experiment=True))])
-    for ranking in (ranked, best_formats, lambda t: speedups(t, "csr"), lambda t: speedup_summary(t, "csr"), points):
+    for ranking in RANKINGS:
         pd.testing.assert_frame_equal(ranking(table), ranking(three))
     assert speedups(table, "trial").empty
     assert default_baseline(rows(row("a", "trial", 1.0, experiment=True))) is None
-    pd.testing.assert_frame_equal(performance_profile(table, by="label"), performance_profile(three, by="label"))
     counts = coverage(table).set_index("label")
     assert counts.loc["trial", ["cases", "ok", "wins", "worst_matrix"]].tolist() == [2, 2, 0, ""]
     assert math.isnan(counts.loc["trial", "gflops"])
     assert counts.loc["ell", "wins"] == 1
 
 
-def test_settings_stand_in_the_order_of_the_report():
+def test_settings_stand_in_the_order_of_the_report_and_name_the_device_where_there_are_several():
     kinds = [("f32", "cold"), ("f64", "cold"), ("f32", "hot"), ("f64", "hot")]
     table = rows(*(row("a", "csr", 1.0, dtype=dtype, mode=mode) for dtype, mode in kinds))
     assert list(table["setting"].cat.categories) == ["f64 hot", "f64 cold", "f32 hot", "f32 cold"]
-
-
-def test_setting_names_the_device_where_there_are_several():
     table = rows(row("a", "csr", 1.0), row("a", "csr", 1.0, device="emulated", device_name="host"))
     assert list(table["setting"].cat.categories) == ["f64 hot GPU", "f64 hot emulated"]
 
@@ -149,21 +150,13 @@ def test_order_of_rows_does_not_matter(three):
     pd.testing.assert_frame_equal(latest_cases(three.sample(frac=1, random_state=3)), three)
 
 
-def test_speedups_are_of_matrices_that_both_hold(three):
+def test_speedups_are_of_matrices_that_both_hold_and_have_their_coverage_beside_them(three):
     table = speedups(three, "csr")
     assert dict(zip(table["matrix"], table["speedup"], strict=True)) == {"G/a": 2.0, "G/b": 0.5}
-    assert set(table["label"]) == {"ell"}
-
-
-def test_speedup_summary_has_its_coverage_beside_it(three):
     (summary,) = speedup_summary(three, "csr").to_dict("records")
     expected = {"geomean": 1.0, "median": 1.25, "min": 0.5, "max": 2.0, "wins": 1, "matrices": 2, "coverage": 2 / 3}
-    assert {name: summary[name] for name in expected} == pytest.approx(expected)
-
-
-def test_baseline_without_a_right_row_gives_no_speedups(three):
-    assert speedups(three, "dia").empty
-    assert speedup_summary(three, "dia").empty
+    assert summary["label"] == "ell" and {name: summary[name] for name in expected} == pytest.approx(expected)
+    assert speedups(three, "dia").empty and speedup_summary(three, "dia").empty, "no right row"
 
 
 def test_best_format_is_never_a_wrong_one(three):
@@ -243,30 +236,28 @@ def test_every_break_even_of_the_survey_follows_from_its_own_times():
     assert off == [("SNAP/amazon0302", "ELL", 900.0)]
 
 
-def test_setup_by_host_and_by_device():
-    (device, host) = setups(rows(row("a", "csr", 1.0, t_setup=0.1, t_tune=0.25))).sort_values("path").to_dict("records")
-    assert (device["path"], device["setup"]) == ("device", 0.85)
-    assert (host["path"], host["setup"]) == ("host", pytest.approx(1.35))
-
-
-def test_emulated_setup_has_nothing_to_copy():
-    table = setups(rows(row("a", "csr", 1.0, device="emulated", t_convert_device=math.nan, t_transfer=math.nan)))
-    assert table[["path", "setup"]].to_dict("records") == [{"path": "host", "setup": 1.0}]
-
-
-def test_transfer_that_was_not_measured_gives_no_setup():
-    table = setups(rows(row("a", "csr", 1.0, t_convert_device=math.nan, t_transfer=math.nan)))
-    assert table.empty
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"t_setup": 0.1, "t_tune": 0.25}, {"device": 0.85, "host": 1.35}),
+        # Nothing is copied on the emulated device.
+        ({"device": "emulated", "t_convert_device": math.nan, "t_transfer": math.nan}, {"host": 1.0}),
+        ({"t_convert_device": math.nan, "t_transfer": math.nan}, {}),
+    ],
+)
+def test_setup_by_host_and_by_device(columns, expected):
+    table = setups(rows(row("a", "csr", 1.0, **columns)))
+    assert table.set_index("path")["setup"].to_dict() == pytest.approx(expected)
 
 
 def test_overheads_count_in_spmvs_and_to_the_baseline():
-    table = rows(row("a", "csr", 0.5), row("a", "ell", 0.25, t_convert_device=1.5), row("b", "ell", 0.25))
-    table = overheads(table, "csr")
-    table = table[table["path"] == "device"].set_index(["matrix", "label"])
-    assert table["spmvs"].to_dict() == {("G/a", "csr"): 1.0, ("G/a", "ell"): 6.0, ("G/b", "ell"): 2.0}
-    assert table.loc[("G/a", "ell"), "break_even"] == 4
-    assert table.loc[("G/a", "csr"), "break_even"] == 0
-    assert math.isnan(table.loc[("G/b", "ell"), "break_even"])
+    table = rows(
+        row("a", "csr", 0.5, t_spmv_host=5.0), row("a", "ell", 0.25, t_convert_device=1.5), row("b", "ell", 0.25)
+    )
+    table = overheads(table, "csr").query("path == 'device'").set_index(["matrix", "label"])
+    keys = [("G/a", "csr"), ("G/a", "ell"), ("G/b", "ell")]
+    found = table.loc[keys, ["spmvs", "break_even", "host_spmvs"]].to_numpy().ravel().tolist()
+    assert found == pytest.approx([1, 0, 0.1, 6, 4, math.nan, 2, math.nan, math.nan], nan_ok=True)
 
 
 def test_footprint_counts_once_for_hot_and_cold():
@@ -274,20 +265,12 @@ def test_footprint_counts_once_for_hot_and_cold():
     assert footprints(table)["bytes_per_nnz"].tolist() == [12.0]
 
 
-def test_intensities_are_the_surveys():
+def test_ceilings_and_intensities_are_the_surveys():
     assert intensity_bounds("f64") == {"values only": 1 / 4, "values and indices": 1 / 6}
     assert intensity_bounds("f32") == {"values only": 1 / 2, "values and indices": 1 / 4}
-
-
-def test_ceilings_are_the_surveys_on_the_k40m():
-    # Section 5.3: 95, 45 and about 3 GFLOPS; 190 GB/s at an intensity of 1/6 give 32 GFLOPS.
+    # Section 5.3, of the K40M: 95, 45 and about 3 GFLOPS; 190 GB/s at an intensity of 1/6 give 32 GFLOPS.
     found = ceilings(K40M, "f64").set_index("ceiling")["gflops"].round().to_dict()
-    assert found == {
-        "peak": 1430,
-        "single multiprocessor": 95,
-        "idle threads": 45,
-        "idle threads, single multiprocessor": 3,
-    }
+    assert list(found.values()) == [1430, 95, 45, 3] and list(found)[1:3] == ["single multiprocessor", "idle threads"]
     assert attainable(1 / 6, 190) == pytest.approx(31.7, abs=0.1)
     assert attainable(100, 190, found["peak"]) == 1430
 
@@ -329,14 +312,6 @@ def test_pairs_count_wins_and_name_the_best_matrix(three):
     assert summary.loc[("ell", "csr"), ["matrices", "wins", "max", "best"]].tolist() == [2, 1, 2.0, "G/a"]
     assert summary.loc[("csr", "ell"), ["matrices", "wins", "max", "best"]].tolist() == [2, 1, 2.0, "G/b"]
     assert ("ell", "dia") not in summary.index
-
-
-def test_conversion_counts_in_spmvs_of_the_format_and_of_the_host():
-    table = rows(row("a", "csr", 0.25, t_spmv_host=5.0), row("b", "csr", 0.25))
-    device = overheads(table, "csr").query("path == 'device'").set_index("matrix")
-    assert device["spmvs"].tolist() == [2.0, 2.0]
-    assert device.loc["G/a", "host_spmvs"] == 0.1
-    assert math.isnan(device.loc["G/b", "host_spmvs"])
 
 
 def test_largest_footprints_are_over_the_baseline_with_the_most_nonzeros_last():
@@ -401,3 +376,28 @@ def test_a_row_that_knows_its_bound_has_a_share_of_it():
         ["G/c", "x", 1 / 3],
     ]
     assert gather_bounds(table)[["matrix", "gflops"]].values.tolist() == [["G/a", 100.0]]
+
+
+def test_flops_over_joules_of_rows_that_have_both():
+    measured = {"work": 2_000_000, "energy": 0.004, "energy_low": 0.003, "energy_high": 0.005}
+    unmeasured = measured | {"energy": math.nan}
+    table = rows(row("a", "ell", 1.0, **measured), row("b", "ell", 1.0, **unmeasured))
+    table = gflops_per_watt(pd.concat([table, rows(row("c", "ell", 1.0, status="wrong", **measured))]))
+    assert list(table["matrix"]) == ["G/a"]
+    assert table["gflops_per_watt"].item() == pytest.approx(0.5)  # 2e6 flops by 4 mJ
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (["orders", "orders-mean", "orders-breakeven"], "run --order none,rcm"),
+        (["values"], "--values f32 --vectors f64"),
+        (["solvers"], "no verified row of a solver"),
+        (["stand-ins"], "together with its matrix"),
+        (["small-matrices"], "fewer than a million entries"),
+    ],
+)
+def test_a_figure_without_its_rows_is_left_out_with_a_reason(three, names, reason):
+    for figure in figures.choose(names):
+        with pytest.raises(figures.LeftOut, match=reason):
+            figures.table_of(figure, three, figures.Options("csr", {}))

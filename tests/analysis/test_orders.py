@@ -6,7 +6,6 @@ import pytest
 
 from spmvbench.analysis.cases import natural_products
 from spmvbench.analysis.orders import COLUMNS, gains, gains_by_format, mean_gains
-from spmvbench.reports import figures
 from tests.made import row, rows
 
 
@@ -48,16 +47,6 @@ def test_figures_of_all_formats_show_the_natural_order_alone(two):
     assert len(natural_products(two)) == 5 and set(natural_products(two)["order"]) <= {"none", ""}
     old = two.drop(columns="order")
     assert len(natural_products(old)) == len(old)
-
-
-@pytest.mark.parametrize("name", ["orders", "orders-mean", "orders-breakeven"])
-def test_figures_draw(two, name):
-    (figure,) = figures.choose([name])
-    options = figures.Options("csr", {})
-    drawn = figure.draw(figures.table_of(figure, two, options), options)
-    assert drawn.axes
-    with pytest.raises(figures.LeftOut, match="run --order none,rcm"):
-        figures.table_of(figure, two[two["order"] != "rcm"], options)
 
 
 def test_empty_tables_have_no_gains():

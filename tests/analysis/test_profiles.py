@@ -49,34 +49,23 @@ def test_points_of_a_small_table():
     rows = table(("a", "ell", 10.0), ("a", "csr", 5.0), ("b", "csr", 8.0), ("b", "ell", None))
     profile = performance_profile(rows)
     assert profile.values.tolist() == [["csr", 1.0, 0.5], ["csr", 2.0, 1.0], ["ell", 1.0, 0.5]]
+    assert performance_profile(table()).empty and list(performance_profile(table()).columns) == ["format", "tau", "rho"]
 
 
-def test_ties_win_for_each():
-    profile = performance_profile(table(("a", "ell", 4.0), ("a", "csr", 4.0)))
-    assert share_within(profile, 1.0).to_dict() == {"csr": 1.0, "ell": 1.0}
-
-
-def test_matrix_that_nobody_solved_does_not_count():
-    rows = table(("a", "csr", 1.0), ("b", "csr", None), ("b", "ell", None))
-    assert share_within(performance_profile(rows), np.inf).to_dict() == {"csr": 1.0, "ell": 0.0}
-
-
-def test_wrong_rows_neither_win_nor_hold():
-    rows = table(("a", "csr", 1.0), ("a", "ell", 100.0)).assign(status=["ok", "wrong"])
-    assert share_within(performance_profile(rows), np.inf).to_dict() == {"csr": 1.0, "ell": 0.0}
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, np.inf, "-"])
-def test_value_that_is_no_rate_is_not_solved(value):
-    rows = table(("a", "csr", 1.0), ("a", "ell", value))
-    assert share_within(performance_profile(rows), np.inf)["ell"] == 0
+@pytest.mark.parametrize(
+    ("rows", "ell"),
+    [
+        ([("a", "csr", 4.0), ("a", "ell", 4.0)], 1.0),  # a tie wins for each
+        ([("a", "csr", 1.0), ("b", "csr", None), ("b", "ell", None)], 0.0),  # b counts for nobody
+        ([("a", "csr", 1.0), ("a", "ell", 100.0, "wrong")], 0.0),
+        *(([("a", "csr", 1.0), ("a", "ell", value)], 0.0) for value in (0.0, -1.0, np.inf, "-")),  # no rates
+    ],
+)
+def test_what_counts_as_solved(rows, ell):
+    found = pd.DataFrame([(*row, "ok")[:4] for row in rows], columns=["matrix", "format", "gflops", "status"])
+    assert share_within(performance_profile(found), 1.0).to_dict() == {"csr": 1.0, "ell": ell}
 
 
 def test_two_values_for_one_matrix_are_refused():
     with pytest.raises(ValueError, match="csr has more than one value for a"):
         performance_profile(table(("a", "csr", 1.0), ("a", "csr", 2.0)))
-
-
-def test_empty_table_gives_an_empty_profile():
-    assert performance_profile(table()).empty
-    assert list(performance_profile(table()).columns) == ["format", "tau", "rho"]

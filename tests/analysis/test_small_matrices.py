@@ -45,9 +45,3 @@ def test_the_table_counts_launch_overheads(some):
     (shown,) = figure.show(small_matrices(some), figures.Options(None, {}, environment=environment))
     at = [column.heading for column in shown.columns].index("Launch overheads")
     assert [line[at].text for line in shown.rows][:2] == ["4.00", "16.0"]
-
-
-def test_large_matrices_alone_are_left_out(some):
-    (figure,) = figures.choose(["small-matrices"])
-    with pytest.raises(figures.LeftOut, match="fewer than a million entries"):
-        figure.data(some[some["nnz"] >= 1_000_000], None)

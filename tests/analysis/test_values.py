@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from spmvbench.analysis.values import COLUMNS, gains, gains_by_format
-from spmvbench.reports import figures
 from tests.made import row, rows
 
 
@@ -49,12 +48,3 @@ def test_formats_by_gain(few):
     assert (csr["mean"], csr["least"], csr["most"]) == pytest.approx((np.sqrt(1.5), 1.0, 1.5))
     assert (csr["rounding_error"], csr["matrices"]) == (3e-8, 2)
     assert table["setting"].tolist()[0] == "f32 hot"
-
-
-def test_the_figure_draws(few):
-    (figure,) = figures.choose(["values"])
-    options = figures.Options("csr", {})
-    drawn = figure.draw(figures.table_of(figure, few, options), options)
-    assert [ax.get_title() for ax in drawn.axes[:2]] == ["f64 hot", "f32 hot"]
-    with pytest.raises(figures.LeftOut, match="--values f32 --vectors f64"):
-        figures.table_of(figure, few[~few["dtype"].str.contains("/")], options)
