@@ -48,44 +48,23 @@ class Prepared:
         return own or any(isinstance(step, Call) for step in steps)
 
 
-@dataclass(frozen=True, eq=False)
-class Sampling:
-    """A format of which there are samples. series: by operation and mode."""
-
-    prepared: Prepared
-    series: Mapping[tuple[str, str], timing.Series] = field(default_factory=dict)
-    finished: Mapping[str, Finished] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class Timed:
-    """A format that is no longer on the device. finished: by operation."""
-
-    series: Mapping[tuple[str, str], timing.Series]
-    finished: Mapping[str, Finished]
-
-
-@dataclass(frozen=True, eq=False)
-class Failed:
-    """A format that failed. before: its state until then."""
-
-    failure: Failure
-    before: Prepared | Sampling | Timed | None
-
-
 @dataclass(eq=False)
 class Progress:
-    """One format of a group: its state, and what is known for its rows.
+    """One format of a group, and what is known for its rows.
 
-    state: None until it is on the device. general, columns: of all its rows, and by operation. error_ratio: the largest
-    so far. program: hash of its program, bits: of its results, by operation. same_as: format of the group with the
-    same program. notes: what else it did in the process, for `detail`: ``changed``, settings that were restored, and
+    prepared: as long as it is on the device. failure: the last one if there are several. series: by operation and mode.
+    finished: by operation. general, columns: of all its rows, and by operation. error_ratio: the largest so far.
+    program: hash of its program, bits: of its results, by operation. same_as: format of the group with the same
+    program. notes: what else it did in the process, for `detail`: ``changed``, settings that were restored, and
     ``printed``, on standard output.
     """
 
     task: Task
     started_at: str
-    state: Prepared | Sampling | Timed | Failed | None = None
+    prepared: Prepared | None = None
+    failure: Failure | None = None
+    series: dict[tuple[str, str], timing.Series] = field(default_factory=dict)
+    finished: dict[str, Finished] = field(default_factory=dict)
     general: dict[str, Any] = field(default_factory=dict)
     columns: dict[str, dict[str, Any]] = field(default_factory=dict)
     error_ratio: float = math.nan
@@ -95,36 +74,9 @@ class Progress:
     same_as: Progress | None = None
     notes: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def failure(self) -> Failure | None:
-        """Why it failed; None if it did not."""
-        return self.state.failure if isinstance(self.state, Failed) else None
-
-    @property
-    def prepared(self) -> Prepared | None:
-        """The format on the device, as long as it is there."""
-        state = self.state.before if isinstance(self.state, Failed) else self.state
-        return state.prepared if isinstance(state, Sampling) else state if isinstance(state, Prepared) else None
-
-    @property
-    def timed(self) -> Timed:
-        """The samples and results so far."""
-        state = self.state.before if isinstance(self.state, Failed) else self.state
-        return Timed(state.series, state.finished) if isinstance(state, Sampling | Timed) else Timed({}, {})
-
     def known(self, op: str) -> dict[str, Any]:
         """Columns of rows of an operation that do not follow from samples."""
         return self.general | self.columns.get(op, {})
-
-    def fail(self, failure: Failure) -> None:
-        """Note a failure, the last one if there are several."""
-        before = self.state.before if isinstance(self.state, Failed) else self.state
-        self.state = Failed(failure, before)
-
-    def release(self) -> None:
-        """Free the format's memory."""
-        failure = self.failure
-        self.state = self.timed if failure is None else Failed(failure, self.timed)
 
     def add_error(self, error: float) -> None:
         """Keep the largest error as a fraction of its bound."""
@@ -175,7 +127,7 @@ class GroupRun:
         progress = Progress(task, now())
         failure = self._attempt(progress, self._stages_before_sampling)
         if failure is not None and failure.status == "oom" and self.prepared:
-            progress.release()
+            progress.prepared = None  # frees its memory
             self._sample_prepared()
             progress = Progress(task, now())
             self._attempt(progress, self._stages_before_sampling)
@@ -209,7 +161,7 @@ class GroupRun:
                 each()
             except Exception as error:
                 context.reject(error)
-                progress.fail(failure_of(error, context.link.stage))
+                progress.failure = failure_of(error, context.link.stage)
                 progress.add_error(error.ratio if isinstance(error, Wrong) else math.nan)
         failure = progress.failure
         if failure is not None and failure.status == "error":  # the log holds all of a compiler's messages
@@ -243,14 +195,14 @@ class GroupRun:
             converted = stages.convert(context, task, host, integer_test, tuning)
         del host
         known |= row.converted_columns(context, converted)
-        progress.state = Prepared(converted)
+        progress.prepared = Prepared(converted)
         known |= row.decoded_columns(stages.decode(context, task, converted.fmt))
         bound: dict[str, Bound] = {}
         for op in task.ops:
             bound[op] = stages.bind(context, task, converted, op, warm=integer_test.passed)
             progress.program[op] = bound[op].program_hash
             progress.columns[op] = row.bound_columns(context, op, integer_test, bound[op])
-        progress.state = Prepared(converted, bound)
+        progress.prepared = Prepared(converted, bound)
         progress.same_as = next(
             (other for other in (*self.prepared, *self.timed_columns) if other.covers(progress)), None
         )
@@ -262,23 +214,20 @@ class GroupRun:
     def _sample_round(self, progress: Progress) -> None:
         assert progress.prepared is not None
         context, task, prepared = self.context, progress.task, progress.prepared
-        series, finished = dict(progress.timed.series), progress.timed.finished
         for case in task.cases:
             which = case.op, case.mode
-            if which not in series:
+            if which not in progress.series:
                 bound = prepared.bound[case.op]
-                series[which] = stages.prepare_series(context, task, prepared.converted.fmt, bound, case)
-                progress.state = Sampling(prepared, dict(series), finished)
-            progress.add_error(stages.take_samples(context, task, prepared.converted.fmt, case, series[which]))
+                progress.series[which] = stages.prepare_series(context, task, prepared.converted.fmt, bound, case)
+            series = progress.series[which]
+            progress.add_error(stages.take_samples(context, task, prepared.converted.fmt, case, series))
 
     def _stages_after_sampling(self, progress: Progress) -> None:
-        for op, bound in (progress.prepared.bound if progress.prepared else {}).items():
-            state = progress.state
-            assert isinstance(state, Sampling)
-            series = {mode: found for (of, mode), found in state.series.items() if of == op}
-            arrays = self.context, progress.task, state.prepared.converted.fmt, bound
-            finished, error = stages.finish(*arrays, op, series)
-            progress.state = replace(state, finished={**state.finished, op: finished})
+        assert progress.prepared is not None
+        for op, bound in progress.prepared.bound.items():
+            series = {mode: found for (of, mode), found in progress.series.items() if of == op}
+            arrays = self.context, progress.task, progress.prepared.converted.fmt, bound
+            progress.finished[op], error = stages.finish(*arrays, op, series)
             progress.add_error(error)
 
     def _sample_prepared(self) -> None:
@@ -320,9 +269,8 @@ class GroupRun:
         print(f"{victim.task.label}: another format has overwritten its arrays", file=sys.stderr, flush=True)
         for suspect in list(self.prepared):
             if self.watch.is_changed_by(victim, partial(self._attempt, suspect, self._sample_round)):
-                suspect.fail(
-                    Failure("wrong", f"overwrote arrays of {victim.task.label} while {self.context.link.stage}")
-                )
+                reason = f"overwrote arrays of {victim.task.label} while {self.context.link.stage}"
+                suspect.failure = Failure("wrong", reason)
                 self._finish(suspect)
             else:
                 self._record_checksums(suspect)
@@ -330,7 +278,7 @@ class GroupRun:
 
     def _release(self, progress: Progress) -> None:
         self.watch.forget(progress)
-        progress.release()
+        progress.prepared = None
 
     def _report(self, progress: Progress) -> None:
         """Send the rows of one format, measured or failed, and of the formats that share its program."""
@@ -349,28 +297,26 @@ class GroupRun:
                 self.waiting.remove(other)
                 if failure is not None:
                     reason = f"runs the program of {progress.task.label}, {failure.reason}"
-                    other.fail(replace(failure, reason=reason))
+                    other.failure = replace(failure, reason=reason)
                 self._send(other, timed)
+        progress.series, progress.finished = {}, {}  # they are in its rows; samples hold what they launch
         if failure:
-            progress.state = Failed(failure, None)
             self.context.device.synchronize()  # raises DeviceFault if the failure left the device unusable
-        elif not progress.same_as:
-            progress.state = None  # its samples are in its rows
 
     def _timed_columns(self, progress: Progress) -> dict[tuple[str, str], dict[str, Any]]:
         """Columns of timing by operation and mode, with the check whether the time is plausible."""
-        found, timed = {}, progress.timed
+        found = {}
         for case in progress.task.cases:
             known = progress.known(case.op)
             columns = row.error_columns(progress.error_ratio)
-            series = timed.series.get((case.op, case.mode))
+            series = progress.series.get((case.op, case.mode))
             if series is not None and series.seconds:
                 columns |= row.timed_columns(self.context, case, series, known)
                 columns |= row.failure_columns(row.implausible(self.context, case, known | columns))
             if case.op in progress.bits:
                 columns |= row.bits_columns(progress.bits[case.op])
-            if case.op in timed.finished:
-                columns |= row.finished_columns(case, timed.finished[case.op], known)
+            if case.op in progress.finished:
+                columns |= row.finished_columns(case, progress.finished[case.op], known)
             found[case.op, case.mode] = columns
         return found
 
