@@ -182,23 +182,14 @@ def check_conversion(spec: str, a: Any, xp: Any = np) -> None:
     If a format cannot tell stored zeros from padding, only nonzero entries are compared; if it keeps only the pattern,
     only positions. Raises Skip if the format refuses the matrix.
     """
+    from spmvbench.measure.verify import decoding_difference
+
     ((cls, values),) = formats.parse(spec)
     csr = suited(cls, a)
     fmt = convert(spec, csr, xp)
-    rows, cols, decoded = (np.asarray(array.get() if hasattr(array, "get") else array) for array in fmt.to_coo())
-    expected_rows, expected_cols, expected = csr.row_idx, csr.col_idx, csr.values
-    if not cls.keeps_zeros:
-        stored = expected != 0
-        expected_rows, expected_cols, expected = expected_rows[stored], expected_cols[stored], expected[stored]
-    order = np.lexsort((cols, rows))
-    bits = np.uint64 if csr.dtype == np.float64 else np.uint32
-    assert len(decoded) == len(expected), f"{spec} decodes {len(decoded)} entries of {len(expected)}"
-    np.testing.assert_array_equal(rows[order], expected_rows, err_msg=f"{spec}: rows")
-    np.testing.assert_array_equal(cols[order], expected_cols, err_msg=f"{spec}: columns")
-    if cls.keeps_values:
-        assert decoded.dtype == expected.dtype, f"{spec} decodes {decoded.dtype} from {expected.dtype}"
-        np.testing.assert_array_equal(decoded[order].view(bits), expected.view(bits), err_msg=f"{spec}: values")
-    with converting_for(device_limits(formats.Csr.of(csr).on(xp))):  # the same limits as in the conversion
+    difference = decoding_difference(fmt, csr.on(xp))
+    assert not difference, f"{spec}: {difference}"
+    with converting_for(device_limits(csr.on(xp))):  # the same limits as in the conversion
         estimate = cls.estimate(csr, **values | fmt.in_use)
     assert estimate == fmt.nbytes, f"{spec}: the estimate is not the footprint"
 

@@ -118,10 +118,11 @@ def pytest_sessionstart(session):
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        for path in filter(Path.is_file, compiled().rglob("*")):
-            with suppress(OSError):
-                if time.time() - path.stat().st_mtime > KEPT_SECONDS:
-                    path.unlink()
+        for folder, _, names in os.walk(compiled()):  # unlike rglob, while others remove folders there
+            for path in map(Path(folder).joinpath, names):
+                with suppress(OSError):
+                    if time.time() - path.stat().st_mtime > KEPT_SECONDS:
+                        path.unlink()
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -15,26 +15,14 @@ from spmvbench.analysis.programs import aliases
 from spmvbench.analysis.ranking import RANKING, mean_slowdowns_of, ranked
 
 FAILED = ("implausible", "timeout", "crashed", "oom", "error")
-# Columns that `coverage` reads besides those of rankings.
-_CASES = (
-    "run_id",
-    "group",
-    "name",
-    "matrix_sha256",
-    "file_sha256",
-    "dtype",
-    "mode",
-    "op",
-    "order",
-    "device",
-    "device_name",
-)
 # Marks of formats by what starts their products, if that is no CUDA graph: the one that says the least about a time.
 TIMED_BY = {"self": "self-timed", "host": "started by the host", "stream": "started on a stream"}
+# What `coverage` reads: a copy of all columns would take long.
 _READ = (
-    *RANKING, *_CASES, "sequence", "started_at", "t_q1", "t_q3", "work", "error_ratio", "bytes_per_nnz",
-    "project_kernel", "compresses_values", "same_bits", "timed_by", "t_convert_device", "t_convert_host", "t_tune",
-    "t_transfer", "t_setup",
+    *RANKING, "run_id", "group", "name", "matrix_sha256", "file_sha256", "dtype", "mode", "op", "order", "device",
+    "device_name", "sequence", "started_at", "t_q1", "t_q3", "work", "error_ratio", "bytes_per_nnz", "project_kernel",
+    "compresses_values", "same_bits", "timed_by", "t_convert_device", "t_convert_host", "t_tune", "t_transfer",
+    "t_setup",
 )  # fmt: skip
 
 
@@ -101,22 +89,16 @@ def _figures(rows: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
 
 def _kernels(groups: Any, names: Mapping[str, str]) -> list[str]:
     """The column `kernel` of `coverage`, for rows grouped by setting and label."""
-    labels = groups.size().index.get_level_values("label")
-    none = [""] * len(labels)
-    declared = groups["alias_of"].max() if "alias_of" in groups.obj else none
-    project, compressed = (
-        groups[name].any() if name in groups.obj else none for name in ("project_kernel", "compresses_values")
-    )
-    origins = [
-        f"= {alias}" if (alias := said or names.get(label, "")) else "project" if own else ""
-        for label, said, own in zip(labels, declared, project, strict=True)
-    ]
-    differ = groups["same_bits"].agg(lambda bits: "no" in set(bits)) if "same_bits" in groups.obj else none
-    starts = _timed_by(groups) if "timed_by" in groups.obj else none
-    return [
-        ", ".join(filter(None, (origin, "values compressed" if less else "", "other bits" if other else "", start)))
-        for origin, less, other, start in zip(origins, compressed, differ, starts, strict=True)
-    ]
+    facts = groups[["project_kernel", "compresses_values"]].any()
+    facts["declared"] = groups["alias_of"].max()
+    facts["differ"] = groups["same_bits"].agg(lambda bits: "no" in set(bits))
+    found = []
+    for ((_, label), fact), start in zip(facts.iterrows(), _timed_by(groups), strict=True):
+        alias = fact["declared"] or names.get(label, "")
+        origin = f"= {alias}" if alias else "project" if fact["project_kernel"] else ""
+        marks = "values compressed" if fact["compresses_values"] else "", "other bits" if fact["differ"] else ""
+        found.append(", ".join(filter(None, (origin, *marks, start))))
+    return found
 
 
 def _timed_by(groups: Any) -> list[str]:

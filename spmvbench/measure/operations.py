@@ -135,11 +135,9 @@ class Spmv(Operation):
     streams = True
 
     def vectors(self, a: Csr) -> tuple[Array, Array]:
-        """Both dense."""
         return np.zeros(a.cols, a.dtype), np.zeros(a.rows, a.dtype)
 
     def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
-        """See `verify.checks`."""
         return verify.checks(a, device_a, device, seed, fresh)
 
 
@@ -163,11 +161,9 @@ class SpmvTransposed(Spmv):
         return "" if self.copies == 2 or cls.transposes() else "no kernel multiplies with A^T from its arrays"
 
     def matrix(self, a: Csr) -> Csr:
-        """A, or with a second copy A^T."""
         return transpose(a) if self.copies == 2 else a
 
     def vectors(self, a: Csr) -> tuple[Array, Array]:
-        """Both dense, of the sizes for A^T."""
         x, y = super().vectors(a)
         return (x, y) if self.copies == 2 else (y, x)
 
@@ -211,7 +207,6 @@ class Pair(Spmv):
     gathers = False
 
     def refusal(self, cls: type[Format]) -> str:
-        """As of ``spmv-t@1``."""
         return get("spmv-t@1").refusal(cls)
 
     def matrix(self, a: Csr) -> Csr:
@@ -223,15 +218,12 @@ class Pair(Spmv):
         return replace(a, shape=(rows, cols), row_ptr=row_ptr)
 
     def flops(self, rows: int, cols: int, nnz: int) -> int:
-        """Flops of both products."""
         return 4 * nnz
 
     def vector_elements(self, rows: int, cols: int) -> int:
-        """Elements of all four."""
         return 2 * (round_up(rows, PADDED) + round_up(cols, PADDED))
 
     def vectors(self, a: Csr) -> tuple[Array, Array]:
-        """X and w; y and z."""
         n = a.rows + a.cols
         return np.zeros(n, a.dtype), np.zeros(n, a.dtype)
 
@@ -284,34 +276,27 @@ class Spmm(Spmv):
 
     @property
     def k(self) -> int:
-        """How many vectors."""
         return int(self.parameter)
 
     @property
     def layout(self) -> str:
-        """``row`` or ``column``."""
         return "column" if kind(self.name) == "spmm-column" else "row"
 
     @property
     def columns(self) -> dict[str, Any]:
-        """K and the layout."""
         return {"k": self.k, "layout": self.layout}
 
     @property
     def gathered(self) -> dict[str, Any]:
-        """All vectors, for each entry."""
         return {"vectors": self.k, "by_row": self.layout == "row"}
 
     def flops(self, rows: int, cols: int, nnz: int) -> int:
-        """Flops of all vectors."""
         return 2 * nnz * self.k
 
     def vector_elements(self, rows: int, cols: int) -> int:
-        """Elements of X and Y."""
         return (rows + cols) * self.k
 
     def vectors(self, a: Csr) -> tuple[Array, Array]:
-        """Both dense, as they lie in memory."""
         x, y = super().vectors(a)
         return np.zeros(len(x) * self.k, x.dtype), np.zeros(len(y) * self.k, y.dtype)
 
@@ -371,11 +356,9 @@ class SpmmTransposed(Spmm):
     gathers = False
 
     def refusal(self, cls: type[Format]) -> str:
-        """As of ``spmv-t@1``."""
         return get("spmv-t@1").refusal(cls)
 
     def vectors(self, a: Csr) -> tuple[Array, Array]:
-        """Both dense, of the sizes for A^T."""
         x, y = super().vectors(a)
         return y, x
 
@@ -384,7 +367,6 @@ class SpmmTransposed(Spmm):
         return list(fmt.by_vectors(fmt.transposed, x, y, self.k, self.layout))
 
     def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
-        """Those of A^T, as of ``spmv-t@1``."""
         return _of_transpose(super().checks, a, device, seed, fresh)
 
 
@@ -403,7 +385,6 @@ class Spmspv(Operation):
         return min(max(math.floor(float(self.parameter) * cols), 1), cols)
 
     def vectors(self, a: Csr) -> tuple[SparseVector, Array]:
-        """A sparse x and a dense y."""
         k = self.entries(a.cols)
         x = SparseVector(np.arange(k, dtype=np.int32), np.zeros(k, a.dtype), a.cols)
         return x, np.zeros(a.rows, a.dtype)
@@ -485,7 +466,6 @@ class Bfs(Operation):
         return Csr(a.shape, a.row_ptr, a.col_idx, np.ones(a.nnz, np.float32))
 
     def vectors(self, a: Csr) -> tuple[Array, Array]:
-        """The source, and one level per vertex."""
         return np.zeros(1, np.int32), np.zeros(a.rows, np.int32)
 
     def source(self, a: Csr, seed: int) -> int:
@@ -532,23 +512,18 @@ class _Solver(Operation):
 
     @property
     def iterations(self) -> int:
-        """Of a run."""
         return int(self.parameter)
 
     def flops(self, rows: int, cols: int, nnz: int) -> int:
-        """Flops of all iterations."""
         return self.iterations * (2 * nnz + self.flops_of_row * rows)
 
     def vector_elements(self, rows: int, cols: int) -> int:
-        """As `Operation.vector_elements`."""
         return self.elements_of_row * rows
 
     def vectors(self, a: Csr) -> tuple[Array, Array]:
-        """The right side or the first ranks, and the solution."""
         return np.zeros(a.rows, a.dtype), np.zeros(a.rows, a.dtype)
 
     def work_and_details(self, a: Csr, seed: int) -> tuple[int, dict[str, Any]]:
-        """The flops of all iterations, and their number."""
         return self.flops(*a.shape, a.nnz), {"iterations": self.iterations}
 
 
@@ -585,7 +560,6 @@ class Cg(_Solver):
         return a
 
     def launches(self, fmt: Format, x: Array, y: Array, checks: Checks, device: Device) -> list[Step]:
-        """See `solvers.fixed.cg_steps`."""
         assert checks.scaling is not None
         return fixed.cg_steps(fmt, x, y, checks.scaling, self.iterations, device)
 
@@ -652,7 +626,6 @@ class Pagerank(_Solver):
         return Csr(a.shape, a.row_ptr, a.col_idx, np.abs(a.values))
 
     def launches(self, fmt: Format, x: Array, y: Array, checks: Checks, device: Device) -> list[Step]:
-        """See `solvers.fixed.pagerank_steps`."""
         assert checks.scaling is not None
         return fixed.pagerank_steps(fmt, x, y, checks.scaling, self.iterations, device)
 
@@ -688,7 +661,6 @@ class Pdhg(_Solver):
     modules = (epilogue, fixed, iteration, primal_dual)
 
     def refusal(self, cls: type[Format]) -> str:
-        """As of ``pair``."""
         return get(self.product).refusal(cls)
 
     def matrix(self, a: Csr) -> Csr:
@@ -698,7 +670,6 @@ class Pdhg(_Solver):
         return get(self.product).matrix(a)
 
     def flops(self, rows: int, cols: int, nnz: int) -> int:
-        """Flops of all iterations."""
         return self.iterations * (4 * nnz + 5 * round_up(rows, PADDED) + 4 * round_up(cols, PADDED))
 
     def vector_elements(self, rows: int, cols: int) -> int:
@@ -706,11 +677,9 @@ class Pdhg(_Solver):
         return 2 * round_up(cols, PADDED) + 3 * round_up(rows, PADDED)
 
     def vectors(self, a: Csr) -> tuple[Array, Array]:
-        """C and b; both solutions."""
         return get(self.product).vectors(a)
 
     def launches(self, fmt: Format, x: Array, y: Array, checks: Checks, device: Device) -> list[Step]:
-        """See `solvers.fixed.pdhg_steps`."""
         assert checks.scaling is not None
         return fixed.pdhg_steps(fmt, x, y, checks.scaling, self.iterations)
 

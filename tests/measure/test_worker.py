@@ -20,7 +20,7 @@ from spmvbench.formats import Launch, in_part
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.measure import changing_x, device_limits, energy, matrix_cache, protocol, reading, stages, timing, worker
 from spmvbench.measure.failures import FailedAllocation
-from tests.measure.recording import HostCuda, OnDevice, Recorder, Right, Throttled, measure, variant
+from tests.measure.recording import HostCuda, OnDevice, Recorder, Right, Throttled, around, measure, variant
 
 assert measure
 
@@ -111,11 +111,6 @@ def test_a_row_has_all_separate_times(measure):
     assert 0 <= row["error_ratio"] <= 1
 
 
-def test_setup_during_the_conversion_counts_as_setup(measure):
-    _, rows, _ = measure(variant("A", setup_seconds=1.5))
-    assert rows["test-a", "hot"]["t_setup"] > 1.5  # and making the launches
-
-
 def test_the_hosts_spmv_is_timed_in_the_type_of_the_case(measure, monkeypatch):
     types = []
     monkeypatch.setattr(worker, "host_spmv", lambda a: types.append(a.dtype) or 0.5)
@@ -151,13 +146,9 @@ def test_named_parts_are_timed_separately_in_hot_rows(measure):
     stages = [stage for index, stage in pipe.stages if index == 0]
     assert stages[-4:] == ["timing clear", "timing multiply", "timing after other work", "checking again"]
     assert rows["test-inparts", "hot"]["t_in_use"] > 0 and "t_in_use" not in rows["test-inparts", "cold"]
-    assert {row["status"] for row in rows.values()} == {"ok"}
-
-
-def test_parts_are_timed_only_with_a_hot_case(measure):
-    _, rows, _ = measure(InParts, modes=("cold",))
-    assert not rows["test-inparts", "cold"].get("t_kernels")
-    assert rows["test-inparts", "cold"]["status"] == "ok"
+    _, alone, _ = measure(InParts, modes=("cold",))
+    assert not alone["test-inparts", "cold"].get("t_kernels")
+    assert {row["status"] for row in (*rows.values(), *alone.values())} == {"ok"}
 
 
 def spoiling(self, x, y):
@@ -166,15 +157,14 @@ def spoiling(self, x, y):
     The integer matrix has six runs, the matrix three whose y is verified before timing.
     """
     runs = []
-    (launch,) = Right.launches(self, x, y)
 
-    def multiply(x, y, carry, *matrix):
+    def multiply(product, x, y):
         runs.append(1)
-        launch.args[0](x, y, carry)
+        product()
         if len(runs) > 6:
             y[3] += 1
 
-    return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+    return around(self, x, y, multiply)
 
 
 def test_results_that_become_wrong_during_timing_are_detected(measure):
@@ -199,26 +189,15 @@ def test_a_conversion_that_writes_to_the_matrix_is_an_error_and_affects_no_other
 def test_every_group_draws_x_anew_and_its_rows_have_the_seed(measure):
     drawn = []
 
-    class Sees(Right):
-        key = "test-sees"
+    def launches(self, x, y):
+        return around(self, x, y, lambda product, x, y: drawn.append(x[0]) or product())
 
-        def launches(self, x, y):
-            (launch,) = super().launches(x, y)
-            return [
-                Launch(
-                    "vector.cu",
-                    "none",
-                    1,
-                    1,
-                    (lambda *args: drawn.append(x[0]) or launch.args[0](*args), *launch.args[1:]),
-                )
-            ]
-
-    pipe, _, _ = measure(Sees, modes=("hot",))
+    sees = variant("Sees", launches=launches)
+    pipe, _, _ = measure(sees, modes=("hot",))
     first, seeds = set(drawn), [message[1]["x_seed"] for message in pipe.sent if message[0] == "matrix"]
     assert len(first) >= 4  # two dense, two of integers
     assert len(set(seeds)) == 1
-    again, _, _ = measure(Sees, modes=("hot",))
+    again, _, _ = measure(sees, modes=("hot",))
     assert again.sent[1][1]["x_seed"] != seeds[0]
     assert len(set(drawn) - first) >= 1
     assert len(set(drawn) & first) >= 1  # that of the run's own seed
@@ -268,14 +247,13 @@ def timed_variant(name, device, seconds, multiply, **members):
     """A format whose SpMV does `multiply(honest product, x, y)`, which may return its own seconds."""
 
     def launches(self, x, y):
-        (honest,) = Right.launches(self, x, y)
         state = {}
 
-        def run(x, y, carry, *matrix):
-            taken = multiply(lambda: honest.args[0](x, y, carry), x, y, state)
+        def multiply_and_wait(product, x, y):
+            taken = multiply(product, x, y, state)
             device.clock += seconds if taken is None else taken
 
-        return [Launch("vector.cu", "none", 1, 1, (run, *honest.args[1:]))]
+        return around(self, x, y, multiply_and_wait)
 
     return variant(name, launches=launches, **members)
 
@@ -384,56 +362,44 @@ class Capturing(HostCuda):
 def test_a_call_that_works_only_in_its_first_capture_is_detected(measure):
     device, first = Capturing(), []
 
+    def multiply(product, x, y):
+        if device.replaying:
+            first.append(device.replaying)
+        if device.replaying in (0, first[0] if first else 0):
+            product()
+
     def launches(self, x, y):
-        (launch,) = Right.launches(self, x, y)
-
-        def multiply(x, y, carry, *matrix):
-            if device.replaying:
-                first.append(device.replaying)
-            if device.replaying in (0, first[0] if first else 0):
-                launch.args[0](x, y, carry)
-
-        return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+        return around(self, x, y, multiply)
 
     _, rows, _ = measure(variant("Once", launches=launches), device=device, modes=("hot",))
     assert rows["test-once", "hot"]["status"] == "wrong"
     assert rows["test-once", "hot"]["reason"].endswith("(while x changes, hot)")
 
 
-def test_work_in_making_launches_counts_as_setup(measure):
-    class Converts(Right):
-        key = "test-converts"
+def test_work_in_making_launches_and_setup_during_the_conversion_count_as_setup(measure):
+    def launches(self, x, y):
+        began = time.perf_counter()
+        while time.perf_counter() < began + 0.01:
+            pass
+        return Right.launches(self, x, y)
 
-        def launches(self, x, y):
-            began = time.perf_counter()
-            while time.perf_counter() < began + 0.01:
-                pass
-            return super().launches(x, y)
-
-    _, rows, _ = measure(Converts, modes=("hot",))
+    _, rows, _ = measure(variant("Converts", launches=launches), variant("A", setup_seconds=1.5), modes=("hot",))
     assert rows["test-converts", "hot"]["t_setup"] >= 0.01
+    assert rows["test-a", "hot"]["t_setup"] > 1.5
 
 
 def test_a_conversion_that_loses_an_entry_is_detected_with_any_kernel(measure):
+    right = []
+
     def convert(cls, a, **params):
+        right[:] = [a.values]
         found = CsrArrays.convert.__func__(cls, a)
-        found["values"] = found["values"].copy()
-        found["values"][7] *= 2
-        return found
+        return found | {"values": np.where(np.arange(a.nnz) == 7, 2 * a.values, a.values)}
 
-    class Lies(Right):
-        key = "test-lies"
+    def launches(self, x, y):
+        return Right.holding(self.shape, self.arrays() | {"values": right[0]}).launches(x, y)
 
-        def launches(self, x, y):
-            return Right.holding(self.shape, self.arrays() | {"values": lies["values"]}).launches(x, y)
-
-    lies = {}
-
-    def remembers(cls, a, **params):
-        lies["values"] = a.values
-        return convert(cls, a)
-
-    Lies.convert = classmethod(remembers)
+    Lies = variant("Lies", convert=classmethod(convert), launches=launches)
     _, rows, _ = measure(Lies, variant("A"), modes=("hot",))
     row = rows["test-lies", "hot"]
     assert row["status"] == "wrong"
@@ -482,16 +448,14 @@ def victim_and_overwriter():
         key, innocent = "test-zeroes", 0
 
         def launches(self, x, y):
-            (launch,) = super().launches(x, y)
+            return around(self, x, y, self.overwrite)
 
-            def multiply(x, y, carry, *matrix):
-                launch.args[0](x, y, carry)
-                runs.append(x)
-                if len(runs) > self.innocent:
-                    for values in seen:  # the arrays that are timed, and the copy whose bits were compared
-                        values[...] = 0
-
-            return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+        def overwrite(self, product, x, y):
+            product()
+            runs.append(x)
+            if len(runs) > self.innocent:
+                for values in seen:  # the arrays that are timed, and the copy whose bits were compared
+                    values[...] = 0
 
     return Victim, Zeroes, runs
 
