@@ -27,7 +27,7 @@ from pathlib import Path
 
 import click
 import pandas as pd
-from scipy.special import betaincinv
+import scipy  # whose stats take a second to import: those who use them do
 
 from spmvbench.analysis import ab, compare
 from spmvbench.cli.against import PAIRS
@@ -51,21 +51,13 @@ Cuda.capture = lambda self, program, repeats: _as_it_was(self, program, repeats 
 """
 
 
-def interval(alarms: int, of: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Clopper and Pearson's interval of the rate of false alarms."""
-    tail = (1 - confidence) / 2
-    low = float(betaincinv(alarms, of - alarms + 1, tail)) if alarms else 0.0
-    high = float(betaincinv(alarms + 1, of - alarms, 1 - tail)) if alarms < of else 1.0
-    return low, high
-
-
 def told(name: str, table: pd.DataFrame) -> str:
     """Number of verdicts, of false alarms, and their rate with its interval."""
     judged = table[table["verdict"].isin(compare.VERDICTS)]
     if judged.empty:
         return f"{name}: no verdict" + (f", {len(table)} cases without times of a GPU" if len(table) else "")
     alarms = int(judged["verdict"].isin(ALARMS).sum())
-    low, high = interval(alarms, len(judged))
+    low, high = scipy.stats.binomtest(alarms, len(judged)).proportion_ci(0.95, "exact")
     counts = judged["verdict"].value_counts()
     kinds = ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in compare.VERDICTS)
     return (

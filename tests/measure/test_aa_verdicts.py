@@ -4,22 +4,14 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-import scipy  # whose stats take a second to import: those who use them do
 from click.testing import CliRunner
 
 from spmvbench.paths import configs
 from spmvbench.rows import store
-from tests.measure.aa_verdicts import compared, interval, joined, main, rest, spreads, told
+from tests.measure.aa_verdicts import compared, joined, main, rest, spreads, told
 from tests.reports.conftest import generated_rows
 
 IDENTICAL = configs().parent / "docs" / "pairs" / "identical.csv"
-
-
-def test_interval_is_that_of_the_binomial_distribution():
-    for alarms, of in ((0, 625), (3, 1000), (72, 78), (5, 5)):
-        low, high = interval(alarms, of)
-        known = scipy.stats.binomtest(alarms, of).proportion_ci(0.95, "exact")
-        assert (low, high) == pytest.approx((known.low, known.high), abs=1e-12)
 
 
 @pytest.mark.skipif(not IDENTICAL.is_file(), reason="needs a checkout (git clone)")
@@ -90,7 +82,6 @@ def test_verdicts_of_two_cards_are_counted_together(tmp_path):
 
 
 def test_columns_keep_their_types_beside_tables_without_rows():
-    ratios = pd.DataFrame({"ratio": [1.0, 1.5]})
-    empty = pd.DataFrame(columns=["ratio"])
+    ratios, empty = pd.DataFrame({"ratio": [1.0, 1.5]}), pd.DataFrame(columns=["ratio"])
     assert joined([empty, ratios, empty])["ratio"].quantile(0.5) == 1.25
     assert list(joined([empty, empty]).columns) == ["ratio"]

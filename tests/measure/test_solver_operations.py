@@ -61,15 +61,11 @@ def test_what_is_no_number_of_iterations_is_refused(word):
         operations.parse([word])
 
 
-def test_solvers_have_a_number_of_iterations():
+def test_solvers_have_a_number_of_iterations_and_a_group_for_each():
     assert operations.parse(["cg", "pagerank", "cg@007", "cg@1000"]) == ["cg@100", "cg@7", "cg@1000", "pagerank@50"]
-    assert operations.get("cg@7").iterations == 7
-    assert operations.get("spmv").iterations == 1
+    assert [operations.get(name).iterations for name in ("cg@7", "spmv")] == [7, 1]
     with pytest.raises(UsageError, match="write pagerank@50"):
         operations.get("pagerank@many")
-
-
-def test_a_solver_has_a_group_for_each_number_of_iterations():
     groups = [operations.group_of(name) for name in ("cg@5", "cg@6", "bfs@1", "bfs@2", "spmv")]
     assert groups == ["cg@5", "cg@6", "bfs", "bfs", "spmv"]
 
@@ -215,36 +211,27 @@ def indefinite():
 
 
 @pytest.mark.parametrize(
-    ("a", "reason"),
+    ("solver", "a", "reason"),
     [
-        (sparse.eye_array(3, 4), "need a square matrix, this one is 3 x 4"),
-        (sparse.csr_array((0, 0)), "without rows has nothing to solve"),
-        (sparse.csr_array([[2.0, 1], [0, 2]]), "need a symmetric matrix, in this one 2 entries differ"),
-        (sparse.csr_array([[2.0, 1], [-1, 2]]), "need a symmetric matrix, in this one 2 entries differ"),
-        (sparse.diags_array([1.0, 0, -1]), "2 of 3 elements of the diagonal are not positive"),
-        (indefinite(), r"p\^T A p is -.* the matrix is not positive definite"),
-        (sparse.eye_array(9) * 2, "have converged after 1 iterations: ask for fewer"),
-        (sparse.diags_array([1.0, np.inf]), "entries are not finite"),
-        (sparse.diags_array([1.0, 1e-310]), "the inverse of the diagonal overflows float64"),
+        ("cg", sparse.eye_array(3, 4), "need a square matrix, this one is 3 x 4"),
+        ("cg", sparse.csr_array((0, 0)), "without rows has nothing to solve"),
+        ("cg", sparse.csr_array([[2.0, 1], [0, 2]]), "need a symmetric matrix, in this one 2 entries differ"),
+        ("cg", sparse.csr_array([[2.0, 1], [-1, 2]]), "need a symmetric matrix, in this one 2 entries differ"),
+        ("cg", sparse.diags_array([1.0, 0, -1]), "2 of 3 elements of the diagonal are not positive"),
+        ("cg", indefinite(), r"p\^T A p is -.* the matrix is not positive definite"),
+        ("cg", sparse.eye_array(9) * 2, "have converged after 1 iterations: ask for fewer"),
+        ("cg", sparse.diags_array([1.0, np.inf]), "entries are not finite"),
+        ("cg", sparse.diags_array([1.0, 1e-310]), "the inverse of the diagonal overflows float64"),
+        ("pagerank", sparse.eye_array(3, 4), "PageRank needs a square matrix, this one is 3 x 4"),
+        ("pagerank", sparse.csr_array((0, 0)), "without vertices has nothing to rank"),
+        ("pagerank", sparse.csr_array([[np.nan]]), "not finite"),
+        ("pagerank", sparse.csr_array([[1e-310]]), "the inverse of the weights overflows float64"),
+        ("pdhg", sparse.csr_array((3, 4)), "a linear program without entries has nothing to solve"),
     ],
 )
-def test_a_matrix_that_conjugate_gradients_do_not_solve_is_skipped(a, reason):
+def test_a_matrix_that_a_solver_cannot_take_is_skipped(solver, a, reason):
     with pytest.raises(Skip, match=reason):
-        checks("cg@5", sparse.csr_array(a))
-
-
-@pytest.mark.parametrize(
-    ("a", "reason"),
-    [
-        (sparse.eye_array(3, 4), "PageRank needs a square matrix, this one is 3 x 4"),
-        (sparse.csr_array((0, 0)), "without vertices has nothing to rank"),
-        (sparse.csr_array([[np.nan]]), "not finite"),
-        (sparse.csr_array([[1e-310]]), "the inverse of the weights overflows float64"),
-    ],
-)
-def test_a_matrix_without_ranks_is_skipped(a, reason):
-    with pytest.raises(Skip, match=reason):
-        checks("pagerank@5", sparse.csr_array(a))
+        checks(f"{solver}@5", sparse.csr_array(a))
 
 
 # --- rows
