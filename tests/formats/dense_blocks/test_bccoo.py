@@ -1,4 +1,4 @@
-"""BCCOO: the storage by hand, columns by differences, groups that wait for each other, slices, the search."""
+"""BCCOO: columns by differences, groups that wait for each other, slices, the search."""
 
 from __future__ import annotations
 
@@ -16,26 +16,6 @@ from spmvbench.formats.dense_blocks.bccoo import loads_for, steps_for
 def by_thread(fmt, array):
     """A format's (T / across, steps, across, ...) array as (T, steps, ...)."""
     return np.moveaxis(array, 1, 2).reshape(-1, fmt.plan.steps, *array.shape[3:])
-
-
-@pytest.mark.parametrize("across", [0, 32])
-def test_a_small_matrix_by_hand(across):
-    dense = np.zeros((5, 5))
-    dense[0, 0], dense[0, 4], dense[1, 1], dense[4, 3] = 1, 2, 3, 4
-    fmt = testing.convert(f"bccoo[h=2,w=2,steps=8,group=64,across={across}]", sparse.csr_array(dense))
-    # Blocks (0, 0), (0, 2), a dummy in block row 1, (2, 1): all of the first thread's.
-    assert fmt.values.size == 64 * 8 * 4
-    assert by_thread(fmt, fmt.block_col)[0].tolist() == [0, 2, 65535, 1, *[65535] * 4]
-    assert (by_thread(fmt, fmt.block_col)[1:] == 65535).all()
-    lines = [by_thread(fmt, line)[0] for line in fmt.values]
-    assert lines[0][:4].tolist() == [[1, 0], [2, 0], [0, 0], [0, 4]]
-    assert lines[1][:4].tolist() == [[0, 3], [0, 0], [0, 0], [0, 0]]
-    assert fmt.flags.dtype == np.uint8
-    assert fmt.flags[:2].tolist() == [0b11110001, 0xFF]
-    assert fmt.first_row.tolist() == [0, *[3] * 64]
-    assert fmt.need_scan.tolist() == [1]
-    assert len(fmt.delta_col) == 0
-    assert fmt.detail["fill"] == 4 / fmt.values.size
 
 
 def test_columns_by_differences():
@@ -78,31 +58,12 @@ def test_rows_over_many_groups(kernel, h, checking):
     testing.check_product(f"bccoo[h={h},w=1,steps=8,group=64,kernel={kernel}]", a, checking)
 
 
-def test_groups_know_whether_they_need_a_scan():
-    fmt = testing.convert("bccoo[h=1,w=1,steps=8,group=64]", sparse.csr_array(np.ones((64 * 8, 1))))
-    assert fmt.need_scan.tolist() == [0]
-    assert (fmt.flags == 0).all()
-    assert fmt.first_row.tolist() == list(range(0, 64 * 8 + 1, 8))
-
-
 def test_the_shape_with_the_fewest_bytes_to_read():
     for shape in ((3, 1), (2, 2), (4, 4), (1, 2)):
         a = sparse.csr_array(sparse.kron(spmvbench.load("uniform:96:3"), np.ones(shape)))
         assert testing.convert("bccoo", a).plan[:2] == shape
     assert testing.convert("bccoo", spmvbench.load("fem:5:3")).plan[:2] == (3, 1)
     assert testing.convert("bccoo[h=2]", spmvbench.load("fem:5:3")).plan.h == 2
-
-
-def test_slices_are_one_below_the_other():
-    a = Csr.of(sparse.csr_array(np.arange(1, 27.0).reshape(2, 13)))
-    tall = bccoo.BccooPlus.stacked(a, 0, 0, slices=2)
-    expected = np.zeros((24, 13))
-    dense = np.arange(1, 27.0).reshape(2, 13)
-    expected[0:2, :4], expected[12:14, 4:] = dense[:, :4], dense[:, 4:]
-    assert tall.shape == (24, 13)
-    stacked = sparse.csr_array((tall.values, tall.col_idx, tall.row_ptr), shape=tall.shape)
-    np.testing.assert_array_equal(stacked.toarray(), expected)
-    assert tall.row_ptr[-1] == 26
 
 
 def test_blocks_a_thread():

@@ -1,4 +1,4 @@
-"""Sliced ELLPACK and its names: layouts by hand, rules on both sides of their thresholds, published footprints."""
+"""Sliced ELLPACK and its names: rules on both sides of their thresholds, published footprints."""
 
 from __future__ import annotations
 
@@ -32,36 +32,6 @@ def test_slots_beyond_31_bits_have_their_kernels(spec, emulated):
     x, y = np.random.default_rng(0).uniform(-1, 1, a.shape[1]), np.full(a.shape[0], np.nan)
     emulated.compile(fmt.launches(x, y)).run()
     np.testing.assert_allclose(y, a @ x, atol=1e-12)
-
-
-def test_a_position_of_a_slice_is_contiguous():
-    a = from_rows([[0, 2, 4], [1], *[[]] * 30, [5, 6]], 7)  # rows 0, 1 and 32
-    fmt = testing.convert("sell[height=32]", a)
-    assert fmt.slice_ptr.tolist() == [0, 96, 160]
-    stored = {0: (0, 1.0), 32: (2, 2.0), 64: (4, 3.0), 1: (1, 4.0), 96: (5, 5.0), 128: (6, 6.0)}
-    assert {s: (fmt.columns[s], fmt.values[s]) for s in np.flatnonzero(fmt.columns >= 0)} == stored
-    padding = np.setdiff1d(np.arange(160), list(stored))
-    assert (fmt.columns[padding] == -1).all()
-    assert (fmt.values[padding] == 0).all()
-
-
-def test_one_slice_has_a_pitch_of_rows_and_no_pointers():
-    a = from_rows([[0, 2, 4], [1], *[[]] * 30, [5, 6]], 7)
-    fmt = testing.convert("ell", a)
-    assert (fmt.slice_height, fmt.width, len(fmt.slice_ptr)) == (64, 3, 0)
-    assert np.flatnonzero(fmt.columns >= 0).tolist() == [0, 1, 32, 64, 64 + 32, 128]
-
-
-def test_threads_of_a_row_find_their_slots_side_by_side():
-    a = from_rows([[3], range(6)], 9)
-    fmt = testing.convert("ellr-t[threads=4]", a)
-    assert fmt.width == 16  # rows are multiples of 16
-    # Row 1: positions 0 to 3 at 4 to 7, positions 4 and 5 after the four slots of all 32 rows.
-    assert np.flatnonzero(fmt.columns >= 0).tolist() == [0, 4, 5, 6, 7, 128 + 4, 128 + 5]
-    assert fmt.lengths.tolist() == [1, 6]
-    sliced = testing.convert("sliced-ellr-t[threads=4]", a)
-    assert (sliced.slice_height, sliced.slice_ptr.tolist()) == (32, [0, 8 * 32])
-    assert testing.convert("sliced-ellr-t[threads=16]", a).slice_height == 8
 
 
 def test_rows_are_sorted_within_windows_and_equal_ones_keep_their_order():

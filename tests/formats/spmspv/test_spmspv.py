@@ -1,4 +1,4 @@
-"""What a sparse x brings: programs that run again with another one, long columns, heavy buckets, passes, tiles."""
+"""What a sparse x brings: programs that run again, full and empty x, parts timed apart, heavy buckets."""
 
 from __future__ import annotations
 
@@ -78,44 +78,6 @@ def test_parts_that_are_timed_apart_can_run_again_and_again(spec, emulated):
         for _ in range(3):
             apart.run()
     bound.is_right(a)
-
-
-def test_tiles_of_a_few_entries_are_taken_apart():
-    a = np.zeros((40, 50))
-    a[0, [0, 3, 15]] = 1, 2, 3  # tile (0, 0), with the next row
-    a[5, 3] = 4
-    a[2, 20] = 5  # tile (0, 1)
-    a[39, [48, 49]] = 6, 7  # tile (2, 3)
-    fmt = testing.convert("tile-spmspv[nt=16,extract=2]", sparse.csr_array(a))
-    assert (fmt.tile_row.tolist(), fmt.tile_col.tolist()) == ([0], [0])
-    assert fmt.tile_mask.tolist() == [1 | 1 << 3 | 1 << 15]
-    assert fmt.list_begin.tolist() == [0, 1, 3, 4]
-    assert (fmt.local.tolist(), fmt.values.tolist()) == ([0, 0, 5, 0], [1, 2, 4, 3])
-    assert (fmt.extracted_row.tolist(), fmt.extracted_values.tolist()) == ([2, 39, 39], [5, 6, 7])
-    assert fmt.extracted_col[[20, 21, 48, 49, 50]].tolist() == [0, 1, 1, 2, 3]
-    assert fmt.detail == {"tiles": 1, "extracted_share": 3 / 7}
-
-
-def test_the_papers_kernel_has_tiles_by_rows_and_packs_those_of_x_and_y(emulated):
-    a = sparse.vstack([sparse.csr_array(np.ones((1, 16 * 70))), sparse.eye_array(16 * 70, format="csr")[:31]])
-    a = sparse.vstack([a, sparse.csr_array((16, 16 * 70))])
-    fmt = testing.convert("tile-spmspv[kernel=paper,nt=16,extract=0]", a)
-    assert fmt.tile_ptr.tolist() == [0, 70, 72, 72]
-    assert fmt.tile_mask.tolist() == [2**16 - 1] + [1] * 70 + [2**16 - 2]
-    assert fmt.local[:18].tolist() == [*range(16), 1 << 4 | 0, 2 << 4 | 1]
-    bound = Bound(fmt, emulated, 3)
-    bound.give([40, 41, 1111])
-    bound.is_right(Csr.of(a))
-    # Tiles 2 and 69 of x, and the first row of tiles alone.
-    pack, _, multiply = bound.launches[1:4]
-    x_ptr, x_tile = pack.args[-2:]
-    assert [(t, p) for t, p in enumerate(x_ptr.tolist()) if p >= 0] == [(2, 0), (69, 1)]
-    expected = np.zeros(32)
-    expected[[8, 9, 16 + 7]] = bound.x.value
-    assert x_tile[:32].tolist() == expected.tolist()
-    y_tiles, y_ptr, y_tile = multiply.args[-3:]
-    assert (y_tiles.tolist(), y_ptr.tolist()) == ([1], [0, -1, -1])
-    assert y_tile[:16].tolist() == [bound.x.value.sum(), *[0] * 15]
 
 
 def test_buckets_with_many_entries_have_several_blocks():
