@@ -416,6 +416,24 @@ def words(name, table, options):
     return "\n".join([picture.get_suptitle(), *titles, *(text.get_text() for text in texts)])
 
 
+class Family:
+    """The figures of a paper, with the marks that its tests give them."""
+
+    def __init__(self, name, *marked):
+        self.name = name
+        marks = style.marks(["csr-vector", *marked], "csr-vector")
+        self.options = figures.Options("csr-vector", marks, environment=ENVIRONMENT)
+
+    def figure(self, name):
+        return figure_of(f"{self.name}-{name}")
+
+    def data(self, name, rows):
+        return figures.table_of(self.figure(name), rows, self.options)
+
+    def words(self, name, rows):
+        return words(f"{self.name}-{name}", self.data(name, rows), self.options)
+
+
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass

@@ -236,6 +236,22 @@ def test_family_is_drawn_whole(family, families, matrices, unrendered, environme
     assert family == "survey" or all("paper" in drawn.caption.lower() for drawn in report.drawn)
 
 
+LEFT_OUT = {
+    "tilespmv": {"no verified row of tile-csr, tile, tile-deferred-coo": FAMILIES["tilespmv"]},
+    "ehyb": {"the run holds none of the 92 matrices of EHYB's paper (the set ehyb92)": FAMILIES["ehyb"]},
+    "fastload": {
+        "no verified row of fastload, fastload-opt": [n for n in FAMILIES["fastload"] if n != "fastload-two-phase"],
+        "no verified row of two-phase with a kernel breakdown": ["fastload-two-phase"],
+    },
+}
+
+
+@pytest.mark.parametrize("family", LEFT_OUT)
+def test_a_run_without_a_family_leaves_it_out_and_says_why(family, rows, environment, tmp_path):
+    report = page.write(rows, environment, tmp_path, names=[family])
+    assert report.drawn == [] and report.left_out == LEFT_OUT[family]
+
+
 def test_texts_that_meet_or_leave_are_found():
     with style.theme():
         figure, (axes,) = style.grid(1, 1)

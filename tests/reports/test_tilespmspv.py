@@ -3,22 +3,10 @@
 import pytest
 
 from spmvbench.analysis.cases import latest_cases
-from spmvbench.reports import figures, page, style
-from tests.reports.conftest import ENVIRONMENT, figure_of, with_both_kernels
+from spmvbench.reports import figures, page
+from tests.reports.conftest import Family, with_both_kernels
 
-
-@pytest.fixture(scope="module")
-def options():
-    return figures.Options("csr-vector", style.marks(["csr-vector", "tile-bfs"], "csr-vector"), environment=ENVIRONMENT)
-
-
-def data(name, rows, options):
-    return figures.table_of(figure_of(f"tilespmspv-{name}"), rows, options)
-
-
-def said_above(name, rows, options):
-    with style.theme():
-        return figure_of(f"tilespmspv-{name}").draw(data(name, rows, options), options).get_suptitle()
+FAMILY = Family("tilespmspv", "tile-bfs")
 
 
 @pytest.mark.slow
@@ -56,8 +44,8 @@ def test_searches_from_all_sources_are_one_row_of_the_harmonic_mean(sparse_rows,
     assert len(latest_cases(wrong)) == len(sparse)
 
 
-def test_dense_comparators_stand_beside_every_density_with_their_one_time(sparse, options):
-    found = data("densities", sparse, options)
+def test_dense_comparators_stand_beside_every_density_with_their_one_time(sparse):
+    found = FAMILY.data("densities", sparse)
     rates = found[found["over"] == ""]
     densities = [setting for setting in rates["setting"].unique() if setting.startswith("f64")]
     assert densities == [f"f64 hot spmspv@{density}" for density in ("0.1", "0.01", "0.001", "0.0001")]
@@ -70,52 +58,52 @@ def test_dense_comparators_stand_beside_every_density_with_their_one_time(sparse
     assert set(found["over"]) == {"", "tile", "spmspv-csc-atomic", "merge-csr"}
 
 
-def test_the_authors_kernels_have_speed_ups_of_their_own(sparse, options):
+def test_the_authors_kernels_have_speed_ups_of_their_own(sparse):
     both = with_both_kernels(sparse, "tile-spmspv", "tile", "tile-bfs")
-    over = {name: data(name, both, options).groupby("label")["over"].agg(set) for name in ("densities", "searches")}
+    over = {name: FAMILY.data(name, both).groupby("label")["over"].agg(set) for name in ("densities", "searches")}
     rivals = {"", "tile[kernel=paper]", "spmspv-csc-atomic", "merge-csr"}
     assert over["densities"]["tile-spmspv[kernel=paper]"] == rivals
     assert over["searches"]["tile-bfs[kernel=paper]"] == {"", "bfs-push", "bfs-do"}
-    assert "tile-bfs[kernel=paper]" in set(data("representative", both, options)["label"])
+    assert "tile-bfs[kernel=paper]" in set(FAMILY.data("representative", both)["label"])
 
 
-def test_a_run_without_sparse_vectors_or_searches_says_so(sparse, options):
+def test_a_run_without_sparse_vectors_or_searches_says_so(sparse):
     for name, missing in (("densities", "tile-spmspv"), ("searches", "tile-bfs"), ("preprocessing", "tile-bfs")):
         with pytest.raises(figures.LeftOut, match=f"no verified row of {missing}"):
-            data(name, sparse[sparse["op"] == "spmv"], options)
+            FAMILY.data(name, sparse[sparse["op"] == "spmv"])
     with pytest.raises(figures.LeftOut, match="no verified row of bfs-push, bfs-do"):
-        data("searches", sparse[sparse["format"] == "tile-bfs"], options)
+        FAMILY.data("searches", sparse[sparse["format"] == "tile-bfs"])
     with pytest.raises(figures.LeftOut, match=r"no verified row of tile-bfs\[kernels=1\], tile-bfs\[kernels=12\]"):
-        data("kernels", sparse[~sparse["label"].str.contains("kernels")], options)
+        FAMILY.data("kernels", sparse[~sparse["label"].str.contains("kernels")])
     with pytest.raises(figures.LeftOut, match="no verified row keeps the levels"):
-        data("levels", sparse.assign(detail=""), options)
+        FAMILY.data("levels", sparse.assign(detail=""))
     with pytest.raises(figures.LeftOut, match="no verified row of GHS_psdef/audikw_1"):
-        data("enterprise", sparse[sparse["name"] != "audikw_1"], options)
+        FAMILY.data("enterprise", sparse[sparse["name"] != "audikw_1"])
     with pytest.raises(figures.LeftOut, match="the run holds none of the 2,757 matrices"):
-        data("searches", sparse.assign(matrix="synthetic/" + sparse["name"]), options)
+        FAMILY.data("searches", sparse.assign(matrix="synthetic/" + sparse["name"]))
 
 
 @pytest.mark.parametrize("name", ["representative", "kernels", "preprocessing"])
-def test_the_papers_matrices_come_first_and_those_that_lack_are_named(sparse, options, name):
-    found = data(name, sparse, options)
+def test_the_papers_matrices_come_first_and_those_that_lack_are_named(sparse, name):
+    found = FAMILY.data(name, sparse)
     assert list(found["matrix"].unique())[:3] == ["Williams/cant", "Williams/pdb1HYS", "SNAP/roadNet-TX"]
     assert found["matrix"].nunique() == 8
-    words = said_above(name, sparse, options)
+    words = FAMILY.words(name, sparse)
     assert "LAW/in-2004" in words
     assert "DIMACS10/333SP" in words
     assert "Williams/cant" not in words
 
 
-def test_every_level_has_its_time_and_kernel(sparse, options):
-    found = data("levels", sparse, options)
+def test_every_level_has_its_time_and_kernel(sparse):
+    found = FAMILY.data("levels", sparse)
     assert list(found["matrix"].unique())[:2] == ["Williams/cant", "SNAP/roadNet-TX"]
     assert found["matrix"].nunique() == 4
     assert found["label"].unique().tolist() == ["bfs-do", "tile-bfs"]
     one = found[(found["matrix"] == "Williams/cant") & (found["label"] == "tile-bfs")]
     assert one[["level", "kernel", "found"]].to_numpy().tolist() == [[1, 1, 9], [2, 2, 90], [3, 3, 8]]
-    assert "INPRO/msdoor" in said_above("levels", sparse, options)
+    assert "INPRO/msdoor" in FAMILY.words("levels", sparse)
 
 
-def test_conversion_stands_beside_one_search(sparse, options):
-    found = data("preprocessing", sparse, options).pivot(index="matrix", columns="work", values="seconds")
+def test_conversion_stands_beside_one_search(sparse):
+    found = FAMILY.data("preprocessing", sparse).pivot(index="matrix", columns="work", values="seconds")
     assert (found["conversion from CSR"] / found["one search"]).to_numpy() == pytest.approx(4 * 4 / 6)
