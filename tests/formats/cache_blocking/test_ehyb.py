@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from spmvbench import testing
-from spmvbench.devices import multiply, open_device
+from spmvbench.devices import open_device
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.cache_blocking import partition as partitions
 from spmvbench.formats.cache_blocking.ehyb import Ehyb, EhybRcm, ExtraRows, cut_by_rule
@@ -110,30 +110,6 @@ def test_multiprocessors_and_shared_memory_are_those_of_the_device_at_hand():
     assert EhybRcm.from_csr(a, share=1).partitions == EMULATED.multiprocessors
 
 
-@pytest.mark.parametrize("order", ["natural", "native"])
-def test_two_cliques_and_a_bridge(order):
-    a = shuffled(cliques(40, 40, bridges=[(3, 50), (60, 8)]))
-    fmt = Ehyb.from_csr(a, sms=2, share=1, order=order)
-    assert fmt.begin.tolist() == [0, 40, 80]
-    assert fmt.window == 40
-    assert fmt.slice_begin.tolist() == [0, 2, 4]
-    assert fmt.slice_ptr.tolist() == [0, 40, 80, 120, 160]
-    assert np.count_nonzero(fmt.local_columns == fmt.window) == 2 * 24 * 40  # two slices have 8 rows
-    assert fmt.extra_begin.tolist() == [0, 1, 2, 2]  # a slice with one row for either block, nothing left to all
-    assert fmt.extra_ptr.tolist() == [0, 1, 2]
-    entries = sparse.coo_array(a)
-    place = np.argsort(fmt.permutation)
-    part = np.searchsorted(fmt.begin, place, side="right")
-    bridges = part[entries.row] != part[entries.col]
-    assert bridges.sum() == 2
-    rows, cols = entries.row[bridges], entries.col[bridges]
-    if order == "native":
-        rows, cols = place[rows], place[cols]
-    assert set(fmt.extra_rows[fmt.extra_rows >= 0]) == set(rows)
-    assert set(fmt.extra_columns[fmt.extra_columns >= 0]) == set(cols)
-    assert fmt.detail["inside_share"] == 1 - 2 / a.nnz
-
-
 def test_rows_of_a_partition_are_sorted_by_their_entries_inside():
     rng = np.random.default_rng(1)
     a = Csr.of(sparse.random_array((400, 400), density=0.03, rng=rng) + sparse.eye_array(400))
@@ -202,21 +178,6 @@ def test_a_partition_larger_than_the_window_keeps_its_front(monkeypatch, tmp_pat
     testing.check_product(spec, a, emulated)
 
 
-def test_native_takes_and_gives_its_own_order(emulated):
-    a = shuffled(cliques(33, 70, 50, bridges=[(0, 40), (100, 1), (140, 60)]))
-    x = np.random.default_rng(2).random(a.shape[1])
-    natural, native = (Ehyb.from_csr(a, sms=3, share=1, order=order) for order in ("natural", "native"))
-    assert natural.x_order is None
-    assert natural.y_order is None
-    np.testing.assert_array_equal(np.sort(native.x_order), np.arange(153))
-    np.testing.assert_array_equal(native.y_order, native.x_order)
-    assert native.nbytes == natural.nbytes
-    y = np.full(153, np.nan)
-    emulated.compile(native.launches(x[native.x_order], y)).run()
-    np.testing.assert_allclose(y, (a @ x)[native.y_order])
-    np.testing.assert_allclose(multiply(native, x, emulated), a @ x)
-
-
 def test_a_partition_is_made_once_and_read_from_the_disk_later(counted):
     a = Csr.of(shuffled(cliques(40, 40, 40)))
     given = {"sms": 3, "share": 1, "max_bytes": 10**9}
@@ -261,10 +222,3 @@ def test_without_pymetis_the_reason_names_the_extra(monkeypatch, tmp_path):
     with pytest.raises(Skip, match=r"pip install 'spmvbench\[partition\]'"):
         Ehyb.from_csr(a, sms=2, share=1)
     assert EhybRcm.from_csr(a, sms=2, share=1).detail["inside_share"] == 1
-
-
-def test_the_graph_has_both_directions_and_no_diagonal():
-    a = Csr.of(sparse.csr_array([[1, 2, 0], [3, 4, 0], [5, 0, 0]]))
-    graph = partitions.graph(a.row_ptr, a.col_idx)
-    np.testing.assert_array_equal(graph.toarray() != 0, [[0, 1, 1], [1, 0, 0], [1, 0, 0]])
-    assert graph.nnz == 4

@@ -1,4 +1,4 @@
-"""CSR+'s codes and MERBIT's bits by hand, by arrays and by kernels; shares of warps; sums that are reproducible."""
+"""MERBIT and CSR+: widths of fields; shares of warps; sums that are reproducible."""
 
 from __future__ import annotations
 
@@ -11,40 +11,6 @@ from spmvbench.formats.conversion import Limits, converting_for
 from spmvbench.formats.load_balanced import merbit
 from spmvbench.formats.load_balanced.load_balance import warps_in_use
 from tests.formats.rows import launches, with_lengths
-
-
-def test_codes_of_csr_plus_by_hand():
-    """3 entries per thread; rows of 4, 0, 1 and 10 entries."""
-    fmt = testing.convert("mgpu-csr-plus[items=3]", with_lengths([4, 0, 1, 10], 3000))
-    assert fmt.row_id.tolist() == [0, 2, 3]
-    assert fmt.row_ptr.tolist() == [0, 4, 5, 15]
-    assert fmt.limits.tolist() == [0, 3]
-    code = fmt.codes[:6]
-    assert (code & 0x1FFF).tolist() == [0b000, 0b011, 0, 0, 0b100, 0]  # ends
-    assert (code >> 13 & 0x7F).tolist() == [0, 0, 1, 2, 0, 1]  # threads back to one with an end
-    assert (code >> 20).tolist() == [0, 0, 2, 2, 2, 3]  # first row, and the number of rows after the last entry
-
-
-def test_a_tile_of_csr_plus_that_begins_in_a_row_says_so():
-    fmt = testing.convert("mgpu-csr-plus[items=3]", with_lengths([384, 500, 268, 1], 3000))  # tiles of 384
-    assert (fmt.limits & 0x7FFFFFFF).tolist() == [0, 1, 1, 3, 4]
-    assert (fmt.limits >> 31).tolist() == [0, 0, 1, 0, 0]
-
-
-def test_bits_of_merbit_by_hand():
-    """5 steps per lane; rows of 2, 0 and 4 entries: the steps are 0 0 1 1 0, 0 0 0 1."""
-    fmt = testing.convert("merbit[sigma=5]", with_lengths([2, 0, 4], 3000))
-    assert fmt.tile_entry.tolist() == [0, 6]
-    assert fmt.tile_row.tolist() == [0, 3]
-    assert (fmt.lane_bits >> 18).tolist() == [0b01100, 0b01000]
-    assert (fmt.lane_bits & 0x1FF).tolist() == [0, 3]
-    assert (fmt.lane_bits >> 9 & 0x1FF).tolist() == [0, 2]
-
-
-def test_a_tile_of_merbit_in_which_no_row_ends_says_so():
-    fmt = testing.convert("merbit[sigma=5,block=64]", with_lengths([500], 3000))  # tiles of 160 steps, blocks of two
-    assert (fmt.tile_row >> 31).tolist() == [1, 1, 1, 0, 0]
-    assert fmt.block_row.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("sigma", [5, 14, 15, 42])
