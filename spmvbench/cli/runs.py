@@ -8,7 +8,7 @@ import click
 
 from spmvbench.cli import completion, option_types
 from spmvbench.cli.results import echo_results, echo_table, echo_unread
-from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.errors import SpmvbenchError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -157,17 +157,24 @@ def _cases(folder: Path) -> str:
 @click.option("--into", required=True, metavar="NAME", help="Name of the new run.")
 @_ALSO_RESULTS
 def merge(runs: tuple[str, ...], into: str, results: str) -> None:
-    """Merge several runs into a new one: every row once, all invocations. The merged runs stay.
+    """Merge runs into a new one, by the newest row of each case. The merged runs stay.
 
-    Fails if two runs hold different rows of one case (use spmvbench compare for those).
+    A case is a matrix, a format, a type, an operation and a device, as in tables. A row that failed does not replace
+    one that did not. Rows of other matrices than the first RUN has under their names, as of another seed, are left
+    out. All invocations are kept.
     """
     from pathlib import Path
 
     from spmvbench.rows import folders, store
 
     target = Path(results) / store.name_of(into)
-    found = list(dict.fromkeys(store.folder(run, results) for run in runs))
-    if len(found) < 2:
-        raise UsageError("name at least two runs to merge")
-    count = folders.merge(found, target)
-    click.echo(f"{target}: {count} cases of {len(found)} runs")
+    rows = folders.merge(list(dict.fromkeys(store.folder(run, results) for run in runs)), target)
+    counts = rows.groupby("run", sort=False)["merged"].value_counts().unstack(fill_value=0)
+    columns = {what: lambda row, what=what: str(row[1].get(what, 0)) for what in folders.MERGED}
+    echo_table(counts.iterrows(), {"run": lambda row: str(row[0])} | columns, ("run",))
+    for what in (folders.FAILED, folders.OTHER):
+        left_out = rows[rows["merged"] == what]
+        names = sorted(set(left_out["group"] + "/" + left_out["name"]))
+        if names:
+            click.echo(f"{what}: {', '.join(names)}")
+    click.echo(f"{target}: {(rows['merged'] == folders.TAKEN).sum()} cases of {len(counts)} runs")

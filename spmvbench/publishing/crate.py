@@ -1,7 +1,8 @@
 """Description of published runs as an RO-Crate: ro-crate-metadata.json, from the files of the runs themselves.
 
 ``python -m spmvbench.publishing.crate results/published`` writes it into that folder: before a release, and after a run
-was added, whose tables it writes anew in fewer bytes. Follows the RO-Crate 1.1 specification (https://w3id.org/ro/crate/1.1).
+was added, whose tables it writes anew in fewer bytes, and whose descriptions of matrices it adds to those of all runs.
+Follows the RO-Crate 1.1 specification (https://w3id.org/ro/crate/1.1).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from spmvbench import paths
 from spmvbench.errors import UsageError
-from spmvbench.rows import files, store
+from spmvbench.rows import files, folders, store
 
 NAME = "ro-crate-metadata.json"
 CONTEXT = SPECIFICATION = "https://w3id.org/ro/crate/1.1"
@@ -93,9 +94,24 @@ def described(folder: Path) -> dict[str, Any]:
 
 
 def pack(folder: Path) -> None:
-    """Write the tables of all runs in a folder anew where that takes fewer bytes: the same rows, compressed harder."""
-    tables = [(path, files.CASES) for path in folder.glob(f"*/{store.ROWS}")]
-    for path, layout in [*tables, *((path, files.DESCRIPTIONS) for path in folder.glob(store.MATRICES))]:
+    """Move the descriptions of all runs' matrices into the file beside them, each once, and write tables that the crate
+    does not have yet anew where that takes fewer bytes: the same rows, compressed harder.
+    """
+    shared, own = folder / store.MATRICES, sorted(folder.glob(f"*/{store.MATRICES}"))
+    if own:
+        tables = [store.valid(path.parent, files.DESCRIPTIONS)[0].to_pandas() for path in (shared, *own)]
+        described = folders.descriptions(tables)
+        if len(described) > len(tables[0]):
+            with paths.written_whole(shared, durable=True) as file:
+                files.write(described, files.DESCRIPTIONS, file)
+        for path in own:
+            path.unlink()
+    held = (folder / NAME).read_text(encoding="utf-8") if (folder / NAME).is_file() else ""
+    known = {one.get("sha256") for one in json.loads(held)["@graph"]} if held else set()
+    written = dict.fromkeys(folder.glob(f"*/{store.ROWS}"), files.CASES) | {shared: files.DESCRIPTIONS}
+    for path, layout in written.items():
+        if not path.is_file() or _file("", path)["sha256"] in known:
+            continue
         content = io.BytesIO()
         files.write(files.read(path, layout), layout, content, level=19)
         if len(content.getvalue()) < path.stat().st_size:

@@ -6,14 +6,27 @@ import datetime
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.paths import written_whole
-from spmvbench.rows import files, metadata, store
+from spmvbench.paths import scratch, written_whole
+from spmvbench.rows import files, metadata, store, stored
+from spmvbench.rows.schema import SETTLED
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+_MATRIX = ["device", "group", "name", "file_sha256", "order"]  # what has one matrix
+_CASE = [*_MATRIX, "device_name", "label", "dtype", "mode", "op"]
+# What becomes of a row that is merged. OLDER: or the same. FAILED: the newest one failed, and an earlier one did not.
+MERGED = TAKEN, OLDER, FAILED, OTHER = "taken", "older", "failed", "another matrix"
 
 
 def shard(run_folder: Path, part: int, count: int) -> Path:
@@ -34,50 +47,86 @@ def set_aside(run_folder: Path) -> Path | None:
     return aside
 
 
-def merge(sources: Sequence[Path], target: Path) -> int:
-    """Merge rows, descriptions of matrices and metadata of several runs into a new run, completely or not at all.
+def merge(sources: Sequence[Path], target: Path) -> pd.DataFrame:
+    """Merge runs into a new one, completely or not at all: the newest row of each case, and every invocation.
 
-    Each row once, in the order of the runs and of writing; `run_id` is the new run's name. Returns the number of rows.
-    Raises SpmvbenchError if `target` exists, UsageError if two runs have different rows of one case.
+    A case is what pages take the latest row of (`analysis.cases.latest_cases`). A row that failed counts as older than
+    one that did not. A name has the matrix of the first run that read it. Rows are in the order of their starts,
+    `run_id` is the new run's name. Returns all rows of the sources: the columns of `_CASE`, `status`, `run` (the
+    source) and `merged`, one of `MERGED`. Raises SpmvbenchError if `target` exists, UsageError if rows of one case are
+    of several devices.
     """
-    rows: dict[str, dict[str, Any]] = {}
-    places: dict[str, Path] = {}
-    for source in sources:
-        for row in store.valid(source, files.CASES)[0].to_pylist():
-            row |= {"run_id": target.name, "sequence": len(rows) + 1}
-            held = rows.setdefault(row["case_id"], row)
-            if str(held | row) != str(held | {"sequence": row["sequence"]}):  # as text: NaN is not equal to itself
-                raise UsageError(
-                    f"{places[row['case_id']]} and {source} hold two rows of one case, {row['group']}/{row['name']} "
-                    f"{row['label']} {row['dtype']} {row['mode']}, and a run has one: set them side by side with "
-                    "spmvbench compare"
-                )
-            places.setdefault(row["case_id"], source)
-    about = {row["matrix_sha256"]: row for source in sources for row in store.matrices(source).to_dict("records")}
-    described = [row | {"sequence": place} for place, row in enumerate(about.values(), start=1)]
+    import pyarrow as pa
+
+    tables = [store.valid(source, files.CASES)[0] for source in sources]
+    table = pa.concat_tables(tables)
+    rows = table.select([*_CASE, "case_id", "matrix_sha256", "status", "started_at"]).to_pandas()
+    rows["run"] = np.repeat([str(source) for source in sources], [len(each) for each in tables])
+    case = rows[_CASE].assign(order=rows["order"].replace("", "none"), device=rows["device"].str.partition(":")[0])
+    case["device_name"] = case["device_name"].mask(case["device"].str.startswith("emulated"), "")
+    # If the clock was set back, it counts as stopped.
+    case["start"] = rows.groupby("run", sort=False)["started_at"].transform(
+        lambda starts: list(accumulate(starts, max))
+    )
+    case["failed"] = ~rows["status"].isin(SETTLED)
+
+    read = rows["matrix_sha256"].where(rows["matrix_sha256"] != "")
+    other = read.notna() & (read != read.groupby([case[name] for name in _MATRIX]).transform("first"))
+    newest = case[~other].sort_values("start", ascending=False, kind="stable")
+    taken = newest.sort_values("failed", kind="stable").drop_duplicates(_CASE).index.sort_values()
+    newest = newest.drop_duplicates(_CASE).index
+    places = [rows.index.isin(taken), other, rows.index.isin(newest)]
+    rows["merged"] = np.select(places, [TAKEN, OTHER, FAILED], OLDER)
+    taken = case.loc[taken].sort_values("start", kind="stable").index
+    if (twice := rows.loc[taken][rows.loc[taken, "case_id"].duplicated()]).size:
+        one = twice.iloc[0]
+        raise UsageError(
+            f"{one['run']} and another run hold {one['group']}/{one['name']} {one['label']} {one['dtype']} "
+            f"{one['mode']} of several devices, and a run has one row of a case: set them side by side with spmvbench "
+            "compare"
+        )
+    found = stored.clocked(table.take(pa.array(taken, pa.int64())))
+    for name, values in (("run_id", [target.name] * len(found)), ("sequence", range(1, len(found) + 1))):
+        place = found.column_names.index(name)
+        found = found.set_column(place, found.schema.field(name), pa.array(values))
+    described = descriptions((store.matrices(source) for source in sources), set(rows.loc[taken, "matrix_sha256"]))
     sessions = [session for source in sources for session in metadata.sessions(source)]
     sessions = [session for place, session in enumerate(sessions) if session not in sessions[:place]]
 
-    with created(target):
-        metadata.write(target, sorted(sessions, key=lambda session: session["started"]))
-        for layout, found in ((files.DESCRIPTIONS, described), (files.CASES, list(rows.values()))):
-            with written_whole(target / layout.merged, durable=True) as file:
-                files.write(files.parsed(found, layout), layout, file)
-    return len(rows)
+    with created(target) as folder:
+        metadata.write(folder, sorted(sessions, key=lambda session: session["started"]))
+        for layout, content in ((files.DESCRIPTIONS, described), (files.CASES, found)):
+            with written_whole(folder / layout.merged, durable=True) as file:
+                files.write(content, layout, file)
+    return rows
+
+
+def descriptions(tables: Iterable[pd.DataFrame], only: set[str] | None = None) -> pa.Table:
+    """The descriptions of matrices of several tables, each matrix once. only: hashes of matrices; None: all."""
+    import pandas as pd
+
+    found = pd.concat(list(tables)).drop_duplicates("matrix_sha256")
+    found = found[found["matrix_sha256"].isin(only)] if only is not None else found
+    return files.parsed(found.assign(sequence=range(1, len(found) + 1)).to_dict("records"), files.DESCRIPTIONS)
 
 
 @contextmanager
-def created(folder: Path) -> Iterator[None]:
-    """Make the folder of a new run, and remove it if what writes it fails. Raises SpmvbenchError if it exists."""
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError:
-        raise SpmvbenchError(f"{folder} is there already: choose another name") from None
-    try:
-        yield
-    except BaseException:
-        shutil.rmtree(folder)
-        raise
+def created(folder: Path) -> Iterator[Path]:
+    """A folder to write a new run into, which becomes `folder` at the end: a killed process leaves no part of a run.
+
+    Raises SpmvbenchError if `folder` exists.
+    """
+    there = SpmvbenchError(f"{folder} is there already: choose another name")
+    if os.path.lexists(folder):
+        raise there
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with scratch(folder.parent) as place:
+        (place / folder.name).mkdir()
+        yield place / folder.name
+        try:
+            (place / folder.name).rename(folder)
+        except OSError:
+            raise there from None
 
 
 def removable(run: Path | str, results: Path | str = "results") -> Path:

@@ -316,11 +316,11 @@ def keep(sources: Sequence[File], folder: Path, session: Mapping[str, Any]) -> i
         for entry in source.entries
         if not math.isnan((facts := _facts(entry))["pattern_symmetry"])
     }
-    with folders.created(folder):
-        metadata.write(folder, [about])
-        with written_whole(folder / FACTS) as file:
+    with folders.created(folder) as place:
+        metadata.write(place, [about])
+        with written_whole(place / FACTS) as file:
             file.write(_csv(known.values()).encode())
-        with written_whole(folder / files.CASES.merged, durable=True) as file:
+        with written_whole(place / files.CASES.merged, durable=True) as file:
             files.write(table, files.CASES, file)
     return len(table)
 

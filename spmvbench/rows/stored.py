@@ -37,7 +37,7 @@ STORED = {name: column for name, column in READ.items() if name not in DERIVED} 
 }
 
 
-def milliseconds(samples: Any, repeats: int) -> np.ndarray:
+def milliseconds(samples: Any, repeats: int | np.ndarray) -> np.ndarray:
     """Samples in seconds per SpMV as float32 milliseconds of the clock."""
     return (np.asarray(samples, np.float64) * repeats * 1e3).astype(np.float32)
 
@@ -83,7 +83,7 @@ def _lists(table: pa.Table, name: str) -> tuple[np.ndarray, np.ndarray]:
     """How long the lists of a column of numbers are, (rows,), and all numbers, one list after the other."""
     import pyarrow as pa
 
-    kind = pa.int64() if name == TICKS else pa.float32()
+    kind = {TICKS: pa.int64(), "samples": pa.float64()}.get(name, pa.float32())
     column = table[name].cast(pa.list_(kind)).combine_chunks()
     counts = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     return counts.astype(np.int64), column.flatten().to_numpy(zero_copy_only=False)
@@ -111,6 +111,15 @@ def full(table: pa.Table) -> pa.Table:
     for name, values in found.items():
         table = table.set_column(table.column_names.index(name), table.schema.field(name), pa.array(values))
     return table.set_column(table.column_names.index(SAMPLES), "samples", _as_lists(counts, pa.array(flat)))
+
+
+def clocked(table: pa.Table) -> pa.Table:
+    """A table of `full` with its samples as the clock gave them again, as `files.write` takes it."""
+    import pyarrow as pa
+
+    counts, seconds = _lists(table, "samples")
+    values = milliseconds(seconds, np.repeat(table["repeats"].to_numpy(), counts))
+    return table.set_column(table.column_names.index("samples"), SAMPLES, _as_lists(counts, pa.array(values)))
 
 
 def _of_samples(table: pa.Table, flat: np.ndarray, counts: np.ndarray, ends: np.ndarray) -> dict[str, np.ndarray]:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 from click.shell_completion import ShellComplete
 
@@ -18,8 +19,9 @@ def write_run(folder, cases, started, **columns):
     """A run with a verified case for each name, and the description of a matrix that all runs share."""
     folder.mkdir(parents=True)
     store.append_session(folder, {"started": started, "host": "h", "command": ["/bin/spmvbench", "run", "pde:8"]})
+    hashed = "".join(columns.get(name, "") for name in ("timing_rule", "file_sha256", "order", "device"))
     for place, name in enumerate(cases):
-        known = {"run_id": folder.name, "case_id": name, "sequence": place + 1, "started_at": started}
+        known = {"run_id": folder.name, "case_id": name + hashed, "sequence": place + 1, "started_at": started}
         known |= {"samples": [1e-5], "repeats": 1}
         store.append(folder, row(name, "ell", 1e-5) | known | columns)
     store.describe(folder, blank_row(MATRIX_COLUMNS) | {"matrix_sha256": "ab"})
@@ -160,18 +162,43 @@ def test_merge_holds_every_row_once(runs, tmp_path):
     assert len(store.load(tmp_path / "old")) == 2
 
 
-def test_merge_refuses_two_rows_of_one_case(runs, tmp_path):
-    write_run(tmp_path / "other", "bx", "2026-03-01T10:00:00", samples=[2e-5])
+@pytest.mark.parametrize(
+    ("columns", "kept", "counted"),
+    [
+        ({}, "bx", "2 0 0 0"),
+        ({"timing_rule": "r"}, "bx", "2 0 0 0"),
+        ({"started_at": "2025-01-01T10:00:00"}, "x", "1 1 0 0"),
+        ({"status": "skipped"}, "bx", "2 0 0 0"),
+        ({"status": "wrong"}, "x", "1 0 1 0"),  # nothing else is known of x
+        ({"matrix_sha256": "another"}, "x", "1 0 0 1"),
+        ({"file_sha256": "another"}, "bx", "2 0 0 0"),
+        ({"order": "rcm", "matrix_sha256": "permuted"}, "bx", "2 0 0 0"),
+        ({"device": "imported", "matrix_sha256": "imported:1"}, "bx", "2 0 0 0"),
+    ],
+)
+def test_merge_takes_the_newest_right_row_of_each_case(runs, tmp_path, columns, kept, counted):
+    write_run(tmp_path / "other", "bx", "2026-03-01T10:00:00", **{"samples": [2.5e-5], "repeats": 3} | columns)
+    store.compact(tmp_path / "other")
+    out = runs("merge", "old", "new", "other", "--into", "all").out
+    assert counted in " ".join(out.split()), out
+    merged = store.load(tmp_path / "all")
+    ours = merged[merged["t_median"] > 2e-5]
+    assert "".join(sorted(ours["name"])) == kept
+    alike = store.load(tmp_path / "other").set_index("name").drop(columns=["run_id", "sequence"])
+    pd.testing.assert_frame_equal(alike.loc[[*kept]], ours.set_index("name")[alike.columns].loc[[*kept]])
+
+
+def test_merge_refuses_one_case_of_two_devices(runs, tmp_path):
+    write_run(tmp_path / "other", "bx", "2026-03-01T10:00:00", device_name="another")
     result = runs("merge", "old", "new", "other", "--into", "all")
     assert result.code == 2 and "G/b ell f64 hot" in result.err and "spmvbench compare" in result.err
-    assert not (tmp_path / "all").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "old", "other"]
 
 
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
         (["merge", "old", "new", "--into", "old"], 1, "is there already"),
-        (["merge", "old", "--into", "all"], 2, "at least two runs"),
         (["merge", "old", "new", "--into", "a/b"], 2, "no name for a run"),
         (["merge", "old", "nwe", "--into", "all"], 2, "did you mean new"),
         (["rm", "odl", "--yes"], 2, "did you mean old"),
