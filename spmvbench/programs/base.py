@@ -7,6 +7,7 @@ afterwards, so that a program which kept a pointer to it faults instead of using
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import sys
 from collections import deque
@@ -31,7 +32,7 @@ from spmvbench.formats.refilling import Places
 DRIVER_PIECE = 2 << 20  # bytes: CUDA's driver takes free memory in pieces of this size
 GUARD = 16384  # bytes on either side of what `Blocks` allocates, as of `devices.guards`
 ALIGNMENT = 512
-KEPT, KEPT_SECONDS = 100, 0.5  # conversions to find what memory they leave behind, and seconds that they may take
+KEPT, KEPT_SECONDS = 100, 0.5  # conversions to find what memory they leave behind, and seconds after which none begins
 UNREADABLE = 0xFF  # of each byte of the matrix on a GPU after the conversion: -1 as an index, NaN as a value
 
 
@@ -161,6 +162,12 @@ class Program(Format):
         return [Call(self.key, lambda stream: multiply(x, y, stream), (x, y), y=y if self.returns_y else None)]
 
 
+def _bury() -> None:
+    """Release what nothing refers to: cycles of a few conversions would count as kept by these."""
+    gc.collect()
+    _GRAVES.clear()
+
+
 @cached
 def bytes_kept(cls: Any, xp: Any, dtype: np.dtype) -> int:
     """Bytes of memory that each matrix of a program leaves behind when it is released: the mean of up to KEPT.
@@ -180,13 +187,14 @@ def bytes_kept(cls: Any, xp: Any, dtype: np.dtype) -> int:
     if bool(((y if found is None else found) == 7).any()):  # what else is wrong is for the verification to find
         raise RuntimeError(f"{cls.key}: the conversion of a second matrix changed the product of the first")
     del first, second, found
-    _GRAVES.clear()
+    _bury()
     count, began = 0, perf_counter()
     with MemoryTaken(xp) as memory_taken:
-        while count < KEPT and perf_counter() - began < KEPT_SECONDS:
+        while not count or (count < KEPT and perf_counter() - began < KEPT_SECONDS):
             cls.converted(a)
             _GRAVES.clear()
             count += 1
+        _bury()
     return memory_taken.taken // count
 
 

@@ -23,7 +23,7 @@ from spmvbench.programs import making
 
 SOURCE = Path(__file__).with_name("planted.cpp")
 MATRICES = {"emulated": "pde:16", "cuda:0": "pde:60"}  # on a GPU large enough for its measure of memory
-SECONDS = 20.0  # that one matrix may take; longer than the first kernels of a GPU
+HANG_SECONDS, SECONDS = 3.0, 600.0  # that one matrix may take: of the library that hangs, of the others
 
 # Each fault, and what status, reason and detail of one of its rows say. On the host and on a GPU:
 FAULTS = {
@@ -49,7 +49,7 @@ FAULTS = {
     "ROUNDING": 'ok.*"changed": .*rounding',
     "STANDARD_OUT": 'ok.*"changed": .*file descriptors',
     "SMALL_CLAIM": r'ok.*"bytes_said": 1, "bytes_taken": \d{5}',
-    "LAZY": r"ok.*setup 0\.0[4-9]",
+    "LAZY": r"ok.*setup (0\.0[5-9]|0\.[1-9]|[1-9])",
     "IGNORES_VALUES": "wrong.*with twice the values",
     "KEEPS_CONVERSION": "wrong|error.*a second matrix changed the product of the first",
 }
@@ -103,11 +103,21 @@ def matches(text: str, rows: Iterable[str]) -> bool:
 def measured(
     paths: Iterable[Path], results: Path, device: str, progress: bool | Callable[[dict[str, Any]], bool] = False
 ) -> pd.DataFrame:
-    """The rows of one run of all libraries and one format, which has to be ok."""
-    return spmvbench.run(
-        MATRICES[device], "csr-vector", programs=paths, device=device, results=results, budget=0.02, timeout=SECONDS,
-        update=True, mode="hot", convert="both" if device == "emulated" else "device", progress=progress,
-    )  # fmt: skip
+    """The rows of all libraries and of one format, which has to be ok.
+
+    The library that hangs has a run of its own, as its limit could decide over others on a busy machine.
+    """
+    paths = list(paths)
+    found = []
+    for formats, hangs, seconds in (("csr-vector", False, SECONDS), ("planted-HANGS", True, HANG_SECONDS)):
+        if programs := [path for path in paths if (path.stem == "libHANGS") == hangs]:
+            rows = spmvbench.run(
+                MATRICES[device], formats, programs=programs, device=device, results=results / formats, budget=0.02,
+                timeout=seconds, update=True, mode="hot", convert="both" if device == "emulated" else "device",
+                progress=progress,
+            )  # fmt: skip
+            found.append(rows)
+    return pd.concat(found)
 
 
 @click.command()

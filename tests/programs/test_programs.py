@@ -22,7 +22,7 @@ from spmvbench.advice import training
 from spmvbench.cli import advise, program_trial
 from spmvbench.devices import open_device
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.programs import making, using
+from spmvbench.programs import base, making, using
 from spmvbench.programs.base import MemoryTaken, bytes_kept
 from tests.programs import faults
 
@@ -31,8 +31,9 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch, registry):
-    """Programs that a test has registered are gone after it."""
+    """Programs that a test has registered are gone after it. A matrix takes as long as it takes on a busy machine."""
     monkeypatch.setenv("SPMVBENCH_FORMATS", "")
+    monkeypatch.setattr(program_trial, "SECONDS", 600.0)
 
 
 @pytest.fixture
@@ -254,6 +255,14 @@ def test_a_wrong_product_is_not_said_to_be_of_shared_values(shares):
             bytes_kept(Program, np, np.dtype(np.float64))
     else:
         assert bytes_kept(Program, np, np.dtype(np.float64)) >= 0
+
+
+@pytest.mark.parametrize(("fault", "leaks"), [("NONE", False), ("LEAKS", True)])
+def test_one_conversion_tells_a_leak_on_a_machine_that_has_no_time_for_more(fault, leaks, built, monkeypatch):
+    monkeypatch.setattr(base, "KEPT_SECONDS", 0.0)
+    ((program, _),) = formats.parse(using.use([str(built(fault))])[0])
+    found = [bytes_kept(program, np, np.dtype(dtype)) for dtype in ("f8", "f4")]
+    assert [most >= program_trial.LEAK for most in found] == [leaks] * 2
 
 
 def test_names_that_nobody_could_type_are_refused(built, tmp_path):

@@ -1,4 +1,4 @@
-"""Commands in separate processes, and a slow format."""
+"""Commands in separate processes, whose cases can be held."""
 
 import os
 import subprocess
@@ -8,28 +8,23 @@ from contextlib import suppress
 import psutil
 import pytest
 
-SLOW = """
-import time
-from spmvbench.formats import register
-from spmvbench.formats.csr.csr import CsrScalar
 
-@register
-class Slow(CsrScalar):
-    key = "slow"
-    reference = "none"
-    survey_name = ""
+@pytest.fixture
+def held(tmp_path):
+    """Lets that many rows be measured and holds the next cases of `slow`, however long this process is kept waiting.
 
-    @classmethod
-    def convert(cls, a, **params):
-        time.sleep({seconds})
-        return super().convert(a)
-"""
+    Without a number nothing is held any more.
+    """
 
+    def hold(rows=None):
+        if rows is None:
+            (tmp_path / "hold").unlink()
+        else:
+            (tmp_path / "hold.new").write_text(str(rows))
+            (tmp_path / "hold.new").replace(tmp_path / "hold")
 
-@pytest.fixture(scope="session")
-def slow_format():
-    """The source of the format `slow`, whose conversion takes `seconds` seconds."""
-    return lambda seconds: SLOW.format(seconds=seconds)
+    hold(2)
+    return hold
 
 
 MARK = "SPMVBENCH_TEST_STARTED"

@@ -24,7 +24,7 @@ from spmvbench.measure.cases import Settings
 from spmvbench.rows import store
 from spmvbench.runner import costs, driver, plan
 from spmvbench.runner.session import Watcher
-from tests.runner.processes import alive, until
+from tests.runner.processes import alive, slow_format, until
 
 pytest.importorskip("distributed")
 from distributed import Client, Security
@@ -39,9 +39,9 @@ BIN = Path(sys.executable).parent
 
 
 @pytest.fixture
-def environment(tmp_path, slow_format):
+def environment(tmp_path):
     """A home of the test's own, too: what workers share there is nobody else's."""
-    (tmp_path / "slow.py").write_text(slow_format(0.4))
+    (tmp_path / "slow.py").write_text(slow_format())
     own = {"SPMVBENCH_FORMATS": str(tmp_path / "slow.py"), "SPMVBENCH_HOME": str(tmp_path / "home")}
     return os.environ | own | {"PATH": f"{BIN}:{os.environ['PATH']}"}
 
@@ -65,55 +65,8 @@ def listening(processes):
     return found
 
 
-# A format whose conversion waits, while a file beside it says so, once a run has that many rows.
-HELD = """
-import time
-from pathlib import Path
-from spmvbench.formats import register
-from spmvbench.formats.csr.csr import CsrScalar
-
-FOLDER = Path(__file__).parent
-
-def held():
-    try:
-        rows = sum(file.read_bytes().count(b"\\n") for file in FOLDER.glob("results/*/rows.jsonl"))
-        return rows >= int((FOLDER / "hold").read_text())
-    except FileNotFoundError:
-        return False
-
-@register
-class Slow(CsrScalar):
-    key = "slow"
-    reference = "none"
-    survey_name = ""
-
-    @classmethod
-    def convert(cls, a, **params):
-        while held():
-            time.sleep(0.02)
-        return super().convert(a)
-"""
 MATRICES = [f"tridiag:{n}" for n in range(20, 26)]
 LOCAL = ["--device", "emulated", "--scheduler", "local", "--workers", "2"]
-
-
-@pytest.fixture
-def held(tmp_path, environment):
-    """Lets that many rows be measured and holds the next cases of `slow`, however long this process is kept waiting.
-
-    Without a number nothing is held any more.
-    """
-    (tmp_path / "slow.py").write_text(HELD)
-
-    def hold(rows=None):
-        if rows is None:
-            (tmp_path / "hold").unlink()
-        else:
-            (tmp_path / "hold.new").write_text(str(rows))
-            (tmp_path / "hold.new").replace(tmp_path / "hold")
-
-    hold(2)
-    return hold
 
 
 def lines(folder):
@@ -156,7 +109,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time_and_the_run_stops_and_go
 
 @pytest.mark.slow
 @pytest.mark.waits
-def test_a_worker_keeps_its_measuring_process_over_long_jobs(spmvbench_run, slow_format, tmp_path):
+def test_a_worker_keeps_its_measuring_process_over_long_jobs(spmvbench_run, tmp_path):
     (tmp_path / "slow.py").write_text(slow_format(1.5 * driver.POLL_SECONDS))
     run = spmvbench_run(*MATRICES[:2], "--formats", "slow", *LOCAL[:-1], "1", "--run", "long")
     _, err = run.communicate()

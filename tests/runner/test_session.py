@@ -21,7 +21,7 @@ from spmvbench.measure.cases import Settings
 from spmvbench.rows import store
 from spmvbench.runner import driver, plan, session
 from spmvbench.runner.spawning import Spawned
-from tests.runner.processes import until
+from tests.runner.processes import slow_format, until
 
 KERNELS = """
 #ifdef SPMVBENCH_EMULATED
@@ -164,10 +164,10 @@ class Throttles(Good):
 
 
 @pytest.fixture
-def bad_formats(tmp_path, slow_format):
+def bad_formats(tmp_path):
     """Formats and kernels of this test, in its folder."""
     (tmp_path / "bad.cu").write_text(KERNELS)
-    (tmp_path / "bad.py").write_text(FORMATS + slow_format(0.1))
+    (tmp_path / "bad.py").write_text(FORMATS + slow_format())
     return tmp_path / "bad.py"
 
 
@@ -625,10 +625,10 @@ MATRICES = [f"tridiag:{n}" for n in range(20, 28)]
 
 
 @pytest.mark.slow
-def test_a_killed_run_continues_and_has_the_rows_of_a_complete_one(begin, run_own, tmp_path):
+def test_a_killed_run_continues_and_has_the_rows_of_a_complete_one(begin, held, run_own, tmp_path):
     args = [*MATRICES, "--formats", "slow,csr-vector", "--run"]
     whole, broken = tmp_path / "results" / "whole", tmp_path / "results" / "broken"
-    assert run_own(*args, "whole").code == 0
+    held(5)
     process = begin(*args, "broken")
     until(lambda: parts(broken) >= 5)
     process.kill()
@@ -636,6 +636,8 @@ def test_a_killed_run_continues_and_has_the_rows_of_a_complete_one(begin, run_ow
     until(lambda: not running_workers(broken))  # the worker does not outlive its parent
     before = store.measured(broken)
     assert 5 <= len(before) < 16
+    held()
+    assert run_own(*args, "whole").code == 0
 
     finished = run_own(*args, "broken")
     assert finished.code == 0
@@ -655,12 +657,13 @@ def test_a_killed_run_continues_and_has_the_rows_of_a_complete_one(begin, run_ow
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_after_the_current_case(begin, run_own, tmp_path, number):
+def test_a_signal_stops_after_the_current_case(begin, held, run_own, tmp_path, number):
     args = [*MATRICES, "--formats", "slow", "--run", "r"]
     folder = tmp_path / "results" / "r"
     process = begin(*args)
     until(lambda: parts(folder) >= 1)
     process.send_signal(number)
+    held()
     _, err = process.communicate()
     assert process.returncode == 130
     assert "The same command continues" in err
@@ -687,17 +690,16 @@ def test_a_second_signal_stops_at_once(begin, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_second_run_on_the_same_folder_is_refused_in_one_line(begin, run_own, tmp_path):
+def test_a_second_run_on_the_same_folder_is_refused_in_one_line(begin, held, run_own, tmp_path):
     args = [*MATRICES, "--formats", "slow", "--run", "r"]
     first = begin(*args)
     until(lambda: parts(tmp_path / "results" / "r") >= 1)
-    first.send_signal(signal.SIGSTOP)  # otherwise it might end before the second has begun
     second = run_own(*args)
     assert second.code == 1
     assert second.err.count("\n") == 1
     assert f"process {first.pid}" in second.err
     assert run_own(*args, "--dry-run").code == 0
-    first.send_signal(signal.SIGCONT)
+    held()
     first.communicate()
     assert first.returncode == 0
 
@@ -800,7 +802,7 @@ def test_a_run_killed_while_merging_rows_merges_them_later(run_here, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gone", ["removed", pytest.param("moved", marks=pytest.mark.slow)])
-def test_a_removed_folder_ends_the_run_in_one_line(begin, tmp_path, gone):
+def test_a_removed_folder_ends_the_run_in_one_line(begin, held, tmp_path, gone):
     folder = tmp_path / "results" / "r"
     process = begin(*MATRICES, "--formats", "slow", "--run", "r")
     until(lambda: parts(folder) >= 1)
