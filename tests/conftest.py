@@ -4,6 +4,7 @@ import faulthandler
 import gc
 import importlib.util
 import json
+import math
 import os
 import signal
 import sys
@@ -168,7 +169,11 @@ def mirror():
 
 @pytest.fixture
 def command(capsys, monkeypatch):
-    """Runs one command line in this process, errors and exit code handled as at the terminal."""
+    """Runs one command line in this process, errors and exit code handled as at the terminal.
+
+    No line says how far it is: one does every ten seconds, of which a busy machine needs many.
+    """
+    monkeypatch.setattr("spmvbench.cli.progress.PLAIN_PROGRESS_SECONDS", math.inf)
 
     @dataclass
     class Result:

@@ -207,7 +207,6 @@ def test_darkness_reaches_drawings(opened):
 def test_contents_and_filter_stay_in_sight_and_leave_two_thirds_of_a_narrow_screen(opened):
     side = (
         "document.documentElement.style.scrollBehavior = 'auto'; scrollTo(0, document.body.scrollHeight / 2);"
-        "await new Promise((done) => setTimeout(done, 100));"
         "const box = document.querySelector('.side').getBoundingClientRect();"
         "return [box.top, box.height / innerHeight];"
     )

@@ -428,15 +428,19 @@ def test_the_job_with_a_scheduler_and_workers_ends_with_all_rows(start, held, sl
 
 @pytest.mark.slow
 @pytest.mark.waits
-def test_a_missing_scheduler_and_different_formats_are_one_line_errors(spmvbench_run, start, slurm, tmp_path):
-    nobody = spmvbench_run("tridiag:9", "--device", "emulated", "--scheduler", "tcp://127.0.0.1:1")
-    _, err = nobody.communicate()
-    assert nobody.returncode == 1 and err.startswith("Error: no scheduler answers at tcp://127.0.0.1:1")
-    assert err.count("\n") == 1
+def test_a_missing_scheduler_and_different_formats_are_one_line_errors(
+    command, spmvbench_run, start, slurm, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(workers, "CONNECT_LIMIT", 1.0)
+    nobody = "--device", "emulated", "--scheduler", "tcp://127.0.0.1:1", "--results", tmp_path
+    result = command("run", "tridiag:9", *nobody)
+    assert result.code == 1 and result.err.startswith("Error: no scheduler answers at tcp://127.0.0.1:1")
+    assert result.err.count("\n") == 1
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    start("dask", "scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
+    scheduler = start("dask", "scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
+    until(lambda: listening([scheduler, *scheduler.children(recursive=True)]))
     environment = dict(slurm)
     slurm.pop("SPMVBENCH_FORMATS")
     start("dask", "worker", f"tcp://127.0.0.1:{port}", "--nthreads", 1, "--resources", "GPU=1", "--no-nanny")

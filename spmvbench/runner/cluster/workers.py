@@ -14,7 +14,7 @@ from typing import Any
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.runner.cluster import remote
 
-CONNECT_LIMIT = 10.0  # seconds for the scheduler to answer
+CONNECT_LIMIT = 60.0  # seconds for the scheduler to answer: docs/cluster.md starts it at the same time
 FIRST_WORKER_LIMIT = 600.0  # seconds for the first worker to connect
 
 
