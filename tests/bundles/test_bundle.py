@@ -63,102 +63,82 @@ def test_paths_are_shortened_to_their_last_part(text, kept):
     assert pack.redacted({"a": [text]}) == {"a": [kept]}
 
 
-def refused(path, words, error=SpmvbenchError):
-    """Asserts that a bundle is an error with these words."""
-    with pytest.raises(error, match=words), check.opened(path, path.parent / "home"):
-        pass
+def rewritten(change):
+    """What writes a bundle again: `change` gives the content of each of its files, or None for one that goes."""
+
+    def rewrite(path):
+        with zipfile.ZipFile(path) as old:
+            files = {name: change(name, old.read(name)) for name in old.namelist()}
+        with zipfile.ZipFile(path, "w") as new:
+            for name, content in files.items():
+                if content is not None:
+                    new.writestr(name, content)
+
+    return rewrite
 
 
-def tampered(source, target, change):
-    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
-        for name in old.namelist():
-            for kept, content in change(name, old.read(name)):
-                new.writestr(kept, content)
+def manifest(change):
+    """What changes a bundle's manifest alone."""
+    return rewritten(lambda name, content: change(content) if name == pack.MANIFEST else content)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (
-            lambda name, content: [(name, content[:-1] if name == ENVIRONMENT else content)],
-            "run.json is not what",
-        ),
-        (lambda name, content: [(name, content), *([("more", b"")] if name == store.ROWS else [])], "does not hold"),
-        (
-            lambda name, content: [] if name == pack.MANIFEST else [(name, content)],
-            "neither a run's folder nor a bundle",
-        ),
-    ],
-)
-def test_damaged_bundles_are_one_line_errors(run, tmp_path, change, words):
-    pack.pack(run, tmp_path / "b.zip")
-    tampered(tmp_path / "b.zip", tmp_path / "c.zip", change)
-    refused(tmp_path / "c.zip", words)
+def one_more(path):
+    with zipfile.ZipFile(path, "a") as bundle:
+        bundle.writestr("more", b"")
 
 
-def test_a_file_that_is_no_bundle_is_an_error(tmp_path):
-    (tmp_path / "text.zip").write_text("no archive")
-    refused(tmp_path / "text.zip", "neither a run's folder nor a bundle", UsageError)
+def patched(at_file, at_directory, value):
+    """What puts other bytes at an offset after each header of a ZIP archive."""
 
+    def patch(path):
+        content = path.read_bytes()
+        for head, offset in ((b"PK\x03\x04", at_file), (b"PK\x01\x02", at_directory)):
+            parts = content.split(head)
+            content = head.join([parts[0], *(p[: offset - 4] + value + p[offset - 2 :] for p in parts[1:])])
+        path.write_bytes(content)
 
-def rewritten(source, target, **changes):
-    """A bundle whose manifest has other values; None removes one."""
-
-    def change(name, content):
-        if name == pack.MANIFEST:
-            content = json.dumps(json.loads(content) | changes).encode()
-        return [(name, content)]
-
-    tampered(source, target, change)
+    return patch
 
 
 SHAPES = [
     {"formats": None}, {"formats": [1]}, {"formats": [{"format": 1, "source_hash": "", "from": ""}]}, {"files": None},
     {"files": [1]}, {"files": {"rows.parquet": 1}}, {"bundle": "1"}, {"bundle": None},
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize("changes", SHAPES, ids=map(str, SHAPES))
-def test_a_manifest_of_another_shape_is_damaged(run, tmp_path, invoke, changes, capsys):
-    pack.pack(run, tmp_path / "b.zip")
-    rewritten(tmp_path / "b.zip", tmp_path / "c.zip", **changes)
-    refused(tmp_path / "c.zip", r"its bundle\.json is not one")
-    invoke("check", tmp_path / "c.zip", code=1)
-
-
-@pytest.mark.parametrize("manifest", [b"[" * 100_000, b"[1]", b"null", b"\xff", b'"text"'])
-def test_an_invalid_manifest_is_one_sentence(run, tmp_path, manifest):
-    pack.pack(run, tmp_path / "b.zip")
-    tampered(
-        tmp_path / "b.zip",
-        tmp_path / "c.zip",
-        lambda name, content: [(name, manifest if name == pack.MANIFEST else content)],
+NONE = "neither a run's folder nor a bundle"
+BROKEN = {
+    "another run.json": (
+        rewritten(lambda name, text: text[:-1] if name == ENVIRONMENT else text),
+        "run.json is not what",
+    ),
+    "one more file": (one_more, "does not hold"),
+    "no manifest": (manifest(lambda content: None), NONE),
+    "text": (lambda path: path.write_text("no archive"), NONE),
+    "encrypted": (patched(6, 8, b"\x01\x00"), "is encrypted"),
+    "unknown compression": (patched(8, 10, b"\x63\x00"), "cannot be unpacked"),
+}
+BROKEN |= {
+    f"manifest of {len(text)} bytes": (manifest(lambda _, text=text: text), "b.zip")
+    for text in (b"[" * 100_000, b"[1]", b"null", b"\xff", b'"text"')
+}
+BROKEN |= {
+    str(shape): (
+        manifest(lambda text, shape=shape: json.dumps(json.loads(text) | shape)),
+        r"its bundle\.json is not one",
     )
-    refused(tmp_path / "c.zip", "c.zip")
+    for shape in SHAPES
+}
 
 
-def patched(path, find, offset, value):
-    """Other bytes at an offset after each header of a ZIP archive."""
-    content = bytearray(path.read_bytes())
-    place = content.find(find)
-    while place >= 0:
-        content[place + offset : place + offset + len(value)] = value
-        place = content.find(find, place + 4)
-    path.write_bytes(content)
-
-
-@pytest.mark.parametrize(
-    ("at_file", "at_directory", "value", "words"),
-    [(6, 8, b"\x01\x00", "is encrypted"), (8, 10, b"\x63\x00", "cannot be unpacked")],
-    ids=["encrypted", "unknown compression"],
-)
-def test_a_bundle_that_cannot_be_unpacked_is_one_sentence(run, tmp_path, invoke, at_file, at_directory, value, words):
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_bundle_is_one_sentence(run, tmp_path, command, name):
     path = tmp_path / "b.zip"
     pack.pack(run, path)
-    patched(path, b"PK\x03\x04", at_file, value)
-    patched(path, b"PK\x01\x02", at_directory, value)
-    refused(path, words)
-    invoke("check", path, code=1)
+    change, words = BROKEN[name]
+    change(path)
+    with pytest.raises((SpmvbenchError, UsageError), match=words), check.opened(path, tmp_path / "home"):
+        pass
+    result = command("check", path)
+    assert result.code in (1, 2) and result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
