@@ -1,4 +1,4 @@
-"""Merge-based CSR: where tiles begin, rows that they cut, sizes of tiles."""
+"""Merge-based CSR: rows that tiles cut, sizes of tiles."""
 
 from __future__ import annotations
 
@@ -7,34 +7,7 @@ import pytest
 
 from spmvbench import formats, testing
 from spmvbench.devices import open_device
-from spmvbench.formats.csr.merge import tile_rows
 from tests.formats.rows import launches, names, with_lengths
-
-
-def walked(row_ptr, tile):
-    """The merge step by step, as the paper draws it: the row at every `tile`-th step and at the end."""
-    row, entry, steps = 0, 0, []
-    rows = len(row_ptr) - 1
-    while row < rows:
-        steps.append(row)
-        if entry < row_ptr[row + 1]:
-            entry += 1
-        else:
-            row += 1
-    return [*steps[::tile], rows]
-
-
-@pytest.mark.parametrize("tile", [1, 2, 3, 7, 64])
-@pytest.mark.parametrize("lengths", [[2, 0, 0, 5, 1, 0], [0, 0, 3], [9], [0] * 8, [1] * 20, [64, 0, 63]])
-def test_tiles_begin_where_the_merge_is_after_so_many_steps(lengths, tile):
-    row_ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    found = tile_rows(row_ptr, tile)
-    assert found.dtype == np.int32
-    assert found.tolist() == walked(row_ptr, tile)
-
-
-def test_no_rows_are_no_tiles():
-    assert tile_rows(np.zeros(1, np.int32), 64).tolist() == [0]
 
 
 @pytest.mark.parametrize("key", ["merge-csr[", "merge-csr[staged=true,", "csr-merge-tiles["])

@@ -1,51 +1,20 @@
-"""Tiles of entries and blocks of rows: where they begin, and what their kernels do with rows that they cut."""
+"""Tiles of entries and blocks of rows: their regions and launches, and what kernels do with rows that they cut."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from spmvbench import testing
-from spmvbench.formats import Csr
-from spmvbench.formats.arrays import chain
-from spmvbench.formats.load_balanced.adaptive import region_cuts, row_blocks
-from spmvbench.formats.load_balanced.tiles import equal_cuts, tile_rows
+from spmvbench.formats.load_balanced.adaptive import region_cuts
 from tests.formats.rows import names, with_lengths
 
 lengths = st.lists(st.one_of(st.integers(0, 4), st.integers(0, 200)), min_size=1, max_size=60)
 
 
-@given(lengths=lengths, tile=st.integers(1, 64))
-def test_every_row_ends_in_the_tile_of_its_last_entry(lengths, tile):
-    row_ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    cuts = equal_cuts(int(row_ptr[-1]), tile, np)
-    found = tile_rows(row_ptr, cuts)
-    ended = [0, *(sum(1 for end in row_ptr[1:] if end <= cut) for cut in cuts[1:])]
-    assert found.tolist() == ended[: len(cuts)]
-
-
-@given(lengths=lengths, entries=st.integers(1, 64), regions=st.booleans())
-def test_blocks_of_rows_are_those_of_the_loop(lengths, entries, regions):
-    a = Csr.of(with_lengths(lengths, 9000))
-    blocks, held, long = [0], 0, False
-    for row, n in enumerate(lengths):
-        was, long = long, n > 128 or (long and n >= 32)
-        if row > blocks[-1] and (held + n > entries or (regions and long != was)):
-            blocks.append(row)
-            held = 0
-        held += n
-    assert row_blocks(a, entries, regions).tolist() == [*blocks, len(lengths)]
-
-
 def test_regions_change_above_128_and_below_32():
     assert region_cuts(np.array([1, 128, 129, 50, 32, 31, 100, 500])).tolist() == [2, 5, 7]
-
-
-def test_a_chain_of_steps():
-    assert chain(np.array([2, 2, 3, 6, 6, 6, 6], np.int32)).tolist() == [0, 2, 3, 6]
-    assert chain(np.array([0], np.int32)).tolist() == [0]
 
 
 @pytest.mark.parametrize(

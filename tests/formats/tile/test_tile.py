@@ -1,4 +1,4 @@
-"""TileSpMV: what each threshold decides, how each format packs, what is deferred, and products over all of them."""
+"""TileSpMV: what each threshold decides, what is deferred, and products over all of them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ from spmvbench.formats.tile.convert import (
     Rules,
     Tiles,
     choose,
-    stable_order,
 )
-from spmvbench.formats.tile.tile import chunks_of
 from tests.formats.test_conversion import assert_kernels_convert_alike
 
 PAPER = Rules(coo=12, dns=128, te=0.2, th=1.0, hyb_min_width=0)
@@ -158,77 +156,6 @@ def test_hyb_width_has_the_fewest_bytes(dtype, value_bytes, least):
     assert len(widths) > 4
 
 
-def test_csr_packing():
-    a = np.zeros((16, 48))
-    a[2, [3, 10, 15]] = 1, 2, 3  # three entries, so the next tile starts in the middle of a byte
-    a[0, 33], a[15, 47] = 4, 5
-    f = testing.convert("tile-csr", sparse.csr_array(a))
-    assert f.tile_ptr.tolist() == [0, 2]
-    assert f.tile_col.tolist() == [0, 2]
-    assert f.tile_nnz.tolist() == [0, 3, 5]
-    assert f.csr_val.tolist() == [1, 2, 3, 4, 5, 0]
-    assert f.csr_col.tolist() == [0x3A, 0xF1, 0xF0, 0]
-    assert f.csr_row_ptr.reshape(2, 16).tolist() == [[0, 0, 0] + [3] * 13, [0] + [1] * 15]
-
-
-def test_coo_packing():
-    a = np.zeros((16, 16))
-    a[0, 15], a[7, 2] = 1, 2
-    f = testing.convert("tile", sparse.csr_array(a))
-    assert (f.coo_val.tolist(), f.coo_idx.tolist()) == ([1, 2], [0x0F, 0x72])
-
-
-def test_ell_packing():
-    a = np.eye(16) + np.roll(np.eye(16), 1, axis=1)
-    a[15] = 0
-    a[15, 15] = 9
-    f = testing.convert("tile", sparse.csr_array(a))
-    assert f.fmt.tolist() == [ELL | 2 << 3]
-    assert f.ell_val.reshape(2, 16)[:, [0, 15]].tolist() == [[1, 9], [1, 0]]
-    assert bytes(f.ell_col[:8]).hex() == "0123456789abcdef"
-    assert bytes(f.ell_col[8:]).hex() == "123456789abcdef0"  # row 15 has no second entry: column 0, value 0
-
-
-def test_hyb_packing_is_the_first_entries_then_the_tail():
-    a = np.zeros((16, 32))
-    a[1, :14] = np.arange(1, 15)
-    a[4, 16:30] = np.arange(21, 35)
-    f = testing.convert("tile[hyb_min_width=1]", sparse.csr_array(a))
-    assert f.fmt.tolist() == [HYB | 1 << 3] * 2
-    assert f.tail.tolist() == [13, 13]
-    assert (f.off1.tolist(), f.off2.tolist()) == ([0, 29], [0, 21])
-    assert f.hyb_val[:16].tolist() == [0, 1] + [0] * 14
-    assert f.hyb_val[29 + 16 :].tolist() == list(range(22, 35))
-    assert f.hyb_idx[8:21].tolist() == [0x10 | col for col in range(1, 14)]
-    assert f.hyb_idx[21 + 8 :].tolist() == [0x40 | col for col in range(1, 14)]
-
-
-def test_dense_packings():
-    a = np.zeros((48, 16))
-    a[:16] = np.arange(256).reshape(16, 16) + 1
-    a[20] = np.arange(16) + 1
-    a[32:, 6] = np.arange(16) + 1
-    f = testing.convert("tile", sparse.csr_array(a))
-    assert (f.fmt & 7).tolist() == [DNS, DNS_ROW, DNS_COL]
-    assert f.dns_val[:3].tolist() == [1, 17, 33]  # down the first column
-    assert (f.dns_row_val.tolist(), f.row_id.tolist()) == (list(range(1, 17)), [4])
-    assert (f.dns_col_val.tolist(), f.col_id.tolist()) == (list(range(1, 17)), [6])
-
-
-@pytest.mark.parametrize("shape", [(300, 170), (16, 16), (1, 999), (257, 31)])
-@pytest.mark.parametrize(("dtype", "value_bytes"), [(np.float64, 8), (np.float32, 4)])
-def test_footprint_of_tile_csr_is_the_formula(shape, dtype, value_bytes):
-    a = sparse.random_array(shape, density=0.1, format="csr", rng=np.random.default_rng(0)).astype(dtype)
-    tile_ids = set(zip(a.tocoo().row // 16, a.tocoo().col // 16, strict=True))
-    f = testing.convert("tile-csr", a)
-    stored = f.nbytes - f.detail["schedule_bytes"]
-    # T (16 + 4 + 4) + (v + 1/2) nnz + 4 (tile rows + 1), a last entry of tile_nnz, and both payloads filled up:
-    # pairs of values, words of columns.
-    filled = a.nnz % 2 * value_bytes + -a.nnz % 8 / 2
-    tile_rows = -(-shape[0] // 16)
-    assert stored == len(tile_ids) * 24 + (value_bytes + 0.5) * a.nnz + 4 * (tile_rows + 1) + 4 + filled
-
-
 def mosaic(rows=16 * 9 - 5, cols=16 * 11 - 3, seed=0):
     """Tiles of every kind side by side, cut off at sides that are no multiple of 16."""
     rng = np.random.default_rng(seed)
@@ -343,13 +270,6 @@ def test_sides_that_are_no_multiple_of_the_tile(spec, side, checking):
         testing.check_product(spec, a, checking)
 
 
-def test_stored_zeros_are_kept_where_nothing_pads():
-    a = sparse.csr_array((np.array([0.0, -0.0, 3.0]), ([0, 5, 20], [1, 2, 3])), shape=(40, 20))
-    testing.check_conversion("tile-csr", a)
-    assert len(testing.convert("tile-csr", a).to_coo()[2]) == 3
-    assert len(testing.convert("tile", a).to_coo()[2]) == 1
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", ["tile-csr", "tile", "tile[kernel=paper]", "tile-deferred-coo[defer=0]"])
 def test_64_bit_offsets(spec, checking):
@@ -380,21 +300,3 @@ ODD_RULES = (
 def test_kernels_follow_every_rule(spec, emulated, same_arrays):
     many = sparse.kron(sparse.eye_array(600), np.eye(1, 24))  # more tiles than a group of 256
     assert assert_kernels_convert_alike(spec, {"mosaic": MOSAIC, "many": many.tocsr()}, emulated, same_arrays)
-
-
-def test_chunks_are_even_and_mark_rows_of_several():
-    tile_ptr = np.array([0, 17, 17, 25, 34], dtype=np.int32)  # 17, 0, 8 and 9 tiles
-    chunks = chunks_of(tile_ptr, 8, empty=True)
-    assert np.diff(chunks["chunk_ptr"]).tolist() == [6, 6, 5, 0, 8, 5, 4]
-    assert (chunks["chunk_row"] & 0x7FFFFFFF).tolist() == [0, 0, 0, 1, 2, 3, 3]
-    assert (chunks["chunk_row"] < 0).tolist() == [True, True, True, False, False, True, True]
-    assert chunks["split_rows"] == 2
-    assert (chunks_of(tile_ptr, 8, empty=False)["chunk_row"] & 0x7FFFFFFF).tolist() == [0, 0, 0, 2, 3, 3]
-
-
-def test_order_of_keys_too_large_to_fuse():
-    keys = np.array([5, 3, 5, 2**61, 3, 0], dtype=np.int64)
-    expected = [5, 1, 4, 0, 2, 3]
-    assert stable_order(keys, 2**62).tolist() == expected
-    assert stable_order(np.where(keys == 2**61, 9, keys), 10).tolist() == expected
-    assert stable_order(keys[:0], 2**62).tolist() == []
