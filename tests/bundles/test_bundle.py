@@ -155,20 +155,11 @@ def test_invalid_metadata_is_one_sentence(run, tmp_path, invoke, altered, junk):
     assert not (tmp_path / "b.zip").exists()
 
 
-def test_invalid_rows_fail_the_check(run, altered, verdicts):
-    def change(rows):
-        rows.loc[3, "t_kernels"] = "[1]"
-
-    altered(run, change)
-    failed = [finding.text for finding in verdicts(run)["schema"] if finding.verdict == check.FAILED]
-    assert any(f"left out 1 of {len(store.load(run)) + 1} rows" in text for text in failed)
-
-
-def test_a_run_with_only_invalid_rows_fails_the_check(run, altered, failed):
-    def change(rows):
-        rows["t_kernels"] = "[1]"
-
-    assert "schema" in failed(altered(run, change))
+@pytest.mark.parametrize("every", [False, True])
+def test_invalid_rows_fail_the_check(run, altered, verdicts, every):
+    altered(run, lambda rows: rows.assign(t_kernels=rows["t_kernels"].where((rows.index != 3) & (not every), "[1]")))
+    failed = " ".join(finding.text for finding in verdicts(run)["schema"] if finding.verdict == check.FAILED)
+    assert ("there are no rows" if every else f"left out 1 of {len(store.load(run)) + 1} rows") in failed
 
 
 @pytest.mark.parametrize(("typed", "yes", "allowed"), [("y", False, True), ("n", False, False), ("", True, True)])

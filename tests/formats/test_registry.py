@@ -84,18 +84,6 @@ def test_several_parameters_in_one_bracket():
         ("xyz*", "no format matches"),
         ("hyb[relative_speed=0.5]", "1.0 <= float"),
         ("coo-atomic[x=1]", "it takes none"),
-        ("bccoo[h=5]", "h takes"),
-        ("bccoo[w=3]", "w takes"),
-        ("bccoo[steps=33]", "steps takes"),
-        ("bccoo-plus[slices=3]", "slices takes"),
-        ("bsr[block=6]", "block takes"),
-        ("bcsr-choi[r=6]", "r takes"),
-        ("bcsr-buatois[block=3]", "block takes"),
-        ("bcsr-verschoor[order=x]", "order takes"),
-        ("bellpack[r=9]", "r takes"),
-        ("bellpack[c=-1]", "c takes"),
-        ("bellpack[C=12]", "C takes"),
-        ("bellpack[threads=9]", "threads takes"),
     ],
 )
 def test_mistakes_are_reported_in_one_sentence(text, message):

@@ -6,9 +6,7 @@ from scipy import sparse
 
 from spmvbench import formats, testing
 from spmvbench.formats import Csr
-from spmvbench.formats.csr.rows import CsrPieces, CsrRows
-from spmvbench.formats.ellpack import sell
-from spmvbench.formats.ellpack.ellpack import EllRows
+from spmvbench.formats.csr.rows import CsrPieces
 from spmvbench.formats.hybrid import hyb
 from spmvbench.formats.hybrid.rows import Shec
 from tests.formats.rows import as_on_device, runs_on, with_lengths
@@ -99,35 +97,6 @@ def test_sic_has_a_segment_for_each_number_of_threads():
     assert blocks == {"threads_32": (4, 8), "threads_128": (4, 32), "threads_256": (4, 64)}
     assert [part.perm.tolist() for part in fmt.parts.values()] == [[0, 5], [3, 1], [4]]
     assert list(testing.convert("sic[segments=false]", with_lengths([2, 2, 3], 9)).parts) == ["threads_32"]
-
-
-@pytest.mark.parametrize("cls", [EllRows, CsrRows])
-@pytest.mark.parametrize("name", ["0x0", "no entries", "empty rows at both ends", "one full row", "stored zeros"])
-def test_parts_hold_rows_with_entries_alone(cls, name, emulated, monkeypatch, same_arrays):
-    a = Csr.of(HARD[name])
-    part = cls.from_csr(a)
-    assert cls.estimate(a, **cls.resolve({})) == part.nbytes
-    assert len(part.perm if cls is EllRows else part.rows) == np.count_nonzero(a.row_lengths)
-    expected = (a.row_idx, a.col_idx, a.values)
-    found = part.to_coo()
-    order = np.lexsort(found[1::-1])
-    for array, wanted in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(array[order], wanted)
-    monkeypatch.setattr(sell, "runner", lambda matrix: runs_on(emulated))
-    same_arrays(cls.from_csr(a).arrays(), part.arrays(), name)
-    x, y = np.ones(a.cols), np.full(a.rows, np.nan)
-    emulated.compile(part.launches(x, y)).run()
-    np.testing.assert_allclose(y, HARD[name] @ x, rtol=1e-13, atol=1e-13)
-
-
-@pytest.mark.parametrize("bounds", [(0, 2), (1, 3), (2, 9), (0, 9), (3, 3)])
-def test_entries_between_ranks_of_their_rows(bounds):
-    for a in map(Csr.of, HARD.values()):
-        part, kept = a.between(*bounds), a.where((a.rank_in_row >= bounds[0]) & (a.rank_in_row < bounds[1]))
-        assert part.row_ptr.dtype == kept.row_ptr.dtype
-        for array in ("row_ptr", "col_idx", "values"):
-            np.testing.assert_array_equal(getattr(part, array), getattr(kept, array))
-    assert a.between(0, a.row_len_max) is a
 
 
 def test_formats_that_cannot_add_say_so():
