@@ -71,17 +71,17 @@ def settings(rows: pd.DataFrame, device: pd.Series | None = None) -> pd.Categori
         device=device if device is not None and device.nunique() > 1 else "",
         imported=rows["device"].where(imported(rows), ""),
     )
-    text = (
-        parts["dtype"]
-        .str.cat([parts[name] for name in ("mode", "op", "order", "device", "imported")], sep=" ")
-        .str.split()
-        .str.join(" ")
-    )
+    # Half a million rows have a few settings: each is put into words once.
+    place = parts.groupby(list(parts), sort=False).ngroup()
+    found = parts[~place.duplicated()]
+    names = ("dtype", "mode", "op", "order", "device", "imported")
+    texts = [" ".join(filter(None, words)) for words in zip(*(found[name] for name in names), strict=True)]
     order = sorted(
-        set(zip(*(parts[name] for name in ("imported", "device", "op", "order", "dtype", "mode")), text, strict=True)),
+        set(zip(*(found[name] for name in ("imported", "device", "op", "order", "dtype", "mode")), texts, strict=True)),
         key=lambda s: (*s[:2], s[2].partition("@")[0], len(s[2]), *s[2:4], _rank(s[4], _TYPES), _rank(s[5], _MODES)),
     )
-    return pd.Categorical(text, [s[-1] for s in order], ordered=True)
+    known = pd.Categorical(texts, [s[-1] for s in order], ordered=True)
+    return pd.Categorical.from_codes(known.codes[place], dtype=known.dtype)
 
 
 def named_order(rows: pd.DataFrame) -> pd.Series | str:

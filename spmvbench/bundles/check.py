@@ -325,9 +325,10 @@ def formats_known(
         names = ", ".join(path.name for path in modules)
         yield Finding("formats", OPEN, f"not run: {names} of {keys}; read them, then use --run-sources")
         return
+    if solved := [key for key, measured in unknown if not sources.solver_known(measured)]:
+        yield Finding("formats", OPEN, f"measured in a solver of no known release: {shortened(solved)}")
     for key, measured in unknown:
         if not sources.solver_known(measured):
-            yield Finding("formats", OPEN, f"{key}: it was measured in a solver of no known release")
             continue
         rows = bundle.rows[(bundle.rows["format"] == key) & (bundle.rows["source_hash"] == measured)]
         settings = [parsed(text) for text in sorted(rows["params"].unique())]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
+import os
 import resource
 from collections.abc import Callable
 from functools import cache
@@ -22,7 +24,7 @@ def call(function: Callable[..., Any], *arguments: Any, seconds: float, memory: 
     """What a function returns. It and its arguments are pickled.
 
     memory: bytes beyond those of the process's libraries; at most what is free. Raises OverTime, SpmvbenchError if the
-    memory is not enough, SpmvbenchError of the function, RuntimeError for other errors of it.
+    memory is not enough or a library cannot be loaded, SpmvbenchError of the function, RuntimeError for other errors.
     """
     context = _context()
     memory = min(memory, 0.8 * psutil.virtual_memory().available)
@@ -55,6 +57,10 @@ def _context() -> Any:
     return context
 
 
+# What the loader of glibc says then (dl-map-segments.h, dl-load.c).
+_NO_ROOM = ("failed to map segment", os.strerror(errno.ENOMEM))
+
+
 def limit_memory(most: float) -> None:
     """From now on this process gets so many bytes more of address space; beyond them, MemoryError."""
     limit = int(psutil.Process().memory_info().vms + most)
@@ -68,8 +74,9 @@ def _called(connection: Connection, memory: float, function: Callable[..., Any],
     except (MemoryError, SpmvbenchError) as error:
         of_limit = isinstance(error.__context__, MemoryError)  # as generators say it, of the whole machine
         found = MemoryError() if of_limit else error
-    except ImportError:  # a library that found no room: the limit is of address space
-        found = MemoryError()
+    except ImportError as error:  # the limit is of address space, in which a library may find no room
+        of_limit = any(words in str(error) for words in _NO_ROOM)
+        found = MemoryError() if of_limit else SpmvbenchError(f"a library of theirs cannot be loaded here: {error}")
     except Exception as error:
         found = RuntimeError(f"{type(error).__name__}: {error}")
     connection.send(found)

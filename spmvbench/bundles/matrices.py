@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -69,7 +70,9 @@ def matrices(
                 late.append(shown)
                 continue
             except SpmvbenchError as error:
-                unavailable.setdefault(str(error), []).append(shown)
+                # An error names its matrix: the rest of it is the reason.
+                reason = re.sub("'[^']*'", "them", str(error).partition("; did you mean ")[0])
+                unavailable.setdefault(reason, []).append(shown)
                 continue
             passed += not wrong_columns
             wrong += [f"{shown}: {', '.join(wrong_columns)}"] if wrong_columns else []

@@ -309,7 +309,7 @@ def _write(
             alone=site is not None,
             shared=shared,
             home=home,
-            notices=site_runs.notices(latest_cases(rows)),
+            notices=site_runs.notices,
             other=other,
             beside=sentence,
             # The width of a paper's figures is known in this process alone.

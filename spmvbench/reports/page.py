@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import counted, emulated, has_verified, kept, latest_cases, verified
 from spmvbench.analysis.programs import counts
-from spmvbench.analysis.ranking import SLOWDOWN_CAP, by_mean_slowdown, default_baseline
+from spmvbench.analysis.ranking import RANKING, SLOWDOWN_CAP, by_mean_slowdown, default_baseline
 from spmvbench.analysis.totals import totals
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.paths import inside, written_whole
@@ -88,7 +88,7 @@ def write(
     alone: bool = False,
     shared: str = "",
     home: str = "",
-    notices: Sequence[str] = (),
+    notices: Callable[[pd.DataFrame], Sequence[str]] = lambda rows: (),
     beside: str = "",
     jobs: int = 1,
     watch: Callable[[int, int], None] = lambda done, of: None,
@@ -100,8 +100,8 @@ def write(
 
     rows: of one or several runs. environment: as `store.environment`; every key may be missing. names: figures to draw,
     None for all. alone: write only the page. shared: relative path from the page to the files of `write_shared`; empty
-    embeds them. home: link to the index of several reports. notices: sentences for a banner. beside: a
-    sentence on another run that the page compares with. jobs: number of processes
+    embeds them. home: link to the index of several reports. notices: sentences of the latest rows for a
+    banner. beside: a sentence on another run that the page compares with. jobs: number of processes
     that draw. watch: called after each figure with the number of figures done and in all. asked: as for `_drafted`.
 
     Raises UsageError for an unknown figure, baseline or format to highlight, and if there are no rows.
@@ -120,7 +120,7 @@ def write(
             left_out.setdefault(reason, []).append(name)
 
     page = out / PAGE
-    text = _render(draft, drawn, left_out, out, shared, home, notices, beside)
+    text = _render(draft, drawn, left_out, out, shared, home, notices(draft.rows), beside)
     # The command in the metadata may contain file names that are not UTF-8.
     return Report(_written(page, text.encode(errors="backslashreplace")), drawn, left_out)
 
@@ -193,7 +193,7 @@ def _options(
 
     Experiments and further names of a format are neither.
     """
-    rows, times = counted(rows), counted(times)
+    rows, times = counted(rows.filter(items=RANKING)), counted(times.filter(items=RANKING))
     known = sorted(set(rows["label"]))
     for label, purpose in [(baseline, "compare with"), *((label, "highlight") for label in highlight or ())]:
         if label is not None and label not in known:

@@ -121,7 +121,8 @@ def _sources_today() -> dict[str, str]:
 def notices(rows: pd.DataFrame) -> list[str]:
     """Sentences on rows whose labels or programs are not those of this version: a banner of pages that show them."""
     found = []
-    pairs = rows.assign(today=changed(rows))[["format", "today"]].drop_duplicates()
+    own = rows[["format", "source_hash"]].drop_duplicates()
+    pairs = own.assign(today=changed(own))[["format", "today"]].drop_duplicates()
     renamed = pairs[pairs["today"].str.endswith(" today") & (pairs["today"] != "another program today")]
     if len(renamed):
         names = ", ".join(f"{row.format} here is {row.today}" for row in renamed.sort_values("format").itertuples())
