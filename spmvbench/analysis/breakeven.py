@@ -76,7 +76,7 @@ def overheads(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
 
 def of_one_path(table: pd.DataFrame) -> pd.DataFrame:
     """The setups of one path: those on the device if any was measured there, else those on the host."""
-    return table[table["path"] == ("device" if "device" in set(table["path"]) else "host")]
+    return table[table["path"] == ("device" if (table["path"] == "device").any() else "host")]
 
 
 def footprints(rows: pd.DataFrame) -> pd.DataFrame:

@@ -27,7 +27,7 @@ def beside(rows: pd.DataFrame, others: pd.DataFrame, name: str) -> pd.DataFrame:
     found = others[pd.MultiIndex.from_frame(others[case]).isin(wanted)]
     if found.empty:
         raise UsageError(f"{name} has no row of these matrices, types and modes")
-    mine, theirs = (set(part["device_name"]) for part in (rows, found))
+    mine, theirs = (set(part["device_name"].unique()) for part in (rows, found))
     if not theirs <= mine:
         raise UsageError(
             f"{name} was measured on {', '.join(sorted(theirs))}, these rows on {', '.join(sorted(mine))}: times of "
@@ -36,7 +36,7 @@ def beside(rows: pd.DataFrame, others: pd.DataFrame, name: str) -> pd.DataFrame:
     suffix = f" ({name})"
     about = rows.drop_duplicates("content").set_index("content")
     renamed = {column: found["content"].map(about[column]) for column in ("group", "name", "file_sha256")}
-    if len(kinds := set(rows["device"])) == 1:
+    if len(kinds := set(rows["device"].unique())) == 1:
         renamed["device"] = kinds.pop()
     # Its programs are not those of these rows: the same kernel in two runs is two results.
     return pd.concat(

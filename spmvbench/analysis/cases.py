@@ -186,18 +186,18 @@ def fewer_values(rows: pd.DataFrame) -> pd.Series:
     return rows["compresses_values"].fillna(False).astype(bool)
 
 
-_NAMES = ("format", "label", "alias_of", "experiment", "status")
+NAMES = ("format", "label", "alias_of", "experiment", "status")  # columns that `labels_of` reads
 
 
 def labels_of(rows: pd.DataFrame, formats: Sequence[str]) -> list[str]:
     """One label for each of these formats (keys) with a verified row: that of the default parameters if measured."""
-    held = verified(rows.filter(items=_NAMES)).groupby("format")["label"].unique()
+    held = verified(rows.filter(items=NAMES)).groupby("format")["label"].unique()
     return [min(held[key], key=lambda label: (label != key, label)) for key in formats if key in held]
 
 
 def both_kernels(rows: pd.DataFrame, labels: Sequence[str]) -> list[str]:
     """These labels, each followed by that of the authors' kernel (``kernel=paper``) if it has a verified row."""
-    measured = {parts(label): label for label in verified(rows.filter(items=_NAMES))["label"].unique()}
+    measured = {parts(label): label for label in verified(rows.filter(items=NAMES))["label"].unique()}
     theirs = [measured.get(parts(label) | {"kernel=paper"}, label) for label in labels]
     return list(dict.fromkeys(name for pair in zip(labels, theirs, strict=True) for name in pair))
 

@@ -182,7 +182,7 @@ def differences(
 
     def facts(rows: pd.DataFrame, sessions: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         metadata = [{**session, **(session.get("properties") or {})} for session in sessions]
-        values = {"Device": set(rows["device_name"])}
+        values = {"Device": set(rows["device_name"].unique())}
         values |= {name: {str(of[key]) for of in metadata if of.get(key) is not None} for name, key in _FACTS.items()}
         return {name: ", ".join(sorted(held)) or "not recorded" for name, held in values.items()}
 

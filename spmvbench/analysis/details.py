@@ -18,7 +18,7 @@ def kernel_times(rows: pd.DataFrame) -> pd.DataFrame:
     counted = rows[(rows["status"] == "ok") & (rows["t_kernels"] != "")]
     found = [
         (row.setting, row.matrix, row.label, row.nnz, kernel, seconds, seconds / sum(kernels.values()))
-        for row in counted.itertuples()
+        for row in counted[["setting", "matrix", "label", "nnz", "t_kernels"]].itertuples()
         for kernels in [json.loads(row.t_kernels)]
         for kernel, seconds in kernels.items()
     ]

@@ -46,11 +46,11 @@ def products(rows: pd.DataFrame, advised: pd.DataFrame | None = None) -> pd.Data
     known = verified(rows)
     known = known.assign(made=ready(known))
     known = known[known["made"].notna() & (known["t_median"] > 0)]
-    tried = rows.groupby("setting", observed=True)["label"].agg(set)
+    tried = rows.groupby("setting", observed=True)["label"].agg(lambda labels: set(labels.unique()))
     parts = [
         _of_setting(part, advised, tried[setting], calls[calls["setting"] == setting]).assign(setting=setting)
         for setting, part in known.groupby("setting", observed=True)
-        if set(VENDORS) & set(part["label"])
+        if set(VENDORS) & set(part["label"].unique())
     ]
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS)
     return table[COLUMNS]
@@ -63,7 +63,7 @@ def _of_setting(
 
     calls: the rows of HOST_CALLED, with the columns seconds (until the first product) and each (NaN if not verified).
     """
-    vendor = next(label for label in VENDORS if label in set(part["label"]))
+    vendor = next(label for label in VENDORS if label in set(part["label"].unique()))
     made, spmv = (part.pivot(index="matrix", columns="label", values=name) for name in ("made", "t_median"))
     made, spmv = (grid[spmv[vendor].notna()] for grid in (made, spmv))
     by_advice = {}

@@ -45,7 +45,7 @@ def aliases(rows: pd.DataFrame) -> dict[str, str]:
     if not {"program", "alias_of"} <= set(rows):
         return {}
     order = plainest_first(rows.filter(items=_NAMING))
-    labels = set(order["label"])
+    labels = set(order["label"].unique())
     names = {row.label: row.alias_of for row in order.drop_duplicates("label").itertuples() if row.alias_of in labels}
     first: dict[bytes, str] = {}
     right = order[order["status"] == "ok"]

@@ -34,7 +34,7 @@ def totals(rows: pd.DataFrame) -> Totals:
     known = read(rows)
     return Totals(
         matrices=known["matrix"].nunique(),
-        unread=len(set(rows["matrix"]) - set(known["matrix"])),
+        unread=len(set(rows["matrix"].unique()) - set(known["matrix"].unique())),
         formats=known["format"].nunique(),
         labels=known["label"].nunique(),
         cases=int(known["cases"].sum()),

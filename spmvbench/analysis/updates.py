@@ -24,7 +24,7 @@ def updates(rows: pd.DataFrame) -> pd.DataFrame:
     """
     counted = without_aliases(hot(verified(rows)))
     counted = counted[counted.groupby(["setting", "matrix"], observed=True)["t_update"].transform("count") > 0]
-    label = next((label for label in (*VENDORS, *BASELINES) if label in set(counted["label"])), None)
+    label = next((label for label in (*VENDORS, *BASELINES) if label in set(counted["label"].unique())), None)
     if label is None:
         return pd.DataFrame()
     found = counted[["setting", "matrix", "label"]].assign(

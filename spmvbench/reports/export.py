@@ -79,7 +79,7 @@ def _matrices(rows: pd.DataFrame) -> list[Table]:
     rows, speed = _timed(rows)
     read = programs.without_aliases(counted(rows[rows["matrix_sha256"] != ""]))
     labels = by_mean_slowdown(read) if speed else []
-    labels += sorted(set(read["label"]) - set(labels))
+    labels += sorted(set(read["label"].unique()) - set(labels))
     value, best = ("gflops", "max") if speed else ("bytes_per_nnz", "min")
     read = read.assign(same_as=programs.same_as(read) if speed else "")
     return [

@@ -194,7 +194,7 @@ def _options(
     Experiments and further names of a format are neither.
     """
     rows, times = counted(rows.filter(items=RANKING)), counted(times.filter(items=RANKING))
-    known = sorted(set(rows["label"]))
+    known = sorted(set(rows["label"].unique()))
     for label, purpose in [(baseline, "compare with"), *((label, "highlight") for label in highlight or ())]:
         if label is not None and label not in known:
             hint = did_you_mean(label, known) or f"; it holds {', '.join(known)}"
@@ -388,7 +388,7 @@ def _render(
             notices=notices,
             beside=beside,
             runs=sorted(set(rows["run_id"])),
-            devices=sorted(set(rows["device_name"]) - {""}) or sorted(set(rows["device"])),
+            devices=sorted(set(rows["device_name"].unique()) - {""}) or sorted(set(rows["device"].unique())),
             days=sorted(set(rows["started_at"].str.slice(0, 10)) - {""}),
             matrices=found.matrices,
             keys=found.formats,

@@ -63,7 +63,7 @@ def write(
     """
     rows = latest_cases(rows)
     star = "*" if columns == "two-column" else ""
-    labels = sorted(set(rows["label"]))
+    labels = sorted(set(rows["label"].unique()))
     printed = [figure for figure in drawn if any(path.suffix == ".pdf" for path in figure.files)]
     made = [*_formats(rows), *_matrices(rows)]
     for figure in drawn:

@@ -500,7 +500,7 @@ def coarse(values: np.ndarray, low: float, high: float, parts: int = 200) -> np.
 
 def order_of(table: pd.DataFrame, shown: Mapping[str, Mark]) -> list[str]:
     """Formats of a table in drawing order: grey ones first, below the others."""
-    present = set(table["label"])
+    present = set(table["label"].unique())
     return sorted(present - set(shown)) + [label for label in reversed(list(shown)) if label in present]
 
 

@@ -41,8 +41,9 @@ def page_data(
     """
     readable = rows[rows["matrix_sha256"] != ""]
     about = readable.drop_duplicates("matrix").sort_values("matrix")
-    labels = [label for label in options.marks if label in set(rows["label"])]
-    labels += sorted(set(rows["label"]) - set(labels))
+    held = set(rows["label"].unique())
+    labels = [label for label in options.marks if label in held]
+    labels += sorted(held - set(labels))
     columns = ["family", "project_kernel", "experiment", "alias_of"]
     of_label = rows.groupby("label")[columns].max().reindex(labels)
     place = {label: at for at, label in enumerate(labels)}

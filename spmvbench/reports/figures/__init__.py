@@ -252,7 +252,7 @@ def by_kernel(table: pd.DataFrame) -> pd.DataFrame:
 
 def others(table: pd.DataFrame, shown: Mapping[str, Mark]) -> int:
     """How many formats of a table have no mark of their own."""
-    return len(set(table["label"]) - set(shown))
+    return len(set(table["label"].unique()) - set(shown))
 
 
 def collected(matrices: pd.Series) -> pd.Series:

@@ -51,7 +51,7 @@ def _costs(claim: Any, own: pd.DataFrame, measured: pd.Series) -> str:
 
 def _fastest(of: pd.DataFrame, label: str, rival: str, matrices: pd.Index) -> tuple[str, str]:
     """The rival and its name in a sentence; of several the one that is the fastest on most matrices."""
-    if rival in set(of["label"]):
+    if rival in set(of["label"].unique()):
         return rival, rival
     times = of[of["label"] != label].pivot(index="matrix", columns="label", values="t_median").reindex(matrices)
     if times.empty or times.isna().all(axis=None):

@@ -114,7 +114,7 @@ def measured(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
         run = _of_operation(rows, str(op))
         ours = verified(run.assign(experiment=run["experiment"] & (run["format"] != "two-phase")))
         solved = ours.groupby("setting", observed=True)["matrix"].nunique()
-        known = set(ours["format"])
+        known = set(ours["format"].unique())
         for claim in asked.itertuples(index=False):
             if not known & _keys(claim.format):
                 continue
@@ -238,7 +238,7 @@ def _pairs(of: pd.DataFrame, run: pd.DataFrame, claim: Any) -> list[tuple[str, s
 
 def _labels(of: pd.DataFrame, wanted: str) -> list[str]:
     """The first of these labels or keys that is verified, and the same with the authors' kernel, if verified."""
-    there = set(of["label"])
+    there = set(of["label"].unique())
     for word in wanted.split():
         found = [word] if word in there else [] if "[" in word else labels_of(of, [word])
         if found:

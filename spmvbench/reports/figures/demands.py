@@ -47,7 +47,7 @@ def _draw_costs(table: pd.DataFrame, options: Options) -> Figure:
 
 def _draw_updates(table: pd.DataFrame, options: Options) -> Figure:
     figure, found = panels(with_updates(table))
-    marks = options.marks_of(label for label in options.marks if label in set(table["label"]))
+    marks = options.marks_of(label for label in options.marks if label in set(table["label"].unique()))
     for ax, setting, of_setting in found:
         for label, part in of_setting.groupby("label", observed=True):
             color, width = (marks[label].color, 2.0) if label in marks else (style.GREY, 0.8)

@@ -9,7 +9,7 @@ from functools import partial
 import pandas as pd
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.cases import both_kernels, hot, labels_of, of_one_operation, verified
+from spmvbench.analysis.cases import NAMES, both_kernels, hot, labels_of, of_one_operation, verified
 from spmvbench.analysis.ranking import ranked
 from spmvbench.analysis.speedup import pair_speedups, pair_summary
 from spmvbench.matrices.sets import is_stand_in, members, stands_for
@@ -65,7 +65,7 @@ _SOLVER = [
 def _methods(rows: pd.DataFrame) -> list[str]:
     """The labels of EHYB that the run holds, variants included. Raises LeftOut without any."""
     verified_labels(rows, EHYB)
-    measured = verified(rows)
+    measured = verified(rows.filter(items=NAMES))
     return sorted(measured.loc[measured["format"].isin(EHYB), "label"].unique())
 
 

@@ -16,7 +16,7 @@ from matplotlib.ticker import EngFormatter
 
 from spmvbench import paths
 from spmvbench.analysis.breakeven import setups
-from spmvbench.analysis.cases import both_kernels, hot, labels_of, matching_kernels, one_per_matrix, verified
+from spmvbench.analysis.cases import NAMES, both_kernels, hot, labels_of, matching_kernels, one_per_matrix, verified
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.analysis.details import kernel_times
 from spmvbench.analysis.ranking import ranked
@@ -72,7 +72,7 @@ PAIRS = (("cuSPARSE", "basic CSC"), ("CSR5", "TileSpMV"))  # of its figure of va
 def most_advanced(rows: pd.DataFrame) -> str:
     """The label of FastLoad in the run: with both improvements if measured, else the default. Raises LeftOut."""
     best = verified_labels(rows, FASTLOAD)[0]
-    measured = set(verified(rows)["label"])
+    measured = set(verified(rows.filter(items=NAMES))["label"].unique())
     return next((label for label in IMPROVED if label in measured), best)
 
 
@@ -82,7 +82,7 @@ def variants(rows: pd.DataFrame) -> dict[str, str]:
     With both kernels. Raises LeftOut if there is none.
     """
     verified_labels(rows, FASTLOAD)
-    measured = verified(rows)
+    measured = verified(rows.filter(items=(*NAMES, "params")))
     measured = measured[measured["format"].isin(FASTLOAD)].drop_duplicates("label")
     settings = {row.label: json.loads(row.params) for row in measured.itertuples()}
     heights = {label: "improved" if given["optimized"] else given["height"] for label, given in settings.items()}

@@ -89,7 +89,7 @@ def _kernels(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def _draw_kernels(table: pd.DataFrame, options: Options) -> Figure:
     settings, kernels = list(table["setting"].unique()), list(table["kernel"].unique())
-    labels = sorted(set(table["label"]))
+    labels = sorted(set(table["label"].unique()))
     height = 0.9 + 0.24 * len(labels)
     figure, axes = style.grid(len(settings), min(2, len(settings)), height=height, lines=True, sharey=True)
     colors = [mark.color for mark in style.marks(kernels).values()]

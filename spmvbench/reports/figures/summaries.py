@@ -91,7 +91,7 @@ def _stand_ins(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 def _draw_several(table: pd.DataFrame, options: Options) -> Figure:
     """Rates and speed-ups over the number of vectors, a line for each format."""
     found = several_by_format(table)
-    marks = options.marks_of(sorted(set(found["label"])))
+    marks = options.marks_of(sorted(set(found["label"].unique())))
     axes_of = {"gflops": "GFLOPS", "speedup": "speed-up"}
     long = found.melt(["setting", "layout", "label", "k"], list(axes_of), "shown").sort_values(
         ["setting", "layout", "k"]

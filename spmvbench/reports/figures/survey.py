@@ -135,7 +135,7 @@ def _grids(
             tie=tie,
         )
         for group, part in shown.groupby(by, observed=True, sort=False)
-        for held in (set(part["label"]),)
+        for held in (set(part["label"].unique()),)
         for column, (heading, show) in quantities.items()
     ]
 

@@ -48,7 +48,7 @@ def _described(
     chosen = found.index[found["matrix"].map(stands_for).isin(wanted)][:most]
     rest = found.index.difference(chosen)
     steps = np.linspace(0, len(rest) - 1, min(most - len(chosen), len(rest))).round().astype(int)
-    missing = sorted(set(about["matrix"]) - set(found["matrix"]))
+    missing = sorted(set(about["matrix"].unique()) - set(found["matrix"].unique()))
     return found.loc[sorted([*chosen, *rest[steps]])], missing
 
 

@@ -186,7 +186,7 @@ def _kernels(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _draw_kernels(table: pd.DataFrame, options: Options) -> Figure:
-    labels = [label for label in STEPS if label in set(table["label"])]
+    labels = [label for label in STEPS if label in set(table["label"].unique())]
     return _bars(table, options.marks_of(labels), [step for step in STEPS if step not in labels])
 
 

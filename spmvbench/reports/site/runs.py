@@ -80,7 +80,7 @@ def _run(folder: Path, site: Path) -> Run:
         rows,
         store.matrices(folder),
         totals(rows),
-        devices=sorted(set(rows["device_name"]) - {""}) or sorted(set(rows["device"])),
+        devices=sorted(set(rows["device_name"].unique()) - {""}) or sorted(set(rows["device"].unique())),
         days=sorted(set(rows["started_at"].str.slice(0, 10)) - {""}),
         settings=list(map(str, read(rows)["setting"].cat.remove_unused_categories().cat.categories)),
         best=by_mean_slowdown(of_one_operation(rows[~emulated(rows)]))[:BEST],
@@ -131,7 +131,7 @@ def notices(rows: pd.DataFrame) -> list[str]:
     if replaced:
         found.append(f"These keys run another program today: {', '.join(replaced)}.")
     own = read(rows[rows["family"] != PROGRAMS])  # programs of other projects are in no version
-    missing = sorted({word for key in set(own["format"]) for word in key.split(PLUS)} - set(formats.keys()))
+    missing = sorted({word for key in set(own["format"].unique()) for word in key.split(PLUS)} - set(formats.keys()))
     if missing:
         found.append(f"This version has no format {', '.join(missing)}.")
     return found

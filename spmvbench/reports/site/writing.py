@@ -49,7 +49,7 @@ def write(site: Path, repository: str = "") -> Path:
     runs = all_runs(site)
     shared(site, site)
     rows = _together(runs)
-    keys = sorted(set(rows["format"]) | set(formats.keys()))
+    keys = sorted(set(rows["format"].unique()) | set(formats.keys()))
     matrices = {
         str(name): part for name, part in rows.groupby("matrix", sort=True) if (part["matrix_sha256"] != "").any()
     }
