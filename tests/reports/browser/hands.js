@@ -1,5 +1,6 @@
 // What the scripts beside this file share: places on the screen, and events as a hand would make them.
-const wait = (ms = 100) => new Promise((done) => setTimeout(done, ms));
+// In the first frame the observers of sizes and places are called, however late it is.
+const twoFrames = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
 document.documentElement.style.scrollBehavior = "auto";
 const of = (name) => byId(`figure-${name}`);
 const click = (element) => element.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));

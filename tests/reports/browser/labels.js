@@ -1,5 +1,5 @@
 drawAll();
-await wait();
+await twoFrames();
 const bad = [];
 for (const picture of document.querySelectorAll(".panel svg")) {
   const name = picture.closest("figure").id,
