@@ -282,7 +282,7 @@ def _checked(
     spec: str, op: str, a: formats.Csr, device: Device, seed: int, precision: Precision, *, guarded: bool
 ) -> float:
     from spmvbench.measure.operations import get
-    from spmvbench.measure.verify import Reference, decoding_difference, integer_matrix, run_and_verify
+    from spmvbench.measure.verify import Reference, Run, decoding_difference, integer_matrix, run_and_verify
 
     operation = get(op)
     try:
@@ -305,7 +305,7 @@ def _checked(
         guards.watch()
         assert not isinstance(y, SparseVector)
         program = device.compile(precision.launches(operation.launches(fmt, x, y, found, device)))
-        verdict = run_and_verify(fmt, program, device, x, y, references)
+        verdict = run_and_verify(Run(fmt, program, device, x, y), references)
         assert verdict.passed, f"{spec}: {verdict} ({op})"
         assert guards.overwritten() == [], f"{spec} writes outside of its arrays"
         return verdict.ratio

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from spmvbench import formats
-from spmvbench.devices import Device, DeviceFault
+from spmvbench.devices import Device, DeviceFault, Program
 from spmvbench.devices.guards import Guards
 from spmvbench.formats import Call, Format, Launch, Loop
 from spmvbench.formats.arrays import Array, cdiv
 from spmvbench.formats.launches import ctype
 from spmvbench.formats.vectors import SparseVector, parts
-from spmvbench.measure import bounds, timing
+from spmvbench.measure import bounds, timing, verify
 from spmvbench.measure.cases import Case, Settings
 from spmvbench.measure.failures import FailedAllocation, Wrong, fails_early
 from spmvbench.measure.operations import Operation
@@ -110,6 +110,10 @@ class Context:
         x, y = self.x[op] if x is None else x, self.y if y is None else y
         found = self.ops[op].launches(fmt, x, y, self.references.checks[op], self.device)
         return self.references.precision.launches(found)
+
+    def run(self, fmt: Format, program: Program, op: str) -> verify.Run:
+        """A program of a format, bound to the operation's x and y."""
+        return verify.Run(fmt, program, self.device, self.x[op], self.y)
 
     def begin(self, task: Task, stage: str, op: str = "") -> None:
         """Report to the parent that a stage of a format begins; with the operation if there are several."""

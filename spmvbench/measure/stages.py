@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,11 +25,10 @@ from spmvbench import paths
 from spmvbench.devices import Device, Program, Throttling
 from spmvbench.devices.guards import Guards
 from spmvbench.formats import Call, Format, Launch, Loop, Skip, refilling
-from spmvbench.formats.arrays import Array
 from spmvbench.formats.conversion import Tuning, converting_for, timed_conversion, unchecked
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.formats.footprint import bytes_read, footprint
-from spmvbench.formats.vectors import SparseVector, moved
+from spmvbench.formats.vectors import moved
 from spmvbench.measure import energy, operations, timing, verify
 from spmvbench.measure.cases import Case
 from spmvbench.measure.changing_x import time_with_changing_x
@@ -152,11 +150,11 @@ def verify_integers(context: Context, task: Task, tuning: Tuning) -> IntegerTest
         compiling += program.compile_seconds
         context.begin(task, "checking integer products", op)
         cases = checks[op].integer
-        arrays = fmt, program, context.device, context.x[op], context.y
-        verdict = verify.run_and_verify(*arrays, cases, ("garbage", "stale"))
+        run = context.run(fmt, program, op)
+        verdict = verify.run_and_verify(run, cases, ("garbage", "stale"))
         context.inspect(guards)
         error = max(error, raise_if_wrong(verdict, context.named("exact integer test", op)))
-        error = max(error, repeat(context, task, op, fmt, program, cases))
+        error = max(error, repeat(context, task, op, run, cases))
     context.inspect(guards)
     return IntegerTest(True, compiling, error, fmt.in_use, peak)
 
@@ -308,38 +306,33 @@ def _verify_program(
 ) -> float:
     """Verify y of one program. Returns the largest error as a fraction of its bound. Raises Wrong."""
     context.begin(task, "checking", op)
-    checks = context.references.checks[op]
+    checks, run = context.references.checks[op], context.run(fmt, program, op)
     # As many runs as there are kinds of content of y before them.
     dense = (checks.dense * len(verify.STARTS))[: max(len(verify.STARTS), len(checks.dense) + 1)]
-    error = check(context, fmt, program, op, dense, "before timing")
-    error = max(error, check(context, fmt, program, op, checks.sparse, "in a group of columns", ("stale", "garbage")))
+    error = check(context, run, op, dense, "before timing")
+    error = max(error, check(context, run, op, checks.sparse, "in a group of columns", ("stale", "garbage")))
     if not integer_test.passed:
-        error = max(error, repeat(context, task, op, fmt, program, checks.dense))
+        error = max(error, repeat(context, task, op, run, checks.dense))
     return error
 
 
 def check(
     context: Context,
-    fmt: Format,
-    program: Program,
+    run: verify.Run,
     op: str,
     references: list[verify.Reference],
     when: str,
     starts: tuple[str, ...] = verify.STARTS,
 ) -> float:
     """Run the format for each reference. Returns the largest error as a fraction of its bound. Raises Wrong."""
-    arrays = fmt, program, context.device, context.x[op], context.y
-    return raise_if_wrong(verify.run_and_verify(*arrays, references, starts), context.named(when, op))
+    return raise_if_wrong(verify.run_and_verify(run, references, starts), context.named(when, op))
 
 
-def repeat(
-    context: Context, task: Task, op: str, fmt: Format, program: Program, references: list[verify.Reference]
-) -> float:
+def repeat(context: Context, task: Task, op: str, run: verify.Run, references: list[verify.Reference]) -> float:
     """Verify many runs one by one. Returns the largest error as a fraction of its bound. Raises Wrong."""
     context.begin(task, "checking many runs", op)
     most, share = context.rule.verified_runs
-    arrays = fmt, program, context.device, context.x[op], context.y
-    verdict = verify.repeat_and_verify(*arrays, references, most, share * context.rule.budget)
+    verdict = verify.repeat_and_verify(run, references, most, share * context.rule.budget)
     return raise_if_wrong(verdict, context.named("in one of many runs", op))
 
 
@@ -355,18 +348,15 @@ def compare_bits(context: Context, task: Task, fmt: Format, bound: Bound, op: st
     limits = min(most, COMPARED_PRODUCTS), share * budget
     seeded = isinstance(operations.get(op), operations.Spmv)
     reference = checks.dense[0] if seeded else checks.timed
-
-    def counted(fmt: Format, program: Program, x: Array | SparseVector, y: Array, first: int = 0) -> Counter[int]:
-        return verify.distinct_results(fmt, program, device, x, y, reference, *limits, first)
-
-    found = counted(fmt, bound.program, context.x[op], context.y)
+    found = verify.distinct_results(context.run(fmt, bound.program, op), reference, *limits)
     try:
         copy, x, y = (
             fmt.with_arrays(lambda _, a: a.copy(order="K")),
             moved(context.x[op], lambda a: a.copy()),
             context.y.copy(),
         )
-        found += counted(copy, device.compile(context.launches(copy, op, x, y)), x, y, found.total())
+        other = verify.Run(copy, device.compile(context.launches(copy, op, x, y)), device, x, y)
+        found += verify.distinct_results(other, reference, *limits, found.total())
     except OUT_OF_MEMORY as error:
         context.reject(error)
     return Bits(len(found), found.total(), next(iter(found)) if seeded and len(found) == 1 else None)
@@ -433,7 +423,7 @@ def finish(
     update = time_update(context, task, fmt, op) if "hot" in series and op == Format.op else math.nan
     context.begin(task, "checking again", op)
     dense = context.references.checks[op].dense
-    error = check(context, fmt, bound.program, op, dense, "after timing", ("garbage", "stale"))
+    error = check(context, context.run(fmt, bound.program, op), op, dense, "after timing", ("garbage", "stale"))
     levels = trace_levels(context, task, fmt, op) if op.startswith("bfs") and op.endswith("@0") else {}
     return Finished(seconds, changed, levels, used, in_use, update), error
 
@@ -480,7 +470,7 @@ def time_update(context: Context, task: Task, fmt: Format, op: str) -> float:
             program = device.compile(context.launches(doubled, op))
             device.compile(places.launches(doubled, 2 * a.values)).run()
             twice = [replace(r, y=2 * r.y, bound=2 * r.bound) for r in context.references.checks[op].dense]
-            check(context, doubled, program, op, twice, "with twice the values")
+            check(context, context.run(doubled, program, op), op, twice, "with twice the values")
         empty = fmt.with_arrays(lambda name, array: fmt.xp.zeros_like(array) if name in places.moves else array)
         program = device.compile(places.launches(empty, a.values))
         series = timing.prepare(program, device, "hot", rule)

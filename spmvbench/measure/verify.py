@@ -107,6 +107,17 @@ class Reference:
 
 
 @dataclass(frozen=True)
+class Run:
+    """A program that a format runs on a device, bound to this x and y."""
+
+    fmt: Format
+    program: Program
+    device: Device
+    x: Any
+    y: Any
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The largest error as a fraction of its bound, and its place. Infinite for a NaN, and for any error if the bound
     is 0. row: -1 if `array` names a number that was made of a whole array.
@@ -516,29 +527,20 @@ def fill(y: Array, start: str) -> None:
         y[...] = 0 if start == "zero" else math.nan if start == "nan" and y.dtype.kind == "f" else garbage(y)
 
 
-def run_and_verify(
-    fmt: Format,
-    program: Program,
-    device: Device,
-    x: Any,
-    y: Any,
-    references: Iterable[Reference],
-    starts: Sequence[str] = STARTS,
-) -> Verdict:
+def run_and_verify(run: Run, references: Iterable[Reference], starts: Sequence[str] = STARTS) -> Verdict:
     """Run the program once for each reference. Returns the first wrong verdict, or the one with the largest error.
 
-    program: the launches of `fmt`, bound to x and y. references: in the matrix's order; if the format takes another
-    one, x is permuted before the run and y after it. starts: content of y before each run, in turn: NaN, the result for
-    the previous x, garbage, or 0.
+    references: in the matrix's order; if the format takes another one, x is permuted before the run and y after it.
+    starts: content of y before each run, in turn: NaN, the result for the previous x, garbage, or 0.
     """
     worst = Verdict(0.0, 0, math.nan, math.nan, 0.0)
     for reference, start in zip(references, itertools.cycle(starts)):
-        placed = set_x(fmt, reference, x)
-        fill(y, start)
-        device.synchronize()
-        program.run()
-        device.synchronize()
-        verdict = verify_result(fmt, x, y, placed, reference)
+        placed = set_x(run.fmt, reference, run.x)
+        fill(run.y, start)
+        run.device.synchronize()
+        run.program.run()
+        run.device.synchronize()
+        verdict = verify_result(run.fmt, run.x, run.y, placed, reference)
         if not verdict.passed:
             return verdict
         worst = max(worst, verdict, key=lambda verdict: verdict.ratio)
@@ -552,18 +554,10 @@ class _Repeated:
     array the last wrong value of each element, and the mark of the runs that had it.
     """
 
-    def __init__(
-        self,
-        fmt: Format,
-        x: Array | SparseVector,
-        y: Array,
-        reference: Reference,
-        mark: int,
-        kept: Sequence[tuple[Array, Array]],
-    ):
-        xp, y_order = array_module(y), orders(fmt)[1]
+    def __init__(self, run: Run, reference: Reference, mark: int, kept: Sequence[tuple[Array, Array]]):
+        xp, x, y, y_order = array_module(run.y), run.x, run.y, orders(run.fmt)[1]
         self.x, self.y, self.y_order, self.reference = x, y, y_order, reference
-        self.placed = set_x(fmt, reference, x)
+        self.program, self.placed = run.program, set_x(run.fmt, reference, x)
         bound, exactly = reference.bound, xp.zeros(1)
         checked = [(y, in_order(reference.y, y_order), in_order(bound, y_order) if len(bound) > 1 else bound)]
         checked += [
@@ -572,12 +566,12 @@ class _Repeated:
         ]
         self.checked = [(*each, mark, *places) for each, places in zip(checked, kept, strict=True)]
 
-    def run(self, program: Program, start: float) -> None:
+    def once(self, start: float) -> None:
         """Set x, fill y, run once and check; nothing waits for the device."""
         for held, given in zip(parts(self.x), parts(self.placed), strict=True):
             held[...] = given
         self.y[...] = start
-        program.run()
+        self.program.run()
         for check in self.checked:
             _keep_wrong(*check)
 
@@ -592,17 +586,7 @@ class _Repeated:
         return None
 
 
-def distinct_results(
-    fmt: Format,
-    program: Program,
-    device: Device,
-    x: Array | SparseVector,
-    y: Array,
-    reference: Reference,
-    most: int,
-    seconds: float,
-    first: int = 0,
-) -> Counter[int]:
+def distinct_results(run: Run, reference: Reference, most: int, seconds: float, first: int = 0) -> Counter[int]:
     """How often each result occurs in products with the x of one reference, by the checksum of the bits of y.
 
     y is NaN before a product, the result of the one before, garbage, or 0. The emulated device runs each in another
@@ -610,18 +594,18 @@ def distinct_results(
     three, at most `most`. A result that occurs in one product of n is missed by all r products with the probability
     (1 - 1/n)^r.
     """
-    note, noted = device.checksum_series(y, most)
-    set_x(fmt, reference, x)
+    note, noted = run.device.checksum_series(run.y, most)
+    set_x(run.fmt, reference, run.x)
     starts, least = enumerate(itertools.cycle(STARTS), start=first), min(most, 3)
 
     def products(count: int) -> float:
-        device.synchronize()
+        run.device.synchronize()
         began = perf_counter()
         for number, start in itertools.islice(starts, count):
-            fill(y, start)
-            program.run_in_order(number)
+            fill(run.y, start)
+            run.program.run_in_order(number)
             note()
-        device.synchronize()
+        run.device.synchronize()
         return perf_counter() - began
 
     taken = products(least)
@@ -629,16 +613,7 @@ def distinct_results(
     return Counter(noted())
 
 
-def repeat_and_verify(
-    fmt: Format,
-    program: Program,
-    device: Device,
-    x: Any,
-    y: Any,
-    references: Sequence[Reference],
-    most: int,
-    seconds: float,
-) -> Verdict:
+def repeat_and_verify(run: Run, references: Sequence[Reference], most: int, seconds: float) -> Verdict:
     """Run the program many times, and verify every y: for faults of one run among many.
 
     Of three references and more, each run has another x than the one before it, so that the result of the run before
@@ -648,16 +623,16 @@ def repeat_and_verify(
     occurs in every n-th run is found by n runs. references: with all rows and the whole x. Returns the verdict on a
     wrong array, or on the last y.
     """
-    xp = array_module(y)
-    kept = [(xp.zeros(len(array), np.int8), xp.zeros_like(array)) for array in (y, *parts(x))]
-    repeated = [_Repeated(fmt, x, y, reference, mark, kept) for mark, reference in enumerate(references, start=1)]
-    starts, draw = (garbage(y), 0.0), random.SystemRandom()
+    xp, device = array_module(run.y), run.device
+    kept = [(xp.zeros(len(array), np.int8), xp.zeros_like(array)) for array in (run.y, *parts(run.x))]
+    repeated = [_Repeated(run, reference, mark, kept) for mark, reference in enumerate(references, start=1)]
+    starts, draw = (garbage(run.y), 0.0), random.SystemRandom()
     this = repeated[-1]
 
     def once() -> _Repeated:
         nonlocal this
         this = draw.choice([each for each in repeated if each is not this] if len(repeated) > 2 else repeated)
-        this.run(program, draw.choice(starts))
+        this.once(draw.choice(starts))
         return this
 
     for _ in range(2):  # the first run may compile
@@ -671,4 +646,4 @@ def repeat_and_verify(
     last = once()
     device.synchronize()
     wrong = next(filter(None, (each.wrong() for each in repeated)), None)
-    return wrong or verify_result(fmt, x, y, last.placed, last.reference)
+    return wrong or verify_result(run.fmt, run.x, run.y, last.placed, last.reference)

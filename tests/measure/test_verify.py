@@ -138,7 +138,7 @@ def check(product, a, cls=CsrScalar):
         def run(self):
             product(x, y)
 
-    return run_and_verify(cls.from_csr(a), Program(), HostDevice(), x, y, references(a, 0))
+    return run_and_verify(verify.Run(cls.from_csr(a), Program(), HostDevice(), x, y), references(a, 0))
 
 
 def skips_a_row(product, x, y):
@@ -316,8 +316,8 @@ def test_one_wrong_run_among_many_is_detected(cls):
 
     def verdict(most):
         runs.clear()
-        fmt, chosen = cls.from_csr(a), references(a, 0)[:2]
-        return verify.repeat_and_verify(fmt, Program(), HostDevice(), x, y, chosen, most, 100.0)
+        run = verify.Run(cls.from_csr(a), Program(), HostDevice(), x, y)
+        return verify.repeat_and_verify(run, references(a, 0)[:2], most, 100.0)
 
     wrong = 50
     assert not verdict(60).passed
