@@ -1,10 +1,22 @@
-"""Rows as a run writes them, of cases that no device has measured."""
+"""Matrices of tests, and rows as a run writes them, of cases that no device has measured."""
 
 import numpy as np
 import pandas as pd
 
 from spmvbench.analysis.cases import latest_cases
+from spmvbench.matrices import Matrix
 from spmvbench.rows.schema import blank_row
+
+
+class Made(Matrix):
+    """A matrix as cases have it, which is read from a function."""
+
+    def __init__(self, make=None, name="m"):
+        super().__init__("G", name, "test", "test")
+        object.__setattr__(self, "make", make)
+
+    def read(self, seed=0, complex_values="refuse"):
+        return self.make()
 
 
 def row(name, label, seconds, **columns):

@@ -116,17 +116,8 @@ def test_cupys_default_is_the_calls_from_the_host(two):
     assert about[1] == "its default is not in this table: the run has no rows of cupy-csr"
     call = case("m", HOST_CALLED, 0.5, 5.0, experiment=True, t_setup=0.5)
     table = products(rows(*(one | {"experiment": False} for one in two), call))
-    assert line(table, CUPY, 1) | {"setting": ""} == {
-        "setting": "",
-        "chooser": CUPY,
-        "spmvs": 1,
-        "label": HOST_CALLED,
-        "slowdown": pytest.approx(6 / 3),
-        "within": 1.0,
-        "always": 0.0,
-        "speedup": pytest.approx(6 / 6),
-        "matrices": 1,
-    }
+    names = ["label", "slowdown", "within", "always", "speedup", "matrices"]
+    assert [line(table, CUPY, 1)[name] for name in names] == [HOST_CALLED, pytest.approx(6 / 3), 1, 0, 1, 1]
     assert line(table, CUPY, 1000)["speedup"] == pytest.approx(2004 / 5001)
     assert line(table, ORACLE, 1)["speedup"] == line(products(rows(*two)), ORACLE, 1)["speedup"]
     assert "from the host" in tables.products(table).notes[0][1]

@@ -18,6 +18,7 @@ from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.measure import protocol, reading, stages, verify, worker
 from spmvbench.measure.cases import Settings
 from spmvbench.runner import plan
+from tests.made import Made
 
 
 class RecordedProgram(Program):
@@ -169,14 +170,7 @@ def around(self, x, y, multiply):
     return [Launch("vector.cu", "none", 1, 1, (run, *launch.args[1:]))]
 
 
-class OnDevice:
-    id, group, name, kind, file_sha256, generator_hash = "G/m", "G", "m", "test", "", ""
-    order, order_hash = "none", ""
-    source = "test"
-
-    def read(self, seed, complex_values):
-        assert complex_values == "refuse"
-        return sparse.random_array((50, 40), density=0.1, rng=np.random.default_rng(3))
+MATRIX = Made(lambda: sparse.random_array((50, 40), density=0.1, rng=np.random.default_rng(3)))
 
 
 @pytest.fixture
@@ -186,7 +180,6 @@ def measure(monkeypatch, registry):
     A class with `program` runs the program of that name, as far as the bench can know.
     """
     monkeypatch.setattr(stages, "program_hash", lambda fmt, *rest: getattr(fmt, "program", ""))
-    matrix = OnDevice()
 
     def run(
         *classes,
@@ -203,7 +196,7 @@ def measure(monkeypatch, registry):
             cls.key = cls.key or cls.__name__.lower()
             register(cls)
         chosen = [(formats.get(cls.key), {}) for cls in classes]
-        cases = plan.cross([matrix], chosen, [dtype], modes, "cuda:0", 0)
+        cases = plan.cross([MATRIX], chosen, [dtype], modes, "cuda:0", 0)
         group = replace(plan.grouped(cases)[0], processes=processes)
         pipe, device = Recorder(fails), device or HostCuda()
         reading.read.cache_clear()

@@ -20,6 +20,7 @@ from spmvbench.measure.cases import Settings
 from spmvbench.measure.row import known_columns
 from spmvbench.measure.verify import compare
 from spmvbench.runner import plan
+from tests.made import Made
 from tests.measure.recording import Recorder
 
 PUBLISHED = Path(spmvbench.__file__).parents[1] / "results" / "published"
@@ -159,17 +160,8 @@ def tiny(registered):
     return registered(TINY)[0]
 
 
-class Grid:
-    id, group, name, kind, file_sha256, generator_hash = "G/grid", "G", "grid", "test", "", ""
-    order, order_hash = "none", ""
-
-    def read(self, seed, complex_values):
-        return testing.hard_graphs()["grid"]
-
-
-class Wide(Grid):
-    def read(self, seed, complex_values):
-        return testing.hard_matrices()["1xN"]
+GRID = Made(lambda: testing.hard_graphs()["grid"], "grid")
+WIDE = Made(lambda: testing.hard_matrices()["1xN"], "grid")
 
 
 def rows_of(text, ops, monkeypatch, matrix=None, dtypes=("f32",)):
@@ -177,7 +169,7 @@ def rows_of(text, ops, monkeypatch, matrix=None, dtypes=("f32",)):
     names = operations.parse(ops)
     device = devices.open_device("emulated")
     chosen = plan.choose_formats(text, "emulated", names)
-    cases = plan.cross([matrix or Grid()], chosen, dtypes, ["hot"], "emulated", 0, names)
+    cases = plan.cross([matrix or GRID], chosen, dtypes, ["hot"], "emulated", 0, names)
     pipe = Recorder()
     for group in plan.grouped(cases):
         reading.read.cache_clear()
@@ -232,7 +224,7 @@ def test_wrong_results_of_other_operations_are_detected(tiny, monkeypatch):
 
 
 def test_a_search_refuses_what_is_no_graph_and_ignores_values(tiny, monkeypatch):
-    rows, _ = rows_of("tiny-*", ["spmspv@0.5", "bfs@0"], monkeypatch, Wide(), dtypes=("f64", "f32"))
+    rows, _ = rows_of("tiny-*", ["spmspv@0.5", "bfs@0"], monkeypatch, WIDE, dtypes=("f64", "f32"))
     assert rows["tiny-sparse", "spmspv@0.5", "f64"]["status"] == "ok"
     assert rows["tiny-search", "bfs@0", "pattern"]["status"] == "skipped"
     assert "needs a square matrix, this one is 1 x 300" in rows["tiny-search", "bfs@0", "pattern"]["reason"]

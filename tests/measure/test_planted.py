@@ -18,23 +18,19 @@ from spmvbench.measure import changing_x, protocol, reading, stages, timing, wor
 from spmvbench.measure.cases import Settings
 from spmvbench.measure.results import HostConversion
 from spmvbench.runner import plan
+from tests.made import Made
 from tests.measure.recording import Recorder
 
 PLANTED = Path(__file__).parents[1] / "planted" / "planted.py"
 
 
-class LongRow:
+def long_row():
     """Short rows and one of 5,000 entries, in which float32 rounding errors hide an entry."""
-
-    id, group, name, kind, source, file_sha256, generator_hash = "G/m", "G", "m", "test", "generated", "", ""
-    order, order_hash = "none", ""
-
-    def read(self, seed, complex_values):
-        rng = np.random.default_rng(1)
-        a = sparse.random_array((300, 6000), density=2e-3, rng=rng, data_sampler=lambda size: rng.uniform(0.5, 1, size))
-        a = a.tolil()
-        a[150, :5000] = rng.uniform(0.5, 1, 5000) * rng.choice([-1, 1], 5000)
-        return a.tocsr()
+    rng = np.random.default_rng(1)
+    a = sparse.random_array((300, 6000), density=2e-3, rng=rng, data_sampler=lambda size: rng.uniform(0.5, 1, size))
+    a = a.tolil()
+    a[150, :5000] = rng.uniform(0.5, 1, 5000) * rng.choice([-1, 1], 5000)
+    return a.tocsr()
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +52,7 @@ def planted(registered, computed):
 def rows_of(keys, device, dtype, monkeypatch, matrix=None):
     """The rows of one group: every format named, in this order."""
     chosen = [(formats.get(key), {}) for key in keys]
-    cases = plan.cross([matrix or LongRow()], chosen, [dtype], ["hot"], device.name, 0)
+    cases = plan.cross([matrix or Made(long_row)], chosen, [dtype], ["hot"], device.name, 0)
     (group,) = plan.grouped(cases)
     reading.read.cache_clear()
     pipe, settings = Recorder(), Settings(device.name, budget=0.01, convert="device")
@@ -117,16 +113,11 @@ def test_other_orders_of_blocks_and_lanes_tell_which_atomics_change_the_bits(mon
     assert {key: row["same_bits"] for key, row in rows.items()} == {"coo-atomic": "no", "coo-flat": "yes"}
 
 
-class StoredZeros(LongRow):
+def stored_zeros(small, every):
     """Blocks of 2 x 2 with a small value in place of every n-th one: `adell-plus` stores no blocks if it is 0."""
-
-    def __init__(self, small, every):
-        self.small, self.every = small, every
-
-    def read(self, seed, complex_values):
-        a = sparse.bsr_array(sparse.block_diag([np.full((2, 2), 3.0)] * 40)).tocsr()
-        a.data[:: self.every] = self.small
-        return a
+    a = sparse.bsr_array(sparse.block_diag([np.full((2, 2), 3.0)] * 40)).tocsr()
+    a.data[::every] = small
+    return a
 
 
 @pytest.mark.parametrize(
@@ -141,7 +132,7 @@ class StoredZeros(LongRow):
     ],
 )
 def test_the_integer_test_is_of_the_structure_that_stored_zeros_give(monkeypatch, dtype, small, every, side):
-    matrix = StoredZeros(small, every)
+    matrix = Made(lambda: stored_zeros(small, every))
     (row,) = rows_of(["adell-plus"], open_device("emulated"), dtype, monkeypatch, matrix).values()
     assert row["status"] == "ok", row["reason"]
     assert json.loads(row["detail"])["side"] == side

@@ -77,9 +77,6 @@ def test_what_a_format_changes_is_restored_before_the_next_one(measure, name, ca
 @pytest.mark.parametrize("others", [0, 1])
 def test_a_process_is_replaced_if_something_cannot_be_restored(measure, others, monkeypatch):
     """Here by open files; alone in its group the format is measured to its end."""
-    monkeypatch.setattr(
-        process_state.resource, "getrlimit", lambda number: (len(os.listdir("/proc/self/fd")) + 99,) * 2
-    )
     monkeypatch.setattr(process_state, "_with_limits", lambda held: None)
     monkeypatch.setattr(process_state, "LIMITS", [])
     limit, opened = 2 * len(os.listdir("/proc/self/fd")) + 20, []

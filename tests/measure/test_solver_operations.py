@@ -21,6 +21,7 @@ from spmvbench.measure import bounds, operations, solver_references
 from spmvbench.measure.verify import compare
 from spmvbench.operators import operator
 from spmvbench.solve import pagerank
+from tests.made import Made
 from tests.measure.test_operations import checks, rows_of
 from tests.measure.test_planted import computed, planted
 
@@ -35,21 +36,12 @@ def definite(n=14, seed=1):
     return ((a + a.T) / 2).tocsr()
 
 
-class Matrix:
-    """A matrix of a test, as a source."""
-
-    group, kind, file_sha256, generator_hash = "G", "test", "", ""
-    order, order_hash = "none", ""
-
-    def __init__(self, name, a):
-        self.name, self.id, self._a = name, f"G/{name}", a
-
-    def read(self, seed, complex_values):
-        return self._a
-
-
-PROGRAM = Matrix("program", spmvbench.load("rect:60:90:4"))
-GRID, GRAPH = Matrix("grid", definite()), Matrix("graph", spmvbench.load("rmat:8:6"))
+PROGRAM, GRID, GRAPH = (
+    Made(lambda a=a: a, name)
+    for name, a in (
+        ("program", spmvbench.load("rect:60:90:4")), ("grid", definite()), ("graph", spmvbench.load("rmat:8:6"))
+    )
+)  # fmt: skip
 
 
 # --- names
@@ -85,7 +77,7 @@ def test_the_hosts_iterations_are_scipys(iterations):
 
 
 def test_the_hosts_ranks_are_the_solvers():
-    a = abs(GRAPH.read(0, "")).tocsr()
+    a = abs(GRAPH.read()).tocsr()
     n = a.shape[0]
     inverse = operations.power_method.inverse_weights(n, a.indices, a.data, a.dtype)
     assert (inverse == 0).any(), "no vertex dangles"
@@ -135,7 +127,7 @@ def test_ranks_that_are_rounded_in_single_precision_are_within_their_bound(n, en
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_iterates_of_a_linear_program_are_judged_by_their_distance(dtype):
-    a, found = checks("pdhg@20", PROGRAM.read(0, "").astype(dtype))
+    a, found = checks("pdhg@20", PROGRAM.read().astype(dtype))
     lost = a.where(np.arange(a.nnz) != 7)
     for reference in found.dense:
         assert compare(reference.y.astype(dtype), reference).passed
@@ -243,7 +235,7 @@ def test_solvers_are_rows_like_any_other(name, matrix, rate, monkeypatch):
     text = "csr-scalar,ehyb,dasp,csr5"  # one with an order for both vectors, one with an order for y alone
     rows, pipe = rows_of(text, [name], monkeypatch, matrix, dtypes=("f64", "f32"))
     assert {(row["status"], row.get("reason", "")) for row in rows.values()} == {("ok", "")}
-    n, nnz = matrix.read(0, "").shape[0], matrix.read(0, "").nnz
+    n, nnz = matrix.read().shape[0], matrix.read().nnz
     for (key, _, dtype), row in rows.items():
         assert row["work"] == 9 * (2 * nnz + rate * n)
         assert row["gflops"] == pytest.approx(1e-9 * row["work"] / row["t_median"])
@@ -323,7 +315,7 @@ def test_pairs_and_linear_programs_are_rows_like_any_other(monkeypatch):
     text = "csr-scalar,csr5,sell-c-sigma+csr5,irregular+hyb"
     rows, _ = rows_of(text, ["pair"], monkeypatch, PROGRAM, dtypes=("f64", "f32"))
     solved, _ = rows_of(text, ["pdhg@9"], monkeypatch, PROGRAM, dtypes=("f64", "f32"))
-    a = operations.get("pair").matrix(Csr.of(PROGRAM.read(0, "")))
+    a = operations.get("pair").matrix(Csr.of(PROGRAM.read()))
     for (key, op, _), row in (rows | solved).items():
         if key == "csr5":
             assert (row["status"], row["reason"]) == ("skipped", "no kernel multiplies with A^T from its arrays")

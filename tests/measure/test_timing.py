@@ -70,28 +70,23 @@ def test_median_rank_is_the_narrowest_that_covers_95_percent(n):
     assert exact_coverage(n, k) >= 0.95 > exact_coverage(n, k + 1)
 
 
-def test_median_rank_is_zero_without_an_interval():
+def test_median_rank_is_zero_without_an_interval_and_continuous_at_the_normal_approximation():
     assert [timing._median_rank(n) for n in (1, 2, 5)] == [0, 0, 0]
-
-
-def test_median_rank_is_continuous_at_the_normal_approximation():
     assert 0 <= timing._median_rank(201) - timing._median_rank(200) <= 1
 
 
-def test_spread_of_ten_known_samples():
-    samples = [1.00, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08, 1.09]
-    # ranks 2 and 9 of 10 cover the median at 97.9 %
-    assert relative_spread(samples[::-1]) == pytest.approx((1.08 - 1.01) / 2 / 1.045)
-
-
-def test_spread_ignores_single_outliers_but_not_two_halves():
-    assert relative_spread([1.0] * 30 + [50.0]) == 0
-    assert relative_spread([1.0] * 20 + [2.0] * 20) > 0.2
-
-
-@pytest.mark.parametrize("samples", [[], [1.0], [0.0] * 20])
-def test_spread_is_infinite_without_an_interval(samples):
-    assert relative_spread(samples) == math.inf
+@pytest.mark.parametrize(
+    ("samples", "low", "high"),
+    [
+        # Ranks 2 and 9 of 10 cover the median at 97.9 %.
+        ([1.09, 1.08, 1.07, 1.06, 1.05, 1.04, 1.03, 1.02, 1.01, 1.00], 0.03349, 0.03350),
+        ([1.0] * 30 + [50.0], 0, 0),  # a single outlier
+        ([1.0] * 20 + [2.0] * 20, 0.2, 1),  # two halves
+        *(([value] * n, math.inf, math.inf) for value, n in ((1.0, 0), (1.0, 1), (0.0, 20))),  # no interval
+    ],
+)
+def test_spread_of_known_samples(samples, low, high):
+    assert low <= relative_spread(samples) <= high
 
 
 @pytest.mark.parametrize(
@@ -102,18 +97,12 @@ def test_repeats_fill_a_sample(seconds, sample, repeats):
     assert repeats_for(seconds, sample) == repeats
 
 
-def test_steady_stream_stops_at_the_minimum_number_of_samples():
-    rule = Rule(rounds=3, budget=30.0, sample=1e-3, min_samples=10)
-    series = a_round(StreamDevice(endless([1e-3])), rule)
-    assert series.seconds == [1e-3] * 10
-
-
-def test_noisy_stream_stops_at_the_end_of_its_budget():
+def test_a_round_ends_with_the_minimum_of_steady_samples_or_with_its_budget():
     rule = Rule(rounds=2, budget=2.0, sample=1e-3, min_samples=10)
-    device = StreamDevice(endless([0.01, 0.02]))
-    series = a_round(device, rule)
-    assert 1.0 <= device.clock < 1.03
-    assert len(series.seconds) > 60
+    assert a_round(StreamDevice(endless([1e-3])), rule).seconds == [1e-3] * 10
+    noisy = StreamDevice(endless([0.01, 0.02]))
+    assert len(a_round(noisy, rule).seconds) > 60 and 1.0 <= noisy.clock < 1.03
+    assert a_round(StreamDevice([7.0]), RULES["emulated"]).seconds == [7.0], "one sample even beyond the budget"
 
 
 def test_spread_goal_is_met_when_sampling_stops_early():
@@ -123,11 +112,6 @@ def test_spread_goal_is_met_when_sampling_stops_early():
     assert 10 < len(series.seconds) < 10_000
     assert relative_spread(series.seconds) <= 0.005
     assert np.median(series.seconds) == pytest.approx(1e-3, rel=0.01)
-
-
-def test_one_sample_is_taken_even_beyond_the_budget():
-    series = a_round(StreamDevice([7.0]), RULES["emulated"])
-    assert series.seconds == [7.0]
 
 
 def test_throttled_samples_are_discarded_and_counted():
@@ -151,13 +135,10 @@ class Cooling:
         self.clock += seconds
 
 
-def test_a_device_rests_until_it_does_not_throttle():
+def test_a_device_rests_until_it_does_not_throttle_and_is_given_up_if_it_does_at_rest():
     device = Cooling(3.0)
     timing.rest(device, lambda: device.clock, device.sleep)
     assert device.clock == pytest.approx(3.0, abs=0.2)
-
-
-def test_a_device_that_throttles_at_rest_is_given_up():
     device = Cooling(1e6)
     with pytest.raises(Throttling, match=r"throttles \(heat: 345 of 1980 MHz, after 20 s without work\)"):
         timing.rest(device, lambda: device.clock, device.sleep)

@@ -20,7 +20,8 @@ from spmvbench.formats import Launch, in_part
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.measure import changing_x, device_limits, energy, matrix_cache, protocol, reading, stages, timing, worker
 from spmvbench.measure.failures import FailedAllocation
-from tests.measure.recording import HostCuda, OnDevice, Recorder, Right, Throttled, around, measure, variant
+from tests.made import Made
+from tests.measure.recording import MATRIX, HostCuda, Recorder, Right, Throttled, around, measure, variant
 
 assert measure
 
@@ -223,7 +224,7 @@ def test_an_allocation_that_fails_far_below_what_is_free_ends_the_process(measur
 
 
 def test_entries_that_overflow_the_type_are_skipped(measure, monkeypatch):
-    monkeypatch.setattr(OnDevice, "read", lambda self, seed, values: sparse.csr_array([[1e200, 1.0]]))
+    monkeypatch.setattr(Made, "read", lambda *_: sparse.csr_array([[1e200, 1.0]]))
     _, rows, _ = measure(variant("A"), dtype="f32")
     assert {(row["status"], row["reason"]) for row in rows.values()} == {
         ("skipped", "entries are not finite in float32")
@@ -518,7 +519,7 @@ def test_a_launch_from_a_file_outside_the_source_hash_is_an_error(measure, tmp_p
 
 def test_formats_in_preparation_come_last_and_are_waited_for(measure, tmp_path, monkeypatch):
     """Waiting for the process that prepares them is no time of the case."""
-    lock = matrix_cache.preparation_lock(tmp_path, OnDevice(), 0, False)
+    lock = matrix_cache.preparation_lock(tmp_path, MATRIX, 0, False)
     held, waiting, kept, wait = threading.Event(), threading.Event(), Recorder.send, 0.1
 
     def hold():

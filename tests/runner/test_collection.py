@@ -25,23 +25,11 @@ def index(count=2893, seed=0):
     rng = np.random.default_rng(seed)
     sizes = np.minimum(np.exp(rng.normal(11, 3.2, count)), 1.9e9).astype(int) + 1
     kinds = ("undirected graph", "structural problem", "circuit simulation problem")
-    return [
-        Entry(
-            "G",
-            f"m{n}",
-            int(s // 5) + 1,
-            int(s // 5) + 1,
-            int(s),
-            "real",
-            n % 2 == 0,
-            False,
-            1.0,
-            1.0,
-            kinds[n % 3],
-            int(s),
-        )
-        for n, s in enumerate(sizes)
-    ]
+    found = []
+    for n, size in enumerate(sizes.tolist()):
+        shape = size // 5 + 1, size // 5 + 1
+        found.append(Entry("G", f"m{n}", *shape, size, "real", n % 2 == 0, False, 1.0, 1.0, kinds[n % 3], size))
+    return found
 
 
 @pytest.fixture

@@ -3,30 +3,15 @@ import dataclasses
 import numpy as np
 
 from spmvbench import formats
+from spmvbench.matrices import Matrix
 from spmvbench.measure.cases import DTYPES
 from spmvbench.measure.row import known_columns
 from spmvbench.runner import plan
-
-
-@dataclasses.dataclass(frozen=True)
-class Named:
-    """The attributes of a Matrix that planning uses."""
-
-    name: str
-    group: str = "G"
-    kind: str = "test"
-    file_sha256: str = ""
-    generator_hash: str = ""
-    order: str = "none"
-    order_hash: str = ""
-
-    @property
-    def id(self):
-        return f"{self.group}/{self.name}"
+from tests.made import Made
 
 
 def cross(device="emulated", text="csr-scalar,ell,ell[threads=2]", modes=("hot",), dtypes=("f64",), names="ab", seed=0):
-    return plan.cross([Named(name) for name in names], formats.parse(text), dtypes, modes, device, seed)
+    return plan.cross([Made(name=name) for name in names], formats.parse(text), dtypes, modes, device, seed)
 
 
 def test_the_cross_has_every_combination_once():
@@ -100,7 +85,9 @@ def test_columns_and_identity_of_a_case_come_from_its_matrix_and_format():
     }  # fmt: skip
     assert expected.items() <= known_columns(case).items()
     assert DTYPES["f32"] == np.float32
-    edited = [dataclasses.replace(case, matrix=Named("a", file_sha256=sha)) for sha in ("ab", "cd")]
+    edited = [
+        dataclasses.replace(case, matrix=Matrix("G", "a", "test", "test", file_sha256=sha)) for sha in ("ab", "cd")
+    ]
     assert len({each.case_id for each in (case, *edited)}) == 3 and known_columns(edited[1])["file_sha256"] == "cd"
     found = [known_columns(case) for case in cross(text="csr5,csr5[kernel=paper],ell,two-phase", names="a")]
     assert [row["project_kernel"] for row in found] == [True, False, False, False]

@@ -61,12 +61,8 @@ def test_shards_have_every_case_once_and_are_balanced(entries, count):
     loads = [sum(map(PRICES.of_group, part)) for part in parts]
     most = max(PRICES.of_group(piece) for part in parts for piece in part)
     assert max(loads) <= sum(loads) / count + most
+    assert [ids(part) for part in costs.shards(groups(entries), count, PRICES)] == [ids(part) for part in parts]
     assert sum(loads) <= (1 + 1 / costs.MIN_READINGS) * sum(map(PRICES.of_group, whole))  # bound on repeated readings
-
-
-def test_two_processes_make_the_same_shards():
-    first, second = (costs.shards(groups([10**8, 5, 10**6, 10**7]), 3, PRICES) for _ in range(2))
-    assert [ids(part) for part in first] == [ids(part) for part in second]
 
 
 def test_largest_groups_first_split_at_the_end_and_matrices_in_memory_reused():

@@ -10,7 +10,6 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -21,6 +20,7 @@ from spmvbench.measure.cases import Settings
 from spmvbench.rows import store
 from spmvbench.runner import driver, plan, session
 from spmvbench.runner.spawning import Spawned
+from tests.made import Made
 from tests.runner.processes import slow_format, until
 
 KERNELS = """
@@ -324,9 +324,7 @@ class DyingWorker:
 
 def group_of(text):
     """A group of cases of these formats on a matrix of a test."""
-    known = {"file_sha256": "", "generator_hash": "", "order": "none", "order_hash": ""}
-    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", **known)
-    (group,) = plan.grouped(plan.cross([matrix], formats.parse(text), ["f64"], ["hot"], "emulated", 0))
+    (group,) = plan.grouped(plan.cross([Made()], formats.parse(text), ["f64"], ["hot"], "emulated", 0))
     return group
 
 
@@ -427,24 +425,20 @@ class AgainWorker(DyingWorker):
     ended = staticmethod(lambda: 0)
 
 
-def test_rows_that_were_sent_before_a_stop_are_written(group):
+def test_rows_that_were_sent_before_a_stop_are_written(group, measuring):
     first, second = group.cases
     written = []
-    keep = lambda row: written.append(row["case_id"])  # noqa: E731 - returns None: stop
-    measuring = driver.Driver(Settings("emulated"), None, keep, facts={"device": "emulated", "properties": {}})
+    measuring.write = lambda row: written.append(row["case_id"])  # returns None: stop
     rows = [("row", case.case_id, OK) for case in (first, second)]
     assert measuring.measure_group(InvalidWorker(VALID, rows[0], ("begin", 1, "checking", 0), rows[1]), group) == []
     assert written == [first.case_id, second.case_id] and measuring.stopped
     assert [part.cases for part in measuring.measure_group(InvalidWorker(rows[0]), group)] == [[second]]
 
 
-def test_what_a_worker_calls_an_experiment_is_one(group):
-    written = []
-    keep = lambda row: written.append(row["experiment"]) or True  # noqa: E731
-    measuring = driver.Driver(Settings("emulated"), None, keep, facts={"device": "emulated", "properties": {}})
+def test_what_a_worker_calls_an_experiment_is_one(group, measuring):
     for columns in ({}, {"experiment": True, "timed_by": "host"}, {"label": "another"}):
         measuring.row(group.cases[0], OK | columns)
-    assert written == [False, True, False]
+    assert [row["experiment"] for row in measuring.written] == [False, True, False]
 
 
 def test_what_a_worker_has_sent_is_known_without_waiting(tmp_path):
@@ -529,21 +523,9 @@ def test_a_worker_that_begins_with_an_invalid_message_did_not_start(tmp_path, fi
         driver.Worker(Settings("emulated"), log, Spawned("emulated", program)).wait()
 
 
-CLOSES_ITS_PIPE = """
-import os, sys, time
-from multiprocessing.connection import Connection
-pipe = Connection(int(sys.argv[2]))
-os.read(pipe.fileno(), 1)  # the log
-pipe.recv()
-pipe.send(("ready", {}))
-pipe.close()
-time.sleep(600)
-"""
-
-
 def test_a_worker_that_closes_its_pipe_and_continues_is_killed(monkeypatch, tmp_path):
     monkeypatch.setattr(driver, "EXIT_LIMIT", 0.1)
-    program = "-c", CLOSES_ITS_PIPE
+    program = "-c", WRITES.format(first=READY, content=b"").replace("os.write(pipe.fileno(), b'')", "pipe.close()")
     with open(tmp_path / "log", "wb") as log:
         worker = driver.Worker(Settings("emulated"), log, Spawned("emulated", program))
         worker.wait()
