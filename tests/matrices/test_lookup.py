@@ -8,7 +8,7 @@ from scipy.io import savemat
 
 import spmvbench
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.matrices import Matrix, load, lookup, resolve, suitesparse
+from spmvbench.matrices import Matrix, load, lookup, resolve, sets, suitesparse, synthetic
 from spmvbench.matrices.conditions import Conditions
 from spmvbench.matrices.download import Unreachable
 from tests.archives import packed
@@ -165,6 +165,14 @@ def test_conditions_hold_for_generated_matrices_and_files(offline, tmp_path):
     assert chosen(max_rows=16) == ["own.mtx", "poisson2d:4"]
     assert chosen(min_cols=16, name="d") == ["pde:3", "poisson2d:4", "denserow:90"]
     assert chosen(field="real") == chosen() and chosen(field="complex") == chosen(id=1) == chosen(is2d3d=False) == []
+
+
+def test_entries_that_a_set_lists_are_not_counted(monkeypatch):
+    """The largest take a minute, as long as generating them."""
+    monkeypatch.setattr(synthetic, "entries", None)
+    listed, small = sets.listed_entries(), Conditions(max_nnz=100_000)
+    found = resolve([], sets=["applications"], conditions=small)[0]
+    assert found and all(listed[matrix.name] <= 100_000 for matrix in found)
 
 
 def test_names_without_index_are_missing_unless_they_are_here(offline):
