@@ -79,6 +79,7 @@ VARIANTS = [
     ),
     *("column-sweep", "column-sweep[sms=3,shared_bytes=1024]", "column-sweep[sms=7,parts=3,chunks=1]", "two-phase"),
     *("fastload[height=4]", "fastload[height=none]", "fastload[optimized=true]", "block-sell", "bellpack", "hdc"),
+    *("bellpack[r=3]", "bellpack[r=8,c=6]", "bsr[block=16]"),
     *(
         "ell-dia",
         "bin-csr",

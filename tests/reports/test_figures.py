@@ -330,15 +330,6 @@ def test_roofline_on_an_unknown_device_still_has_its_roof(ready, options):
     assert not any("multiprocessor" in text.get_text() for ax in picture.axes for text in ax.texts)
 
 
-def test_marks_are_told_apart_by_colour_and_by_marker_and_by_line():
-    found = style.marks([f"format{i}" for i in range(70)], "format3")
-    assert len(found) == 9 and next(iter(found)) == "format3"
-    for part in ("color", "marker"):
-        assert len({getattr(mark, part) for mark in found.values()}) == len(found)
-    others = [mark for mark in found.values() if mark is not style.BASELINE]
-    assert len({str(mark.line) for mark in others}) == len(others)
-
-
 # Of linear RGB: what is seen with one kind of cone missing (Machado, Oliveira, Fernandes, TVCG 2009, severity 1).
 SEEN = {
     "every cone": np.eye(3),

@@ -142,26 +142,11 @@ def test_arcs_that_come_in_are_stored_where_they_are_not_those_that_go_out(spec)
         assert len(twice["into.masks"]) > 0
 
 
-def test_quads_are_padded_by_the_last_neighbour():
-    quad_ptr, neighbours = quads.quads_of(np.array([5, 0, 1]), np.array([1, 2, 3, 4, 9, 6]))
-    assert quad_ptr.tolist() == [0, 2, 2, 3]
-    assert neighbours.tolist() == [1, 2, 3, 4, 9, 9, 9, 9, 6, 6, 6, 6]
-    rows, cols = quads.from_quads(quad_ptr, neighbours)
-    assert rows.tolist() == [0] * 5 + [2]
-    assert cols.tolist() == [1, 2, 3, 4, 9, 6]
-
-
 @pytest.mark.parametrize(
     ("degrees", "pitch"), [([1, 4], 1), ([1, 5], 2), ([8, 8], 2), ([1, 9], 0), ([0, 4], 0), ([], 0)]
 )
 def test_vertices_with_few_neighbours_have_as_many_quads(degrees, pitch):
-    degrees = np.array(degrees, np.int32)
-    assert quads.common_pitch(degrees) == pitch
-    if pitch:
-        neighbours = np.concatenate([np.arange(degree) for degree in degrees]).astype(np.int32)
-        quad_ptr, padded = quads.quads_of(degrees, neighbours, pitch)
-        assert np.diff(quad_ptr).tolist() == [pitch] * len(degrees)
-        assert quads.from_quads(quad_ptr, padded)[1].tolist() == neighbours.tolist()
+    assert quads.common_pitch(np.array(degrees, np.int32)) == pitch
 
 
 @pytest.mark.parametrize("spec", ["bfs-push", "bfs-do", "bfs-merged"])

@@ -1,4 +1,4 @@
-"""FastLoad: blocks by hand, formats of blocks, conversion by kernels, footprints; the two phases."""
+"""FastLoad: heights and formats of blocks, runs of equal rows, the names of parts."""
 
 from __future__ import annotations
 
@@ -19,27 +19,6 @@ def with_column_lengths(lengths, rows=40):
     cols = np.repeat(np.arange(len(counts)), counts)
     inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return sparse.csr_array((np.arange(1.0, 1 + len(cols)), (inside, cols)), shape=(rows, len(counts)))
-
-
-# ptr, col, length, height of every block of columns of 3, 1, 0, 3, 1, 5, 3 entries, four columns to a block. Sorted
-# they are columns 2 (empty), 1, 4, 0, 3, 6, 5: six have a first entry, four two more, one two more again.
-BY_HAND = {
-    "1": [(0, 1, 4, 1), (4, 5, 2, 1), (6, 3, 4, 1), (10, 3, 4, 1), (14, 6, 1, 1), (15, 6, 1, 1)],
-    "none": [(0, 1, 4, 1), (4, 5, 2, 1), (6, 3, 4, 2), (14, 6, 1, 2)],
-}
-
-
-@pytest.mark.parametrize("height", BY_HAND)
-def test_blocks_by_hand(height, monkeypatch):
-    monkeypatch.setattr(fastload, "LENGTH", 4)
-    fmt = testing.convert(f"fastload[height={height}]", with_column_lengths([3, 1, 0, 3, 1, 5, 3]))
-    assert fmt.col_order.tolist() == [2, 1, 4, 0, 3, 6, 5]
-    table = zip(fmt.block_ptr[:-1], fmt.block_col, fmt.block_length, fmt.block_height, strict=True)
-    assert [tuple(map(int, block)) for block in table] == BY_HAND[height]
-    assert fmt.block_ptr[-1] == 16
-    # The first entries of six columns, then the second and third of four, then the rest of the longest.
-    assert fmt.row_idx.tolist() == [0] * 6 + [1] * 4 + [2] * 4 + [3, 4]
-    assert fmt.columns.tolist() == [1, 4, 0, 3, 6, 5] + [0, 3, 6, 5] * 2 + [5, 5]
 
 
 @pytest.mark.parametrize(("height", "blocks"), [("1", 12), ("2", 6), ("4", 4), ("8", 2), ("16", 2), ("none", 2)])
@@ -85,13 +64,4 @@ def test_parts_are_named_in_the_order_of_the_launches():
     }
     for key, expected in parts.items():
         assert [launch.part for launch in testing.convert(key, a).launches(x, y)] == expected
-
-
-def test_two_phases_hold_every_entry_in_both_orders():
-    a = with_column_lengths([3, 1, 0, 3, 1, 5, 3])
-    fmt = testing.convert("two-phase", a)
-    assert sorted(fmt.place) == list(range(16))
-    rows, cols, values = fmt.to_coo()
-    np.testing.assert_array_equal(sparse.csr_array((values, (rows, cols)), shape=a.shape).toarray(), a.toarray())
-    assert fmt.rows.col_order[-5:].tolist() == [3, 4, 1, 2, 0]  # rows of 1, 1, 4, 4 and 6 entries
-    assert formats.get("two-phase").experiment and not formats.get("fastload").experiment
+        assert formats.get(key).experiment == (key == "two-phase")

@@ -1,4 +1,4 @@
-"""Blocks in strips: which a sweep closes and which are kept, the storage by hand, the shape with the fewest bytes."""
+"""Blocks in strips: which are kept, and the shape with the fewest bytes."""
 
 from __future__ import annotations
 
@@ -11,34 +11,9 @@ from scipy import sparse
 import spmvbench
 from spmvbench import testing
 from spmvbench.formats import Csr
-from spmvbench.formats.dense_blocks.strips import PIECE, SHAPES, Cover, Program, Strips, Sweep
+from spmvbench.formats.dense_blocks.strips import PIECE, SHAPES, Program, Sweep
 
 HARD = testing.hard_matrices()
-
-
-def swept(a, r, c):
-    """The first rows and columns of the blocks, by a walk over every block row."""
-    found = []
-    coo = sparse.coo_array(a)
-    for first in range(0, a.shape[0], r):
-        columns = np.unique(coo.coords[1][coo.coords[0] // r * r == first])
-        end = 0
-        for column in columns:
-            if column >= end:
-                found.append((first, int(column)))
-                end = column + c
-    return found
-
-
-@pytest.mark.parametrize("shape", SHAPES.values())
-def test_the_sweep(shape):
-    for name in ("power law", "full", "no entries", "empty rows and columns", "1xN", "Nx1", "stencil", "one full row"):
-        a = Csr.of(HARD[name])
-        cover = Cover.of(a, *shape)
-        assert list(zip(cover.row.tolist(), cover.col.tolist(), strict=True)) == swept(HARD[name], *shape), name
-        assert (a.row_idx // shape[0] * shape[0] == cover.row[cover.block]).all()
-        behind = a.col_idx - cover.col[cover.block]
-        assert ((behind >= 0) & (behind < shape[1])).all()
 
 
 def fewest_bytes(a, r, c):
@@ -87,16 +62,6 @@ def test_the_program_shifts_a_block_that_the_sweep_begins_too_early():
     }
     assert blocks["program"].block_col.tolist() == [4]
     assert blocks["greedy"].block_col.tolist() == [PIECE - 1]
-
-
-def test_strips_by_hand():
-    dense = np.zeros((34, 6))
-    dense[0, 1:3], dense[1, 2], dense[2, 5], dense[33, 4] = (1, 2), 3, 4, 5
-    fmt = Strips.from_csr(sparse.csr_array(dense), r=2, c=2)
-    assert fmt.strip_ptr.tolist() == [0, 2, 3]
-    assert fmt.block_row.tolist() == [0, 2, 0]
-    assert fmt.block_col.tolist() == [1, 5, 4]
-    assert fmt.values.tolist() == [1, 4, 2, 0, 0, 0, 3, 0, 0, 0, 5, 0]
 
 
 def test_blocks_that_do_not_pay_go_to_ellpack():

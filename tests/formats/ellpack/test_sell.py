@@ -135,40 +135,35 @@ def test_slices_are_cut_where_that_saves_more_than_it_costs():
     assert heights([1] * 300) == [256, 64]  # nothing after the last row
 
 
-@pytest.mark.parametrize(("last", "wide"), [(65_534, 0), (65_535, 2)])
-def test_16_bits_reach_65534_columns_far(last, wide, emulated):
-    a = from_rows([[10, 10 + last], *[[]] * 31, [70_000]], 80_000)
-    fmt = testing.convert("sell-local[pieces=1,sigma=1]", a)
-    assert fmt.bases.tolist() == [[10 if not wide else -1], [70_000]]
-    assert len(fmt.columns) == (3 + wide) * 32
-    assert fmt.column_ptr.tolist() == ([0, 4, 5] if wide else [])
-    assert fmt.detail["narrow_share"] == pytest.approx(1 - wide / 3)
-    assert fmt.detail["bytes_saved"] == 2 * 3 * 32 - 2 * wide * 32 - 2 * 4 - 3 * 4 * (wide > 0)
-    testing.check_conversion("sell-local[pieces=1,sigma=1]", a)
-    testing.check_product("sell-local[pieces=1,sigma=1]", a, emulated)
-
-
-def test_a_second_base_is_taken_where_one_does_not_reach():
-    near, far = from_rows([[10, 20, 30, 40]], 90_000), from_rows([[10, 20, 80_000, 80_010]], 90_000)
-    assert testing.convert("sell-local", near).bases.tolist() == [[10]]
-    fmt = testing.convert("sell-local", far)
-    assert fmt.bases.tolist() == [[10, 80_000]]
-    assert fmt.columns[::32].tolist() == [0, 10, 0, 10]
-    assert (len(fmt.column_ptr), fmt.detail["narrow_share"]) == (0, 1)
-
-
-def test_only_the_piece_that_needs_it_takes_32_bits(emulated):
-    a = from_rows([[0, 10, 20, 70_000, 140_000], [5], *[[]] * 30, [0, 90_000]], 150_000)
-    fmt = testing.convert("sell-local[sigma=1]", a)
-    # Slice 0: columns 0 to 20, then 70,000 apart; slice 1: one column in each half.
-    assert fmt.bases.tolist() == [[0, -1], [0, 90_000]]
-    assert fmt.column_ptr.tolist() == [0, 3 + 2 * 2, 9]
-    narrow, wide = fmt.columns[: 3 * 32], fmt.columns[3 * 32 : 7 * 32].view(np.int32)
-    assert narrow[::32].tolist() == [0, 10, 20]
-    assert wide[::32].tolist() == [70_000, 140_000]
-    assert (narrow[1], wide[1]) == (5, -1)
-    testing.check_conversion("sell-local[sigma=1]", a)
-    testing.check_product("sell-local[sigma=1]", a, emulated)
+@pytest.mark.parametrize(
+    ("pieces", "rows", "bases", "narrow"),
+    [
+        (1, [[10, 10 + 65_534], *[[]] * 31, [70_000]], [[10], [70_000]], 1),
+        (1, [[10, 10 + 65_535], *[[]] * 31, [70_000]], [[-1], [70_000]], 1 / 3),
+        (0, [[10, 20, 30, 40]], [[10]], 1),
+        (0, [[10, 20, 80_000, 80_010]], [[10, 80_000]], 1),
+        # Columns 0 to 20, then 70,000 apart; one column in each half.
+        (0, [[0, 10, 20, 70_000, 140_000], [5], *[[]] * 30, [0, 90_000]], [[0, -1], [0, 90_000]], 5 / 7),
+        (
+            2,
+            [[0, 70_000, 140_000, 210_000, 280_000], [5], *[[]] * 30, [0, 70_000, 140_000, 210_000, 210_007]],
+            [[-1, -1], [-1, 210_000]],
+            1 / 5,
+        ),
+    ],
+)
+def test_a_piece_has_16_bits_where_its_columns_reach_no_further(pieces, rows, bases, narrow, emulated):
+    a, spec = from_rows(rows, 300_000), f"sell-local[pieces={pieces},sigma=1]"
+    fmt = testing.convert(spec, a)
+    wide = round((1 - narrow) * len(fmt.values))  # slots of 4 bytes, the others have 2
+    assert fmt.bases.tolist() == bases and fmt.detail["narrow_share"] == pytest.approx(narrow)
+    assert len(fmt.columns) == len(fmt.values) + wide and (len(fmt.column_ptr) > 0) == (wide > 0)
+    assert (
+        fmt.detail["bytes_saved"]
+        == 4 * len(fmt.values) - 2 * len(fmt.columns) - fmt.bases.nbytes - fmt.column_ptr.nbytes
+    )
+    testing.check_conversion(spec, a)
+    testing.check_product(spec, a, emulated)
 
 
 @pytest.mark.parametrize("sigma", [1, 64])
@@ -197,20 +192,6 @@ def test_rows_are_sorted_where_their_own_order_pads_by_more_than_a_quarter(longe
         assert fmt.perm[:3].tolist() == [7, 39, 0]
     testing.check_conversion("sell-local", a)
     testing.check_product("sell-local", a, emulated)
-
-
-def test_wide_and_narrow_pieces_follow_each_other(emulated):
-    both, first = [0, 70_000, 140_000, 210_000, 280_000], [0, 70_000, 140_000, 210_000, 210_007]
-    a = from_rows([both, [5], *[[]] * 30, first], 300_000)
-    fmt = testing.convert("sell-local[pieces=2,sigma=1]", a)
-    assert fmt.bases.tolist() == [[-1, -1], [-1, 210_000]]
-    whole, mixed = fmt.columns[: 10 * 32].view(np.int32), fmt.columns[10 * 32 :]
-    assert whole[::32].tolist() == both
-    assert whole[1::32].tolist() == [5, -1, -1, -1, -1]
-    assert mixed[: 6 * 32].view(np.int32)[::32].tolist() == first[:3]
-    assert mixed[6 * 32 :: 32].tolist() == [0, 7]
-    testing.check_conversion("sell-local[pieces=2,sigma=1]", a)
-    testing.check_product("sell-local[pieces=2,sigma=1]", a, emulated)
 
 
 def test_where_rows_end_early_padding_is_stored_and_not_read():
