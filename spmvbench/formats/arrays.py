@@ -203,6 +203,25 @@ def inverse(order: Array, n: int | None = None, dtype: Any = np.int32) -> Array:
     return places
 
 
+INDEXED = INT32_MAX  # elements of an array that CuPy assigns to by an index: it counts them in an int
+
+
+def put(array: Array, place: Array | tuple[Array, ...], values: Array) -> None:
+    """array[place] = values, of arrays with padding: they may have more elements than CuPy assigns to by an index.
+
+    place: integers not below 0, a tuple of as many as the array has dimensions.
+    """
+    if array.size <= INDEXED:
+        array[place] = values
+        return
+    flat: Any = place
+    if isinstance(place, tuple):
+        flat = np.int64(0)
+        for index, n in zip(place, array.shape, strict=True):
+            flat = flat * n + index
+    array_module(array).put(array, flat, values)
+
+
 def nonzero_mask(values: Array) -> Array:
     """Which values are not zero, bool, by their bits: CuPy's comparisons take single precision subnormals for zero."""
     mask: Array = values.view(f"u{values.itemsize}") << 1 != 0

@@ -18,6 +18,7 @@ from spmvbench.formats.arrays import (
     cdiv,
     expand,
     index_dtype,
+    put,
     stable_order,
 )
 from spmvbench.formats.conversion import TUNING
@@ -58,7 +59,7 @@ class Moves:
         begins = xp.concatenate([xp.ones(1, bool), place[1:] // width != place[:-1] // width])
         sector = place[begins] // width
         slots = xp.full((len(sector), width), -1, np.int64)
-        xp.put(slots, (xp.cumsum(begins) - 1) * width + place % width, entry)  # as an index, CuPy counts in 32 bits
+        put(slots, (xp.cumsum(begins) - 1, place % width), entry)
         of_chunk = xp.where(slots < 0, size, slots).min(axis=1) // CHUNK
         chunks = cdiv(size, CHUNK)
         order = stable_order(of_chunk, chunks)
@@ -145,7 +146,7 @@ class Places:
                 return array
             place, entry = self.moves[name].pairs(self.size)
             found = array.copy()
-            array_module(found).put(found, place, values[entry])  # as an index, CuPy counts in 32 bits
+            put(found.reshape(-1), place, values[entry])
             return found
 
         return fmt.with_arrays(change)

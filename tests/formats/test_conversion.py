@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import sys
+from contextlib import suppress
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +23,7 @@ from spmvbench.formats import (
     Loop,
     Parameter,
     Skip,
+    arrays,
     conversion,
     only_kernels,
     tuning,
@@ -35,6 +38,7 @@ from spmvbench.formats.conversion import (
     search_once,
 )
 from spmvbench.formats.dense_blocks.strips import SHAPES
+from spmvbench.formats.refilling import places
 from spmvbench.formats.tuning import one_by_one, tuned
 from tests.formats.rows import as_on_device, with_lengths, with_long_pointers
 
@@ -180,6 +184,68 @@ def test_a_small_matrix_takes_few_launches(spec, emulated):
 @pytest.mark.parametrize("spec", [*formats.shipped(), *VARIANTS])
 def test_kernels_of_every_format_convert_as_arrays_do(spec, emulated, same_arrays):
     assert_kernels_convert_alike(spec, MATRICES, emulated, same_arrays)
+
+
+class Few(np.ndarray):
+    """An array that takes masks and index assignments as those of CuPy do, with MOST elements in place of 2^31."""
+
+    MOST = 4000
+
+    def _few(self, index):
+        for one in index if isinstance(index, tuple) else (index,):
+            if getattr(one, "dtype", None) == np.bool_ and np.count_nonzero(one) > self.MOST:
+                raise OverflowError
+        return index
+
+    def __getitem__(self, index):
+        return super().__getitem__(self._few(index))
+
+    def __setitem__(self, index, value):
+        every = index if isinstance(index, tuple) else (index,)
+        sizes = [n for one, n in zip(every, self.shape, strict=False) if isinstance(one, np.ndarray) and one.ndim]
+        if len(sizes) and math.prod(sizes) > self.MOST:
+            raise OverflowError
+        super().__setitem__(self._few(index), value)
+
+
+def mostly_padding():
+    """Few entries, and a row and places that give every padded format far more than Few.MOST elements."""
+    rng = np.random.default_rng(0)
+    a = sparse.random_array((600, 600), density=0.003, random_state=rng, format="lil")
+    a[30, 5:445] = 1.5
+    return Csr.of(a.tocsr())
+
+
+PADDED = [  # of which a GPU's conversion has padding and assigns to it by indices
+    *("ehyb", "mbsr", "cb", "amb", "sell-dict", "argcsr", "crsd", "bin-bcsr", "dasp", "biell", "aligned-coo"),
+    *("adell-plus[side=2]", "tile-bfs"),
+]
+
+
+@pytest.mark.parametrize(
+    "spec", [*PADDED, *(pytest.param(spec, marks=pytest.mark.slow) for spec in [*formats.shipped(), *VARIANTS])]
+)
+def test_padding_is_written_to_by_no_index_that_counts_in_32_bits(spec, emulated, monkeypatch):
+    """By kernels where a GPU converts by kernels."""
+    ((cls, params),) = formats.parse(spec, ops={formats.get(spec.partition("[")[0]).op})
+    a = testing.suited(cls, mostly_padding())
+    for name in ("zeros", "empty", "full", "ones"):
+        made = getattr(np, name)
+        monkeypatch.setattr(np, name, lambda *args, made=made, **kwargs: made(*args, **kwargs).view(Few))
+    monkeypatch.setattr(arrays, "INDEXED", Few.MOST)
+    with suppress(Skip), converting_for(EMULATED, run=lambda launch: emulated.compile([launch]).run()):
+        cls.from_csr(a, **params)
+
+
+def test_entries_are_found_among_more_padding_than_a_mask_takes(monkeypatch):
+    a = mostly_padding()
+    fmt, stored = testing.convert("dia", a), Format.arrays
+    assert a.nnz < Few.MOST < np.count_nonzero(fmt.values == 0)
+    monkeypatch.setattr(Format, "arrays", lambda self: {k: v.view(Few) for k, v in stored(self).items()})
+    monkeypatch.setattr(arrays, "INDEXED", Few.MOST)
+    found = places(fmt, a)
+    assert np.array_equal(found.values(fmt), a.values)
+    assert np.array_equal(found.values(found.refilled(fmt, 2 * a.values)), 2 * a.values)
 
 
 IN_BOUNDS = [

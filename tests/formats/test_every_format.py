@@ -230,31 +230,6 @@ def test_new_values_in_place_are_a_new_conversion_on_a_gpu(key):
     check_new_values(key, open_device("cuda:0"), telling())
 
 
-class FewChosen(np.ndarray):
-    """An array that takes no mask with more than MOST elements, as those of CuPy take none with 2^31."""
-
-    MOST = 100
-
-    def _few(self, index):
-        if getattr(index, "dtype", None) == np.bool_ and np.count_nonzero(index) > self.MOST:
-            raise OverflowError
-        return index
-
-    def __getitem__(self, index):
-        return super().__getitem__(self._few(index))
-
-    def __setitem__(self, index, value):
-        super().__setitem__(self._few(index), value)
-
-
-def test_entries_are_found_among_more_padding_than_a_mask_takes(monkeypatch):
-    a = Csr.of(sparse.random_array((60, 60), density=0.02, random_state=np.random.default_rng(0), format="csr"))
-    fmt, arrays = testing.convert("dia", a), Format.arrays
-    assert a.nnz < FewChosen.MOST < np.count_nonzero(fmt.values == 0)
-    monkeypatch.setattr(Format, "arrays", lambda self: {k: v.view(FewChosen) for k, v in arrays(self).items()})
-    assert np.array_equal(places(fmt, a).values(fmt), a.values)
-
-
 @pytest.mark.parametrize("flag", flags.FLAGS)
 def test_the_page_lists_the_formats_with_a_flag(flag):
     page = Path(formats.__file__).parents[2] / "docs" / "operator.md"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.admission import Skip
-from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, offsets, run_starts
+from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, offsets, put, run_starts
 from spmvbench.formats.bfs import quads
 from spmvbench.formats.bfs.quads import LARGE_BLOCK, QUAD, SMALL_BLOCK, from_quads, incoming, quads_of
 from spmvbench.formats.conversion import device_limits
@@ -85,7 +85,7 @@ def masks_of(a: Csr, of_entry: Array, tiles: Array, tile_ptr: Array, chunk_ptr: 
     starts = run_starts(word)
     sums = xp.concatenate((xp.zeros(1, np.uint64), xp.cumsum(bits, dtype=np.uint64)))
     ends = xp.concatenate((starts[1:], xp.asarray([a.nnz])))
-    masks[word[starts]] = (sums[ends] - sums[starts]).astype(kind)
+    put(masks, word[starts], (sums[ends] - sums[starts]).astype(kind))
     return masks
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from spmvbench.formats.admission import Skip
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, longest_first, offsets
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, longest_first, offsets, put
 from spmvbench.formats.cache_blocking.partition import Partition, partition
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.format import Format
@@ -249,8 +249,8 @@ class Ehyb(Format):
         slot = slices.first[found.place[main.row_idx]] + HEIGHT * main.rank_in_row
         local_columns = xp.full(slices.slots, found.window, dtype=np.uint16)
         values = xp.zeros(slices.slots, dtype=a.dtype)
-        local_columns[slot] = found.local[found.inside].astype(np.uint16)
-        values[slot] = main.values
+        put(local_columns, slot, found.local[found.inside].astype(np.uint16))
+        put(values, slot, main.values)
 
         rest = a.where(~found.inside)
         rank = rest.rank_in_row
@@ -258,8 +258,8 @@ class Ehyb(Format):
         slot = extra.slices.first[stored] + HEIGHT * (rank % extra.piece)
         extra_columns = xp.full(extra.slices.slots, -1, dtype=np.int32)
         extra_values = xp.zeros(extra.slices.slots, dtype=a.dtype)
-        extra_columns[slot] = rest.col_idx if natural else found.place[rest.col_idx]
-        extra_values[slot] = rest.values
+        put(extra_columns, slot, rest.col_idx if natural else found.place[rest.col_idx])
+        put(extra_values, slot, rest.values)
         extra_rows = xp.full(HEIGHT * (len(extra.slices.ptr) - 1), -1, dtype=np.int32)
         extra_rows[extra.slices.place] = found.order[extra.owner] if natural else extra.owner
         return {

@@ -19,6 +19,7 @@ from spmvbench.formats.arrays import (
     inverse,
     offsets,
     on_host,
+    put,
     round_up,
 )
 from spmvbench.formats.compressed.bits import WORD, pack, unpack
@@ -325,8 +326,8 @@ class SellWindow(Format):
             position = by_banks(a, place, classes(a, params["vectors"]))
         column = a.col_idx - at.low[slice_]
         slot = (at.position[slice_] + position) * WARP + place % WARP
-        code[slot] = xp.where(at.bits[slice_] > PACKED, column % (1 << LOW_BITS), column)
-        values[_slots(slice_, position, place % WARP, slices, a.dtype)] = a.values
+        put(code, slot, xp.where(at.bits[slice_] > PACKED, column % (1 << LOW_BITS), column))
+        put(values, _slots(slice_, position, place % WARP, slices, a.dtype), a.values)
         bit = (xp.arange(at.slots) // WARP - at.position[field]) * width_of
         first_word = at.word[field] * QUARTER + xp.arange(at.slots) % WARP
         pack(words, code, width_of, first_word, bit, WARP, most_first=False)

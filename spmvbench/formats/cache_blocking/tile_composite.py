@@ -18,6 +18,7 @@ from spmvbench.formats.arrays import (
     longest_first,
     offsets,
     on_host,
+    put,
     round_up,
     run_ptr,
     stable_order,
@@ -262,9 +263,10 @@ class TileComposite(Format):
             slot_owner = expand(tables["offset"], slots)
             row, _ = _inside(xp, tables, slot_owner, xp.arange(slots))
             held = xp.flatnonzero(row < tables["height"][slot_owner])
-            columns[held] = last[tables["row"][slot_owner[held]] + row[held]]
+            put(columns, held, last[tables["row"][slot_owner[held]] + row[held]])
             slot = slots_of(xp, tables, owner[found.row_of], inside[found.row_of], found.rank)
-            columns[slot], values[slot] = local.astype(columns.dtype), a.values[found.sorted_]
+            put(columns, slot, local.astype(columns.dtype))
+            put(values, slot, a.values[found.sorted_])
         return {
             "order": found.order,
             "rows": found.rows,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, put
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.dense_blocks.bcsr import SMALL, squares
 from spmvbench.formats.dense_blocks.block_sell import block_sell_launch
@@ -71,9 +71,10 @@ class BinBcsr(Adding, Sliced):
         row, rank = row[step, lane], rank[step, 0]
         block = block_ptr[row // c] + rank
         block_col = xp.full((steps, BIN), -1, dtype=np.int32)
-        block_col[step, lane] = blocks_col[block, 0]
+        put(block_col, (step, lane), blocks_col[block, 0])
         rows = xp.zeros((steps * BIN, c), dtype=a.dtype)
-        rows[step * BIN + lane] = of_blocks.reshape(blocks, c, c)[block, row % c]
+        place = (step * BIN + lane)[:, None], xp.arange(c)
+        put(rows, place, of_blocks.reshape(blocks, c, c)[block, row % c])
         values = xp.ascontiguousarray(rows.reshape(steps, BIN, c).transpose(0, 2, 1)).reshape(steps, c * BIN)
         found = {"block_col": block_col, "values": values, "perm": xp.empty(0, dtype=np.int32)}
         return {"slice_ptr": slice_ptr, **found, "tile": (1, c), "nnz": a.nnz}

@@ -14,6 +14,7 @@ from spmvbench.formats.arrays import (
     expand,
     nonzero_mask,
     offsets,
+    put,
     round_up,
     run_starts,
     stable_order,
@@ -191,16 +192,16 @@ class Cb(Format):
         kind, begin = plan.kind[cell], plan.address[cell]
         indexed = xp.flatnonzero(kind != DENSE)
         byte = xp.where(kind == COO, r * SIDE + c, c).astype(np.uint8)
-        pool[(begin + rank + (kind == CSR) * (SIDE + 1))[indexed]] = byte[indexed]
+        put(pool, (begin + rank + (kind == CSR) * (SIDE + 1))[indexed], byte[indexed])
         by_rows = xp.flatnonzero(plan.kind == CSR)
         if len(by_rows):
             # A row's pointer is the number of entries before it, found by one search of all rows' keys.
             keys = cell.astype(np.int64) * (SIDE + 1) + r
             wanted = by_rows[:, None] * (SIDE + 1) + xp.arange(SIDE + 1)
             ptr = xp.searchsorted(keys, wanted.reshape(-1)).reshape(wanted.shape) - cells.ptr[by_rows][:, None]
-            pool[plan.address[by_rows][:, None] + xp.arange(SIDE + 1)] = ptr.astype(np.uint8)
+            put(pool, plan.address[by_rows][:, None] + xp.arange(SIDE + 1), ptr.astype(np.uint8))
         place = (begin + plan.head[cell]) // item + xp.where(kind == DENSE, r * SIDE + c, rank)
-        pool.view(a.dtype)[place] = a.values[order]
+        put(pool.view(a.dtype), place, a.values[order])
         tables = {
             "rows_of": cells.row.astype(np.int32),
             "cols_of": cells.col.astype(np.int32),

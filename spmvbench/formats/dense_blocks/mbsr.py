@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import SECTOR_BYTES, Array, Csr, cdiv, expand
+from spmvbench.formats.arrays import SECTOR_BYTES, Array, Csr, cdiv, expand, put
 from spmvbench.formats.dense_blocks.cells import Cells, Shares
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
@@ -88,7 +88,7 @@ class Mbsr(Format):
         place = a.row_idx[cells.order] % SIDE * SIDE + a.col_idx[cells.order] % SIDE
         values = xp.zeros((len(cells.row), PLACES), dtype=a.dtype)
         cell = cells.cell
-        values[cell, place] = a.values[cells.order]
+        put(values, (cell, place), a.values[cells.order])
         maps = xp.zeros(len(cells.row), dtype=np.uint32)
         xp.add.at(maps, cell, xp.left_shift(np.uint32(1), place.astype(np.uint32)))
         return {

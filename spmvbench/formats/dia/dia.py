@@ -15,6 +15,7 @@ from spmvbench.formats.arrays import (
     cdiv,
     expand,
     nonzero_mask,
+    put,
     round_up,
     run_starts,
     tabled,
@@ -115,7 +116,7 @@ def filled(a: Csr, hack: int, keys: Array) -> Array:
     """The values of the diagonals that `keys`, ascending, name, (diagonals, hack); 0 if there is no entry."""
     refuse_more_than_memory(len(keys) * hack * a.dtype.itemsize, a)
     values = a.xp.zeros((len(keys), hack), dtype=a.dtype)
-    values[a.xp.searchsorted(keys, diagonal_keys(a, hack)), a.row_idx % hack] = a.values
+    put(values, (a.xp.searchsorted(keys, diagonal_keys(a, hack)), a.row_idx % hack), a.values)
     return values
 
 

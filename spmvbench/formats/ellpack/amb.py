@@ -16,6 +16,7 @@ from spmvbench.formats.arrays import (
     inverse,
     nonzero_mask,
     offsets,
+    put,
     run_ptr,
     run_starts,
 )
@@ -221,11 +222,11 @@ class Amb(Format):
         values = xp.zeros((positions, at.width, WARP), dtype=a.dtype)
         position = at.piece_ptr[at.piece].astype(np.int64) + at.rank
         column = a.col_idx[at.starts]
-        columns[position, at.lane] = (column - at.pieces[at.piece, 1]).astype(np.uint16)
+        put(columns, (position, at.lane), (column - at.pieces[at.piece, 1]).astype(np.uint16))
         block = xp.zeros(a.nnz, dtype=np.int64)
         block[at.starts] = 1
         block = xp.cumsum(block) - 1
-        values[position[block], a.col_idx - column[block], at.lane[block]] = a.values
+        put(values, (position[block], a.col_idx - column[block], at.lane[block]), a.values)
         found = {"pieces": at.pieces, "columns": columns, "values": values, "rows": at.rows}
         return found | {"width": at.width, "shared": at.shared}
 

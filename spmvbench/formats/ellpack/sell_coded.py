@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.admission import Skip
-from spmvbench.formats.arrays import Array, Csr, cdiv, diagonal_places, expand, inverse, offsets
+from spmvbench.formats.arrays import Array, Csr, cdiv, diagonal_places, expand, inverse, offsets, put
 from spmvbench.formats.conversion import Run, device_limits, numbers, runner
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
@@ -118,9 +118,9 @@ class SellDict(Format):
         slice_, place = places(a, s)
         position = a.rank_in_row
         codes = xp.full(each * int(found.word_ptr[-1]), np.iinfo(found.kind).max, dtype=found.kind)
-        codes[found.at(slice_, place, position)] = found.code
+        put(codes, found.at(slice_, place, position), found.code)
         values = xp.zeros(s.slots, dtype=a.dtype)
-        values[s.ptr[slice_].astype(np.int64) + position * WARP + place] = a.values
+        put(values, s.ptr[slice_].astype(np.int64) + position * WARP + place, a.values)
         return {
             "slice_ptr": s.ptr,
             "word_ptr": found.word_ptr,

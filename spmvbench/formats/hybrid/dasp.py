@@ -6,7 +6,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, offsets, round_up, stable_order
+from spmvbench.formats.arrays import (
+    Array,
+    Csr,
+    array_module,
+    cdiv,
+    expand,
+    inverse,
+    offsets,
+    put,
+    round_up,
+    stable_order,
+)
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Struct, cbool, ctype, in_part
@@ -177,8 +188,8 @@ class Dasp(Format):
         behind = rank - held[row]
         slot = xp.where(behind < 0, slot, rest[row] + behind)
         columns, values = xp.full(found.slots, -1, dtype=np.int32), xp.zeros(found.slots, dtype=a.dtype)
-        columns[slot] = a.col_idx
-        values[slot] = a.values
+        put(columns, slot, a.col_idx)
+        put(values, slot, a.values)
         return {
             "permutation": found.order,
             "long_ptr": found.long_ptr,

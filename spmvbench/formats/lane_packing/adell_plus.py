@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.admission import Skip
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype, nonzero_mask
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype, nonzero_mask, put
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.lane_packing.packed import Packed, unpacked
 from spmvbench.formats.lane_packing.tiles import Lanes, LaneTiles, longest_of, target
@@ -130,7 +130,7 @@ class AdEllPlus(LaneTiles):
         size = side * side
         values = xp.zeros(len(plain["columns"]) * size, dtype=a.dtype)
         slot, inside = slot[of_entry], a.row_idx % side * side + a.col_idx % side
-        values[(slot // WARP * size + inside) * WARP + slot % WARP] = a.values
+        put(values, (slot // WARP * size + inside) * WARP + slot % WARP, a.values)
         plain |= {
             "values": values,
             "cut_rows": cls.rows_of(plain["cut_rows"], side, a.rows),

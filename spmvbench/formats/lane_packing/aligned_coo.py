@@ -18,6 +18,7 @@ from spmvbench.formats.arrays import (
     inverse,
     longest_first,
     offsets,
+    put,
 )
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.format import Format
@@ -120,13 +121,15 @@ class AlignedCoo(Format):
         rows, columns = xp.full(slots, NO_ROW, dtype=np.int32), xp.full(slots, -1, dtype=np.int32)
         values = xp.zeros(slots, dtype=a.dtype)
         slot, piece = packing.slots_of(a.nnz)
-        rows[slot], columns[slot], values[slot] = packing.row[piece], a.col_idx, a.values
+        for array, stored in ((rows, packing.row[piece]), (columns, a.col_idx), (values, a.values)):
+            put(array, slot, stored)
         warp, every = expand(ptr, slots), xp.arange(slots)
         lane = every % WARP
         fill = packing.fill[WARP * warp.astype(np.int64) + lane]
         padding = xp.flatnonzero(((every - ptr[warp]) // WARP >= fill) & (fill > 0))
         last = ptr[warp[padding]] + WARP * (fill[padding] - 1) + lane[padding]
-        rows[padding], columns[padding] = rows[last], columns[last]
+        for array in (rows, columns):
+            put(array, padding, array[last])
         return {"warp_ptr": ptr, "rows": rows, "columns": columns, "values": values, "longest": L or 32}
 
     def to_coo(self) -> tuple[Array, Array, Array]:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, chain, expand, longest_first, offsets, run_ptr, run_starts
+from spmvbench.formats.arrays import Array, Csr, cdiv, chain, expand, longest_first, offsets, put, run_ptr, run_starts
 from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Launch, ctype
 from spmvbench.formats.parameters import Parameter
@@ -102,7 +102,8 @@ class Grouped(Format):
         first = (found.threads_end - found.threads)[row]
         step = found.first_step[group].astype(np.int64) + position // threads
         slot = block * step + first + position % threads
-        columns[slot], values[slot] = a.col_idx, a.values
+        put(columns, slot, a.col_idx)
+        put(values, slot, a.values)
         groups = xp.empty((len(found.steps), 4), dtype=np.int32)
         groups[:, 0], groups[:, 1] = xp.diff(found.first_row), found.steps
         groups[:, 2], groups[:, 3] = found.first_row[:-1], found.first_step[:-1]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, inverse, offsets
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, inverse, offsets, put
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
@@ -87,7 +87,8 @@ class BiEll(Format):
         slots = WARP * int(strips.ptr[-1])
         columns, values = xp.full(slots, -1, dtype=np.int32), xp.zeros(slots, dtype=a.dtype)
         slot = strips.slots_of(a)
-        columns[slot], values[slot] = a.col_idx, a.values
+        put(columns, slot, a.col_idx)
+        put(values, slot, a.values)
         return {"group_ptr": strips.ptr, "perm": strips.perm, "columns": columns, "values": values}
 
     def to_coo(self) -> tuple[Array, Array, Array]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, expand
+from spmvbench.formats.arrays import Array, Csr, array_module, expand, put
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.lane_packing.tiles import AdEll
@@ -49,7 +49,7 @@ class Packed(NamedTuple):
         at = self.byte_ptr[tile] + (slot - tile_ptr[tile] - WARP) * width
         for byte in range(4):
             named = xp.flatnonzero(width > byte)
-            packed[at[named] + byte] = (step[named] >> (8 * byte) & 255).astype(np.uint8)
+            put(packed, at[named] + byte, (step[named] >> (8 * byte) & 255).astype(np.uint8))
         return packed
 
 

@@ -6,17 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import (
-    INT32_MAX,
-    Array,
-    Csr,
-    array_module,
-    cdiv,
-    chain,
-    expand,
-    inverse,
-    offsets,
-)
+from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, chain, expand, inverse, offsets, put
 from spmvbench.formats.conversion import Run, runner, summed
 from spmvbench.formats.conversion import chain as chain_by
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
@@ -142,7 +132,7 @@ class LaneTiles(Format):
         added = (ends & (times > 1)[lane_row]).reshape(-1, WARP)
         columns = xp.full(int(ptr[-1]), -1, dtype=np.int32)
         slot = lanes.slots_of(ptr, a.nnz)
-        columns[slot] = a.col_idx
+        put(columns, slot, a.col_idx)
         return {
             "tile_ptr": ptr,
             "lane_row": xp.ascontiguousarray(lane_row[:: lanes.per_place]),
@@ -157,7 +147,7 @@ class LaneTiles(Format):
     def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
         found, slot = cls.placed(a, cls.lanes(a, **params))
         values = a.xp.zeros(len(found["columns"]), dtype=a.dtype)
-        values[slot] = a.values
+        put(values, slot, a.values)
         return found | {"values": values}
 
     def to_coo(self) -> tuple[Array, Array, Array]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, expand, inverse, offsets, round_up
+from spmvbench.formats.arrays import Array, Csr, array_module, expand, inverse, offsets, put, round_up
 from spmvbench.formats.csr.rows import CsrPieces
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
 from spmvbench.formats.format import Adding
@@ -73,7 +73,8 @@ class Slices(Adding):
         slots = int(steps.first[-1])
         columns, values = xp.full(slots, -1, dtype=np.int32), xp.zeros(slots, dtype=a.dtype)
         slot = steps.slots_of(inverse(perm)[a.row_idx], a.rank_in_row)
-        columns[slot], values[slot] = a.col_idx, a.values
+        put(columns, slot, a.col_idx)
+        put(values, slot, a.values)
         return {
             "slice_ptr": steps.slice_ptr,
             "lengths": lengths.astype(np.uint16),
