@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from spmvbench import formats, testing
+from spmvbench.devices import open_device
 from spmvbench.formats import Csr, Format, Launch, Loop, flat, single_steps
 from spmvbench.formats.csr.csr import CsrScalar
 from spmvbench.formats.footprint import bytes_read, footprint, outside, span
@@ -43,6 +44,31 @@ def test_a_footprint_is_what_the_buffers_of_an_spmv_take(key):
         assert 0 <= bytes_read(fmt, found, launches) <= sum(found.values())
 
     testing.over(MATRICES, check)
+
+
+OF_LIBRARIES = [key for key in KEYS if "footprint" in formats.get(key).parameters()]
+
+
+@pytest.mark.parametrize("key", OF_LIBRARIES)
+def test_what_a_library_stores_besides_is_not_counted_as_read(key):
+    """Its kernel is that of the arrays without it, of which the checking device knows the bounds."""
+    checking = open_device("emulated-check")
+
+    def check(matrix):
+        a = Csr.of(matrix)
+        exact, library = (testing.convert(spec, a) for spec in (key, f"{key}[footprint=psblas]"))
+        assert library.nbytes >= exact.nbytes
+        read = []
+        for fmt in (exact, library):
+            x, y = np.ones(a.cols), np.full(a.rows, np.nan)
+            launches = fmt.launches(x, y)
+            found = footprint(fmt, launches, x, y)
+            read.append(([step.kernel for step in launches], bytes_read(fmt, found, launches)))
+            checking.compile(launches).run()
+            np.testing.assert_allclose(y, np.bincount(a.row_idx, a.values, a.rows), atol=1e-9)
+        assert read[0] == read[1]
+
+    testing.over({name: a for name, a in testing.hard_matrices().items() if max(a.nnz, *a.shape) < 3000}, check)
 
 
 def test_arrays_of_launches_alone_count_once_and_views_of_stored_ones_never():

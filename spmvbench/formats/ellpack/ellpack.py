@@ -423,6 +423,11 @@ class Psblas(SlicedEll):
         sizes = np.array([fields["slice_height"], a.row_len_max], dtype=np.int32)
         return {**fields, "diagonal": diagonal, "sizes": xp.asarray(sizes)}
 
+    @property
+    def bytes_read(self) -> int:
+        """Without what the library stores besides."""
+        return super().bytes_read - self.diagonal.nbytes - self.sizes.nbytes
+
 
 @register
 class EllPsblas(Psblas):
