@@ -188,19 +188,26 @@ def places(fmt: Format, a: Csr) -> Places | None:
     found, stored = {}, fmt.arrays()
     for name, array in moved.arrays().items():
         if array.dtype == a.dtype:
-            entry = numbered(array.reshape(-1))
-            held = entry >= 0
-            if bool(((array.reshape(-1) != 0) & ~held | (entry >= a.nnz)).any()):
+            if (held := _held(stored[name], array, a)) is None:
                 return None
-            bits = stored[name].reshape(-1).view(f"i{a.dtype.itemsize}")
-            place = a.xp.flatnonzero(held)
-            entry = entry[place]
-            # No mask of padding as an index: CuPy counts what it takes in an int, and padding may be 2^31 elements.
-            if bool(((bits != 0) & ~held).any()) or bool((bits[place] != a.values[entry].view(bits.dtype)).any()):
-                return None
-            if len(place) or not a.nnz:
-                found[name] = Moves.of(place, entry, a.nnz, array)
+            if len(held[0]) or not a.nnz:
+                found[name] = Moves.of(*held, a.nnz, array)
     return Places(a.nnz, found)
+
+
+def _held(stored: Array, numbers: Array, a: Csr) -> tuple[Array, Array] | None:
+    """Where an array has entries of `a`, and which; None if it has other values. numbers: the same array of numbers."""
+    entry = numbered(numbers.reshape(-1))
+    held = entry >= 0
+    if bool(((numbers.reshape(-1) != 0) & ~held | (entry >= a.nnz)).any()):
+        return None
+    bits = stored.reshape(-1).view(f"i{a.dtype.itemsize}")
+    place = a.xp.flatnonzero(held)
+    entry = entry[place]
+    # No mask of padding as an index: CuPy counts what it takes in an int, and padding may be 2^31 elements.
+    if bool(((bits != 0) & ~held).any()) or bool((bits[place] != a.values[entry].view(bits.dtype)).any()):
+        return None
+    return place, entry
 
 
 def _alike(one: Any, other: Any, values: np.dtype[Any]) -> bool:

@@ -78,19 +78,23 @@ def block_starts(group: Array, column: Array, width: int) -> Array:
     return xp.flatnonzero(marks[:n])
 
 
+def first_columns(a: Csr, ordered: Array) -> Array:
+    """The first column of each slice, (slices,), int64; 0 without entries. ordered: the rows, by their place."""
+    xp, slices = a.xp, cdiv(a.rows, WARP)
+    first = xp.full(slices * WARP, INT32_MAX, dtype=np.int64)
+    used = xp.flatnonzero(a.row_lengths[ordered])
+    first[used] = a.col_idx[a.row_ptr[ordered[used]]]
+    lowest = first.reshape(-1, WARP).min(axis=1) if slices else first
+    return xp.where(lowest == INT32_MAX, 0, lowest)
+
+
 def layout_of(a: Csr, kernel: str, block: int, sigma: int) -> Layout:
     """The layout of fewest bytes, of blocks of `block` columns or, for 0, of any of BLOCKS."""
     xp, slices = a.xp, cdiv(a.rows, WARP)
     s = slices_of(a, sigma)
     ordered = s.perm if len(s.perm) else xp.arange(a.rows, dtype=np.int32)
     place = inverse(ordered).astype(np.int64)
-    base = xp.zeros(slices * WARP, dtype=np.int64)
-    if kernel == "fast":
-        base[:] = INT32_MAX
-        used = xp.flatnonzero(a.row_lengths[ordered])
-        base[used] = a.col_idx[a.row_ptr[ordered[used]]]
-    base = base.reshape(-1, WARP).min(axis=1) if slices else base
-    base[base == INT32_MAX] = 0
+    base = first_columns(a, ordered) if kernel == "fast" else xp.zeros(slices, dtype=np.int64)
     segment = (a.col_idx - base[place[a.row_idx] // WARP]) // SEGMENT
     segments = int(segment.max()) + 1 if a.nnz else 1
     group = a.row_idx.astype(np.int64) * segments + segment
@@ -109,41 +113,34 @@ def layout_of(a: Csr, kernel: str, block: int, sigma: int) -> Layout:
     owner = xp.zeros(a.nnz, dtype=np.int64)
     owner[leads] = 1
     owner = xp.cumsum(owner) - 1  # of each entry, its group among the leads
-    best = None
-    for width in (block,) if block else BLOCKS:
+
+    def blocks(width: int) -> tuple[int, int, Array, Array, Array]:
+        """Bytes, the width, and by it the first entry of each block, the first block of each lead, and positions."""
         starts = block_starts(group, a.col_idx, width)
         first = xp.searchsorted(starts, leads)
         counts = xp.diff(first, append=xp.full(1, len(starts), dtype=first.dtype))
         widest = xp.zeros((len(found), WARP), dtype=np.int64)
         widest[piece_of_lead, place[row] % WARP] = counts
         widths = widest.max(axis=1) if len(found) else xp.zeros(0, dtype=np.int64)
-        size = int(widths.sum()) * (2 + width * a.dtype.itemsize)
-        if best is None or size < best[0]:
-            best = size, width, starts, first, widths
-    assert best is not None
-    _, width, starts, first, widths = best
+        return int(widths.sum()) * (2 + width * a.dtype.itemsize), width, starts, first, widths
+
+    _, width, starts, first, widths = min(map(blocks, (block,) if block else BLOCKS), key=lambda of: of[0])
     ptr = offsets(widths)
     if int(ptr[-1]) > INT32_MAX:
         raise Skip("the matrix has more positions than 32 bits count")
+    several = xp.full(len(found), kernel == "paper")
     if kernel == "fast":
-        several = xp.zeros(len(found), dtype=bool)
         several[1:] = of_piece[1:] == of_piece[:-1]
         several[:-1] |= of_piece[1:] == of_piece[:-1]
-    else:
-        several = xp.ones(len(found), dtype=bool)
-    rows, lowest = xp.zeros(0, dtype=np.uint16), of_piece * WARP
-    if len(s.perm):
-        whole = xp.zeros(slices * WARP, dtype=np.int64)
-        whole[: a.rows] = s.perm
-        whole[a.rows :] = s.perm[-1]
-        in_slice = whole.reshape(-1, WARP)[of_piece]
-        lowest = in_slice.min(axis=1)
-        rows = (in_slice - lowest[:, None]).astype(np.uint16).reshape(-1)
     from_column = base[of_piece] + segment_of * SEGMENT
-    sized = xp.where(several, ~widths, widths)
-    pieces = xp.stack((ptr[:-1], from_column, of_piece, sized), axis=1).astype(np.int32)
+    columns = [ptr[:-1], from_column, of_piece, xp.where(several, ~widths, widths)]
+    rows = xp.zeros(0, dtype=np.uint16)
     if len(s.perm):
-        pieces = xp.concatenate((pieces, lowest.astype(np.int32)[:, None]), axis=1)
+        whole = xp.append(s.perm, xp.full(slices * WARP - a.rows, s.perm[-1], dtype=s.perm.dtype))
+        in_slice = whole.reshape(-1, WARP)[of_piece]
+        columns += [lowest := in_slice.min(axis=1)]
+        rows = (in_slice - lowest[:, None]).astype(np.uint16).reshape(-1)
+    pieces = xp.stack(columns, axis=1).astype(np.int32)
     entry_group = owner[starts]
     return Layout(
         width,

@@ -108,28 +108,8 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     kernel = f"place_tiles<{ctype(offset)}, {deferred}>"
     launch(kernel, groups * 32, *of_tiles, sums, row, col, tile_row, *level1.values(), stored_before)
 
-    val = {name: empty(n, a.dtype) for name, n in zip(NAMES, room.values, strict=True)}
-    val["csr"] = empty(round_up(room.values[CSR], 2), a.dtype)
-    val["csr"][room.values[CSR] :] = 0
-    sizes = {CSR: round_up(room.values[CSR], ALIGNED), ELL: room.values[ELL], HYB: 2 * room.units[HYB]}
-    halves = {f: empty(n, np.uint8) for f, n in sizes.items()}
-    halves[CSR][room.values[CSR] :] = 0
-    csr_row_ptr, coo_idx = empty(room.units[CSR], np.uint8), empty(room.values[COO], np.uint8)
-    row_id, col_id = empty(room.units[DNS_ROW], np.uint8), empty(room.units[DNS_COL], np.uint8)
-    csr_coo = val["csr"], halves[CSR], csr_row_ptr, val["coo"], coo_idx
-    dense = val["dns"], val["dns_row"], row_id, val["dns_col"], col_id
-    launch(
-        f"pack_tiles<{value}, {index}, {ctype(offset)}, {deferred}>",
-        cdiv(stored, PACKED_TILES) * TILE,
-        *(rows, np.int32(stored), a.row_ptr, a.col_idx, a.values, tile_row),
-        *(level1[name] for name in ("tile_col", "fmt", "off1", "off2")),
-        Struct((*csr_coo, val["ell"], halves[ELL], val["hyb"], halves[HYB], *dense)),
-    )
-
-    def packed(halves: Array) -> Array:
-        found = empty(cdiv(len(halves), 2), np.uint8)
-        launch("pack_halves", len(found), np.int64(len(halves)), halves, found)
-        return found
+    kernel = f"pack_tiles<{value}, {index}, {ctype(offset)}, {deferred}>"
+    fields = level1 | _packed_tiles(kernel, a, room, level1, tile_row, launch)
 
     # Tile rows, and their chunks.
     rest_nnz = a.nnz - room.stored_entries
@@ -145,11 +125,44 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     rest = None
     if rest_nnz:
         rest = a if rest_nnz == a.nnz else _taken(a, apart, rest_nnz, launch)
-    fields = level1 | {f"{name}_val": array for name, array in val.items()}
-    fields |= {"csr_col": packed(halves[CSR]), "ell_col": packed(halves[ELL]), "hyb_idx": packed(halves[HYB])}
-    fields |= {"csr_row_ptr": csr_row_ptr, "coo_idx": coo_idx, "row_id": row_id, "col_id": col_id}
     fields |= {"tile_ptr": tile_ptr, "chunk_ptr": chunk_ptr, "chunk_row": chunk_row, "split_rows": and_split - chunks}
     return Packed(fields, rest, room)
+
+
+def _packed_tiles(
+    kernel: str, a: Csr, room: Room, level1: dict[str, Array], tile_row: Array, launch: Callable[..., None]
+) -> dict[str, Array]:
+    """The arrays of all tiles' entries by name. level1, tile_row: by tile, (stored tiles,)."""
+
+    def empty(n: int, dtype: Any = np.uint8) -> Array:
+        return a.xp.empty(n, dtype=dtype)
+
+    val = {name: empty(n, a.dtype) for name, n in zip(NAMES, room.values, strict=True)}
+    val["csr"] = empty(round_up(room.values[CSR], 2), a.dtype)
+    val["csr"][room.values[CSR] :] = 0
+    sizes = {CSR: round_up(room.values[CSR], ALIGNED), ELL: room.values[ELL], HYB: 2 * room.units[HYB]}
+    halves = {f: empty(n) for f, n in sizes.items()}
+    halves[CSR][room.values[CSR] :] = 0
+    csr_row_ptr, coo_idx = empty(room.units[CSR]), empty(room.values[COO])
+    row_id, col_id = empty(room.units[DNS_ROW]), empty(room.units[DNS_COL])
+    csr_coo = val["csr"], halves[CSR], csr_row_ptr, val["coo"], coo_idx
+    dense = val["dns"], val["dns_row"], row_id, val["dns_col"], col_id
+    launch(
+        kernel,
+        cdiv(room.stored_tiles, PACKED_TILES) * TILE,
+        *(np.int32(a.rows), np.int32(room.stored_tiles), a.row_ptr, a.col_idx, a.values, tile_row),
+        *(level1[name] for name in ("tile_col", "fmt", "off1", "off2")),
+        Struct((*csr_coo, val["ell"], halves[ELL], val["hyb"], halves[HYB], *dense)),
+    )
+
+    def packed(halves: Array) -> Array:
+        found = empty(cdiv(len(halves), 2))
+        launch("pack_halves", len(found), np.int64(len(halves)), halves, found)
+        return found
+
+    found = {f"{name}_val": array for name, array in val.items()}
+    found |= {"csr_col": packed(halves[CSR]), "ell_col": packed(halves[ELL]), "hyb_idx": packed(halves[HYB])}
+    return found | {"csr_row_ptr": csr_row_ptr, "coo_idx": coo_idx, "row_id": row_id, "col_id": col_id}
 
 
 def _taken(a: Csr, bits: Array, nnz: int, launch: Callable[..., None]) -> Csr:
