@@ -5,6 +5,7 @@ import pandas as pd
 
 from spmvbench.analysis.cases import latest_cases
 from spmvbench.matrices import Matrix
+from spmvbench.rows import store
 from spmvbench.rows.schema import blank_row
 
 
@@ -50,6 +51,20 @@ def row(name, label, seconds, **columns):
         "t_setup": 0.0,
     }
     return blank_row() | about | (times if seconds else {}) | columns
+
+
+def write_run(folder, cases, session=(), **columns):
+    """A run of these cases: (matrix, label, seconds, or a status and its reason). session: more of its metadata."""
+    folder.mkdir(parents=True)
+    store.append_session(folder, {"started": "2026-01-01T10:00:00"} | dict(session))
+    for place, (name, label, t) in enumerate(cases):
+        known = {"run_id": folder.name, "case_id": f"{name}-{label}", "sequence": place + 1, "matrix_sha256": name * 8}
+        if isinstance(t, str):
+            status, _, reason = t.partition(": ")
+            found = row(name, label, None, status=status, reason=reason)
+        else:
+            found = row(name, label, t, samples=[t] * 9, repeats=1)
+        store.append(folder, found | known | columns)
 
 
 def rows(*given):

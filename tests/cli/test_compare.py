@@ -1,26 +1,18 @@
 """`spmvbench compare` on run folders written by the store; no kernel runs."""
 
-import click
 import pytest
 
-from spmvbench.rows import store
-from tests.made import row
+from tests.made import write_run
 
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a run of verified cases under results: seconds by (matrix, label); a text in their place is a status."""
+    """Writes a run under results: seconds by (matrix, label); a text in their place is a status."""
 
     def written(run, times, driver="580", **columns):
-        folder = tmp_path / run
-        folder.mkdir()
-        store.append_session(folder, {"started": run, "properties": {"driver": driver}})
-        for place, ((name, label), t) in enumerate(times.items()):
-            seconds = 1e-5 if isinstance(t, str) else t
-            known = {"run_id": run, "case_id": f"{name}-{label}", "sequence": place + 1, "device_name": "a device"}
-            known |= {"samples": [seconds] * 9, "repeats": 1, "work": 2_000_000, "started_at": "2026-01-01"}
-            known |= {"status": t, "reason": "it broke"} if isinstance(t, str) else {}
-            store.append(folder, row(name, label, seconds) | known | columns)
+        cases = [(*case, t) for case, t in times.items()]
+        about = {"started": run, "properties": {"driver": driver}}
+        write_run(tmp_path / run, cases, about, work=2_000_000, device_name="a device", **columns)
 
     return written
 
@@ -61,7 +53,7 @@ def test_exit_code_says_what_was_found(compare, write, new, args, code):
 
 def test_what_is_said(compare, write):
     write("old", OLD | {("c", "ell"): 1e-5, ("d", "ell"): 1e-5})
-    new = {("a", "ell"): 2e-5, ("b", "ell"): 1e-5, ("c", "ell"): "crashed", ("a", "sell[C=32,sigma=1]"): 1e-5}
+    new = {("a", "ell"): 2e-5, ("b", "ell"): 1e-5, ("c", "ell"): "crashed: it broke", ("a", "sell[C=32,sigma=1]"): 1e-5}
     write("new", new | {("e", "ell"): 1e-5}, driver="590", source_hash="ee")
     out = compare("old", "new").out
     lines = [line.split() for line in out.splitlines()]
@@ -74,39 +66,14 @@ def test_what_is_said(compare, write):
     assert "Same: 2" not in out and "Same: 2" in compare("old", "new", "--all").out
 
 
-def test_another_program_is_said(compare, write):
-    write("old", OLD, program="a")
-    write("new", OLD | {("a", "ell"): 2e-5}, program="b")
-    write("again", OLD | {("a", "ell"): 2e-5}, program="a")
-    out = compare("old", "new").out
-    assert "3 cases ran another program of the same sources" in out and ": ell, sell[C=32,sigma=1]\n" in out
-    assert next(line for line in out.splitlines() if "1.873-2.136" in line).rstrip().endswith("another")
-    assert "another program" not in compare("old", "again").out
-
-
-def test_other_bits_in_another_process_are_said(compare, write):
-    for name, program, bits in (("old", "a", "1f"), ("new", "a", "2f"), ("tuned", "b", "2f")):
-        write(name, OLD, program=program, result_bits=8 * bits)
-    assert "3 cases gave other bits with the same x, by the same program: ell, sell" in compare("old", "new").out
-    assert "other bits" not in compare("old", "tuned").out
-
-
-def test_a_published_run_is_found_by_its_name(compare, write, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "results/published").mkdir(parents=True)
-    write("results/published/old", OLD)
-    write("new", OLD)
-    result = compare("old", "new")
-    assert result.code == 0 and "results/published/old" in result.out, result.err
-
-
-def test_no_wider_than_the_terminal(compare, write, monkeypatch):
-    write("old", {("m" * 60, "ell"): 1e-5})
-    write("new", {("m" * 60, "ell"): 2e-5})
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "80")
-    tables = click.unstyle(compare("old", "new").out).partition("Slower")[2]
-    assert "..." in tables and max(map(len, tables.splitlines())) <= 80
+def test_another_program_and_other_bits_of_the_same_one_are_said(compare, write):
+    for name, program, bits in (("old", "a", "1f"), ("again", "a", "2f"), ("tuned", "b", "2f")):
+        write(name, OLD | ({("a", "ell"): 2e-5} if name == "tuned" else {}), program=program, result_bits=8 * bits)
+    again, tuned = (compare("old", name).out for name in ("again", "tuned"))
+    assert "3 cases gave other bits with the same x, by the same program: ell, sell" in again
+    assert "other bits" not in tuned and "another program" not in again
+    assert "3 cases ran another program of the same sources" in tuned and ": ell, sell[C=32,sigma=1]\n" in tuned
+    assert next(line for line in tuned.splitlines() if "1.873-2.136" in line).rstrip().endswith("another")
 
 
 def test_emulated_runs_are_compared_by_their_answers(compare, write):

@@ -47,28 +47,19 @@ def test_a_fifo_gets_the_bytes_and_stays(write, tmp_path):
     assert list(tmp_path.iterdir()) == [fifo]
 
 
-def test_a_character_device_stays(write, tmp_path):
+def test_a_character_device_stays_and_a_block_device_is_refused(write, tmp_path):
     call, _ = write
-    device = tmp_path / "null"
+    null, disk = tmp_path / "null", tmp_path / "disk"
     try:
-        os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
-        device.write_bytes(b"")
+        os.mknod(null, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        null.write_bytes(b"")
+        os.mknod(disk, 0o600 | stat.S_IFBLK, os.makedev(240, 77))
     except PermissionError:
         pytest.skip("needs a user who may make and open devices")
-    assert call(device).code == 0
-    assert stat.S_ISCHR(device.lstat().st_mode)
-    assert list(tmp_path.iterdir()) == [device]
-
-
-def test_a_block_device_is_refused(write, tmp_path):
-    call, _ = write
-    device = tmp_path / "disk"
-    try:
-        os.mknod(device, 0o600 | stat.S_IFBLK, os.makedev(240, 77))
-    except PermissionError:
-        pytest.skip("needs a user who may make and open devices")
-    result = call(device)
+    assert call(null).code == 0 and stat.S_ISCHR(null.lstat().st_mode)
+    result = call(disk)
     assert result.code == 1 and "block device" in result.err and len(result.err.splitlines()) == 1
+    assert sorted(tmp_path.iterdir()) == [disk, null]
 
 
 def test_the_target_of_a_link_is_replaced_whole_and_the_link_stays(write, tmp_path):

@@ -36,9 +36,8 @@ def test_work_is_done_before_a_group_writes_its_rows(groups):
     assert (work.done, work.rows) == (4, 4)
     work.begin(second, second.formats[0][0], "checking")
     assert work.done == 4 + 2 / 4
-    work.begin(
-        second.only({case.case_id for case in second.cases}), None, "reading the matrix"
-    )  # a worker died; another begins anew
+    again = second.only({case.case_id for case in second.cases})  # a worker died; another begins anew
+    work.begin(again, None, "reading the matrix")
     assert work.done == 4
 
 
@@ -72,6 +71,5 @@ def test_the_bar_and_the_time_left_have_room_beside_the_case(columns, groups, mo
 
 def test_messages_do_not_break_inside_words(monkeypatch):
     monkeypatch.setattr(progress.shutil, "get_terminal_size", lambda: os.terminal_size((20, 24)))
-    assert (
-        progress.wrapped("Error: there is no cusparse-csr-alg1 here") == "Error: there is no\ncusparse-csr-alg1\nhere"
-    )
+    wrapped = progress.wrapped("Error: there is no cusparse-csr-alg1 here")
+    assert wrapped == "Error: there is no\ncusparse-csr-alg1\nhere"

@@ -2,15 +2,18 @@ import os
 import re
 
 import click
+import pandas as pd
 import pytest
 
 import spmvbench
+from spmvbench.cli.results import echo_results
 from spmvbench.cli.run import default_name
 from spmvbench.errors import UsageError
 from spmvbench.matrices import download, suitesparse
 from spmvbench.matrices.conditions import Conditions
 from spmvbench.matrices.selection import Selection
 from spmvbench.rows import store
+from tests.made import row
 
 
 @pytest.fixture
@@ -181,9 +184,7 @@ def test_a_family_among_the_formats_is_told_in_one_line(run):
 
 
 def test_a_dry_run_counts_and_writes_nothing(run, tmp_path, tmp_path_factory, monkeypatch):
-    monkeypatch.setenv(
-        "SPMVBENCH_HOME", str(tmp_path_factory.mktemp("home"))
-    )  # no matrix that another test has fetched
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path_factory.mktemp("home")))  # nothing that others have fetched
     result = run("--set", "demo", "--dry-run", "--formats", "csr-sc*,csr-v*,coo-flat", "--mode", "hot,cold")
     assert result.code == 0
     assert "results/demo-emulated: 14 matrices x 3 formats x 1 type x 2 modes = 84 cases, 84 to measure" in result.out
@@ -332,10 +333,9 @@ def test_many_matrices_that_are_not_to_be_had_are_one_line_with_their_number(run
 
 
 def test_filters_hold_for_what_is_generated(run):
-    assert "1 matrix x" in run("pde:3", "synthetic/pde:9", "--max-nnz", "500", "--dry-run").out
-    assert (
-        run("pde:9", "--max-nnz", "500", "--dry-run").err == "Error: no matrix meets the conditions: relax --max-nnz\n"
-    )
+    few = ("--max-nnz", "500", "--dry-run")
+    assert "1 matrix x" in run("pde:3", "synthetic/pde:9", *few).out
+    assert run("pde:9", *few).err == "Error: no matrix meets the conditions: relax --max-nnz\n"
 
 
 @pytest.mark.slow
@@ -364,8 +364,6 @@ def test_a_gpu_that_is_not_there_leaves_nothing_behind(command, tmp_path, monkey
 
 
 def test_the_table_of_a_gpu_shows_speed_wins_and_the_worst_case(capsys):
-    from spmvbench.cli.results import echo_results
-
     rows = store_rows(
         ("a", "csr-vector", "ok", 2e-6),
         ("b", "csr-vector", "ok", 2e-6),
@@ -378,8 +376,8 @@ def test_the_table_of_a_gpu_shows_speed_wins_and_the_worst_case(capsys):
     assert lines[1] == "cuda:0, f64 hot"
     head = ["format", "mean", "slowdown", "wins", "GFLOPS", "worst", "case", "verified", "skipped", "wrong", "failed"]
     assert lines[2].split() == head
-    assert lines[3].split() == ["csr-vector", "1.41x", "1", "1", "2x", "on", "G/a", "2/2"]
-    assert lines[4].split() == ["ell", "2.00x", "1", "0.7071", "4x", "on", "G/b", "2/2"]
+    assert lines[3].split() == ["csr-vector", "1.41x", "1", "1000", "2x", "on", "G/a", "2/2"]
+    assert lines[4].split() == ["ell", "2.00x", "1", "707.1", "4x", "on", "G/b", "2/2"]
     assert lines[5].split() == ["dia", "0", "0/1", "1"]
     assert lines[-1] == "wrong: G/a dia f64 hot: because"
 
@@ -407,8 +405,6 @@ def test_new_values_are_timed_if_asked_for(run):
 
 
 def test_the_table_tells_whose_kernel_ran_and_what_is_another_name(capsys):
-    from spmvbench.cli.results import echo_results
-
     rows = store_rows(("a", "csr5", "ok", 1e-6), ("a", "csr5[kernel=paper]", "ok", 2e-6), ("a", "bell", "ok", 2e-6))
     flags = {"project_kernel": [True, False, False], "compresses_values": [False, False, True]}
     echo_results(rows.assign(**flags, alias_of=["", "", "csr5[kernel=paper]"]))
@@ -421,8 +417,6 @@ def test_the_table_tells_whose_kernel_ran_and_what_is_another_name(capsys):
 
 
 def test_ties_are_shown_and_reasons_of_skipped_cases_counted(capsys):
-    from spmvbench.cli.results import echo_results
-
     rows = store_rows(
         ("a", "ell", "ok", 1e-6),
         ("a", "sell", "ok", 1.004e-6),
@@ -439,8 +433,6 @@ def test_ties_are_shown_and_reasons_of_skipped_cases_counted(capsys):
 
 
 def test_a_table_is_no_wider_than_the_terminal(capsys, monkeypatch):
-    from spmvbench.cli.results import echo_results
-
     long = "tile-deferred-coo[coo=12,preset=paper,te=0.2]"
     rows = store_rows(("a-matrix-with-a-long-name", long, "ok", 2e-6), ("a-matrix-with-a-long-name", "ell", "ok", 1e-6))
     echo_results(rows)
@@ -455,20 +447,8 @@ def test_a_table_is_no_wider_than_the_terminal(capsys, monkeypatch):
 
 
 def store_rows(*cases):
-    import pandas as pd
-
-    from spmvbench.rows.schema import blank_row
-
     return pd.DataFrame(
-        blank_row()
-        | {"case_id": f"{name}{label}", "group": "G", "name": name, "matrix_sha256": "m", "label": label}
-        | {
-            "status": status,
-            "t_median": seconds,
-            "gflops": 2e-6 / seconds,
-            "reason": "" if status == "ok" else "because\nof this",
-        }
-        | {"dtype": "f64", "mode": "hot", "op": "spmv", "device": "cuda:0", "device_name": "GPU", "started_at": "1"}
+        row(name, label, seconds, status=status, reason="" if status == "ok" else "because\nof this")
         for name, label, status, seconds in cases
     )
 
@@ -501,9 +481,7 @@ def test_what_cannot_be_read_ends_run_and_advise_alike(command, tmp_path, monkey
 def test_without_a_gpu_the_default_is_one_format_per_storage_idea_and_says_how_to_have_all(run, command):
     result = run("tridiag:9", "--dry-run")
     assert result.code == 0
-    assert result.out.endswith(
-        "Default on the emulated device: one format per storage idea; --formats all takes minutes\n"
-    )
+    assert result.out.endswith("one format per storage idea; --formats all takes minutes\n")
     assert "1 matrix x 17 formats x 1 type x 1 mode = 17 cases" in result.out
     everything = run("tridiag:9", "--dry-run", "--formats", "all")
     assert "one format per storage idea" not in everything.out

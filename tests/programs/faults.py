@@ -1,21 +1,14 @@
-"""The faults of planted.cpp: builds a library of each, measures all in one run, and says which are found.
-
-``python tests/programs/faults.py --device cuda:0`` does so on a GPU, with nvcc.
-"""
+"""The faults of planted.cpp: builds a library of each, measures all in one run, and says which are found."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import monotonic
-from typing import Any
 
-import click
 import pandas as pd
 
 import spmvbench
@@ -80,18 +73,13 @@ def in_order(expected: Iterable[str]) -> list[str]:
     return ["NONE", *sorted(expected, key=lambda fault: LAST.index(fault) if fault in LAST else -1)]
 
 
-def text_of(row: Mapping[str, Any]) -> tuple[str, str]:
-    """The fault of a row, and what the row says: status, reason, detail and seconds of setup."""
-    details = json.dumps(json.loads(row["detail"])) if row.get("detail") else ""
-    text = f"{row['status']}: {row.get('reason', '')} {details} setup {row.get('t_setup', math.nan):.3f}"
-    return row["format"].removeprefix("planted-"), text
-
-
 def said(rows: pd.DataFrame) -> dict[str, list[str]]:
-    """What the rows say, by fault."""
+    """What the rows say, by fault: status, reason, detail and seconds of setup."""
     found: dict[str, list[str]] = {}
-    for fault, text in map(text_of, rows.to_dict("records")):
-        found.setdefault(fault, []).append(text)
+    for row in rows.to_dict("records"):
+        details = json.dumps(json.loads(row["detail"])) if row.get("detail") else ""
+        text = f"{row['status']}: {row.get('reason', '')} {details} setup {row.get('t_setup', math.nan):.3f}"
+        found.setdefault(row["format"].removeprefix("planted-"), []).append(text)
     return found
 
 
@@ -100,9 +88,7 @@ def matches(text: str, rows: Iterable[str]) -> bool:
     return any(re.search(text, row) for row in rows)
 
 
-def measured(
-    paths: Iterable[Path], results: Path, device: str, progress: bool | Callable[[dict[str, Any]], bool] = False
-) -> pd.DataFrame:
+def measured(paths: Iterable[Path], results: Path, device: str) -> pd.DataFrame:
     """The rows of all libraries and of one format, which has to be ok.
 
     The library that hangs has a run of its own, as its limit could decide over others on a busy machine.
@@ -114,37 +100,7 @@ def measured(
             rows = spmvbench.run(
                 MATRICES[device], formats, programs=programs, device=device, results=results / formats, budget=0.02,
                 timeout=seconds, update=True, mode="hot", convert="both" if device == "emulated" else "device",
-                progress=progress,
+                progress=False,
             )  # fmt: skip
             found.append(rows)
     return pd.concat(found)
-
-
-@click.command()
-@click.option("--device", default="emulated")
-@click.option("--only", default="", help="Faults, with commas between them; else all.")
-def main(device: str, only: str) -> None:
-    """Say of each fault whether it is found, as soon as it is measured."""
-    gpu = device != "emulated"
-    expected = FAULTS | (ON_GPU if gpu else {})
-    expected = {fault: expected[fault] for fault in only.split(",")} if only else expected
-    right: dict[str, bool] = {}
-    began = monotonic()
-
-    def follow(row: dict[str, Any]) -> bool:
-        fault, text = text_of(row)
-        if fault in expected:
-            right[fault] = right.get(fault, False) or matches(expected[fault], [text])
-        verdict = "found" if right.get(fault) else "NOT FOUND" if fault in expected else ""
-        click.echo(f"{monotonic() - began:5.0f} s  {verdict:10}{fault:18}{text[:150]}")
-        return True
-
-    with tempfile.TemporaryDirectory() as folder:
-        paths = libraries(Path(folder), in_order(expected), gpu=gpu)
-        click.echo(f"{monotonic() - began:5.0f} s  {len(paths)} libraries are built")
-        measured(paths, Path(folder) / "results", device, follow)
-    click.echo(f"{sum(right.values())} of {len(expected)} planted faults are found on {device}")
-
-
-if __name__ == "__main__":
-    main()

@@ -328,27 +328,28 @@ def test_nvcc_compiles_the_program_with_cub(tmp_path):
     assert using.use([str(tmp_path / "libmine.so")]) == ["mine"]
 
 
-def test_a_python_program_that_keeps_the_matrix_crashes(tmp_path):
-    source = tmp_path / "keeps.py"
-    source.write_text(
-        "import scipy.sparse\nimport spmvbench\n"
-        "@spmvbench.program('keeps', reference='a test', runs_on='host')\n"
-        "def build(a):\n"
-        "    matrix = scipy.sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape, copy=False)\n"
-        "    def multiply(x, y):\n        y[:] = matrix @ x\n    return multiply\n"
-    )
-    assert rows_of(tmp_path, str(source)).loc["keeps", "status"] == "crashed"
+KEEPS = """
+    matrix = scipy.sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape, copy=False)
+    def multiply(x, y):
+        y[:] = matrix @ x
+    return multiply
+"""
 
 
-def test_a_program_is_skipped_where_its_package_is_not(tmp_path):
-    source = tmp_path / "needs.py"
-    source.write_text(
-        "import spmvbench\n"
-        "@spmvbench.program('needs', reference='a test', runs_on='host', packages=('no-such-package',))\n"
-        "def build(a):\n    return lambda x, y: None\n"
-    )
-    row = rows_of(tmp_path, str(source)).loc["needs"]
-    assert row["status"] == "skipped" and row["reason"] == "no-such-package is not installed"
+@pytest.mark.parametrize(
+    ("needs", "body", "status", "reason"),
+    [
+        ("", KEEPS, "crashed", ""),
+        (", packages=('no-such-package',)", " return print\n", "skipped", "no-such-package is not installed"),
+    ],
+)
+def test_a_python_program_that_keeps_the_matrix_crashes_and_one_without_its_package_is_skipped(
+    needs, body, status, reason, tmp_path
+):
+    head = f"@spmvbench.program('mine', reference='a test', runs_on='host'{needs})\ndef build(a):"
+    (tmp_path / "mine.py").write_text(f"import scipy.sparse\nimport spmvbench\n{head}{body}")
+    row = rows_of(tmp_path, str(tmp_path / "mine.py")).loc["mine"]
+    assert row["status"] == status and reason in row["reason"]
 
 
 SELF_TIMED = """#!{python}
