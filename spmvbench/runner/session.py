@@ -249,7 +249,7 @@ def _git_revision() -> str | None:
             cwd=checkout,
             capture_output=True,
             text=True,
-            timeout=10,
+            timeout=60,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -196,6 +196,7 @@ def test_a_result_unlike_y_is_an_error(device, found):
 
 
 @pytest.mark.gpu
+@pytest.mark.timing
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_call_on_a_gpu_takes_longer_than_its_kernel(dtype):
     """A product of a small matrix: the host takes longer to start it than a graph of cuSPARSE's kernel takes."""
