@@ -454,7 +454,6 @@ def test_a_missing_scheduler_and_different_formats_are_one_line_errors(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.waits
 def test_random_kills_lose_double_and_mismark_no_case(start, tmp_path):
     # A hang takes its 30 seconds on each matrix: on two, both workers wait for one at a time.
