@@ -1,4 +1,4 @@
-"""Canonical CSR and the helpers that converters share."""
+"""Canonical CSR: what becomes one, and what is refused."""
 
 from __future__ import annotations
 
@@ -9,18 +9,7 @@ from scipy import sparse
 from spmvbench.formats.arrays import (
     PARTS,
     Csr,
-    cdiv,
-    column_places,
-    diagonal_places,
-    distinct_diagonals,
-    distinct_groups,
-    expand,
-    index_dtype,
     nonzero_mask,
-    offsets,
-    on_diagonals,
-    round_up,
-    run_ptr,
 )
 from spmvbench.formats.csr.csr import CsrScalar
 
@@ -47,85 +36,11 @@ def test_complex_values_and_dense_arrays_are_refused():
         Csr.of(np.eye(2))
 
 
-def test_statistics():
-    csr = Csr.of(sparse.csr_array(np.array([[1, 0, 2.0], [0, 0, 0], [0, 3, 0]])))
-    assert csr.row_lengths.tolist() == [2, 0, 1]
-    assert (csr.row_len_max, csr.row_len_mean) == (2, 1.0)
-    assert csr.row_idx.tolist() == [0, 0, 2]
-    assert csr.rank_in_row.tolist() == [0, 1, 0]
-    assert csr.diagonals.tolist() == [-1, 0, 2]
-    assert csr.where(csr.values > 1).row_ptr.tolist() == [0, 1, 1, 2]
-
-
-def test_statistics_of_nothing():
-    csr = Csr.of(sparse.csr_array((0, 0)))
-    assert (csr.row_len_max, csr.row_len_mean, csr.nnz, len(csr.diagonals)) == (0, 0.0, 0, 0)
-
-
-def test_runs_are_where_a_row_enters_a_group_of_columns():
-    csr = Csr.of(sparse.csr_array(np.array([[1, 1, 0, 0, 1.0], [0, 0, 0, 0, 0], [0, 1, 1, 1, 1]])))
-    begin, row, group = csr.runs(2)
-    assert (begin.tolist(), row.tolist(), group.tolist()) == ([0, 2, 3, 4, 6], [0, 0, 2, 2, 2], [0, 2, 0, 1, 2])
-    assert [part.tolist() for part in Csr.of(sparse.csr_array((3, 4))).runs(2)] == [[], [], []]
-
-
-def test_blocks_of_rows_cover_the_matrix():
-    a = sparse.csr_array(np.triu(np.ones((9, 9))))
-    found = list(Csr.of(a).row_blocks(2, 20))
-    assert [first for first, _ in found] == [0, 2, 4, 8]
-    assert [block.shape for _, block in found] == [(2, 9), (2, 9), (4, 9), (1, 9)]
-    assert [block.nnz for _, block in found] == [17, 13, 14, 1]
-    pieces = [sparse.csr_array((b.values, b.col_idx, b.row_ptr), shape=b.shape) for _, b in found]
-    np.testing.assert_array_equal(sparse.vstack(pieces).toarray(), a.toarray())
-    assert list(Csr.of(sparse.csr_array((0, 4))).row_blocks(2, 20)) == []
-
-
-def test_counting_helpers():
-    assert (cdiv(0, 4), cdiv(1, 4), cdiv(4, 4), cdiv(5, 4)) == (0, 1, 1, 2)
-    assert (round_up(0, 32), round_up(33, 32)) == (0, 64)
-    assert offsets(np.array([2, 0, 3])).tolist() == [0, 2, 2, 5]
-    assert offsets(np.array([2**31 - 1, 1])).dtype == np.int64
-    assert index_dtype(2**31 - 1 - 2**16) == np.int32
-    assert expand(np.array([0, 2, 2, 5]), 5).tolist() == [0, 0, 2, 2, 2]
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_subnormals_are_not_zero_and_negative_zero_is(dtype):
     smallest = np.finfo(dtype).smallest_subnormal
     values = np.array([[0.0, -0.0, smallest], [-smallest, 1.0, np.nan]], dtype=dtype)
     assert nonzero_mask(values).tolist() == [[False, False, True], [True, True, True]]
-
-
-def test_runs_of_equal_keys_end_where_the_next_begins():
-    assert run_ptr(np.array([4, 4, 1, 4])).tolist() == [0, 2, 3, 4]
-    assert run_ptr(np.array([], dtype=np.int64)).tolist() == [0]
-
-
-def test_groups_of_columns_are_counted_in_each_stretch():
-    columns = np.array([[0, 3, 4], [8, 9, 8]], dtype=np.int32)
-    assert distinct_groups(columns, 10, 4) == 3
-    assert distinct_groups(columns, 10, 8) == 2
-    assert distinct_groups(columns[:, :0], 10, 4) == 0
-
-
-# 4 rows: 13 possible diagonals are a table for 8 keys, 4e9 are none.
-@pytest.mark.parametrize("cols", [10, 2**31 - 1])
-def test_diagonals_are_found_with_a_table_and_without(cols):
-    shape, known = (4, cols), np.array([-3, -1, 0, cols - 1], dtype=np.int32)
-    diagonal = known[[3, 0, 0, 1, 2, 3, 1, 0]]
-    found = distinct_diagonals(diagonal, shape)
-    assert (found.tolist(), found.dtype) == (known.tolist(), np.int32)
-    assert diagonal_places(diagonal, known, shape).tolist() == [3, 0, 0, 1, 2, 3, 1, 0]
-    assert on_diagonals(diagonal, known[[1, 3]], shape).tolist() == [True, False, False, True, False, True, True, False]
-
-
-@pytest.mark.parametrize("cols", [10, 2**31 - 1])
-def test_columns_are_found_with_a_table_and_without(cols):
-    columns = np.array([7, 2, cols - 1, 2], dtype=np.int32)
-    order = np.array([cols - 1, 2, 7], dtype=np.int32)
-    assert column_places(columns, order, cols).tolist() == [2, 1, 0, 1]
-    used, entries = Csr((1, cols), np.array([0, 3]), np.sort(order), np.ones(3)).used_columns
-    assert (used.tolist(), entries.tolist(), used.dtype) == ([2, 7, cols - 1], [1, 1, 1], np.int32)
 
 
 def bad(cls, change):

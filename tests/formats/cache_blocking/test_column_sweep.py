@@ -1,9 +1,7 @@
-"""Row blocks with y in shared memory: how they are cut, that stretches fill chunks, and that kernels convert alike."""
+"""Row blocks with y in shared memory: how they are cut, and that kernels cut and sort as arrays do."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import sparse
 
 from spmvbench import load, testing
@@ -11,24 +9,6 @@ from spmvbench.formats import Csr, get
 from spmvbench.formats.cache_blocking import column_sweep
 from spmvbench.formats.cache_blocking.column_sweep import CONTINUED, Cut
 from tests.formats.rows import runs_on, with_lengths
-
-
-@given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(1, 9))
-@settings(max_examples=60)
-def test_blocks_are_a_cut_of_rows_and_entries_that_fits(lengths, blocks):
-    a = Csr.of(with_lengths(lengths, 500, drawn=1))
-    most = 3 + -(-int(1.25 * a.rows) // blocks)
-    cut = Cut.of(a, blocks, most)
-    assert cut.entry[0] == 0
-    assert cut.entry[-1] == a.nnz
-    assert cut.row[0] == 0
-    assert cut.row[-1] == a.rows
-    assert (np.diff(cut.entry) >= 0).all()
-    row_ptr = np.append(a.row_ptr, a.nnz)
-    assert (row_ptr[cut.row] <= cut.entry).all()
-    assert (cut.entry[:-1] <= row_ptr[cut.row[:-1] + 1]).all()
-    continued = cut.entry[1:] > row_ptr[cut.row[1:]]
-    assert (cut.row[1:] + continued - cut.row[:-1] <= most).all()
 
 
 @pytest.mark.parametrize("name", ["power law", "long rows among empty", "no entries", "0x5", "tall"])
@@ -45,14 +25,6 @@ def test_a_long_row_is_in_several_blocks():
     a = Csr.of(sparse.csr_array(np.ones((1, 30_000))))
     fmt = get("column-sweep").from_csr(a, sms=4)
     assert fmt.row_start.tolist() == [0, CONTINUED, CONTINUED, CONTINUED, 1]
-
-
-def test_a_stretch_ends_where_16_bits_of_columns_do():
-    row = sparse.csr_array((np.ones(4), ([0, 0, 0, 0], [0, 65_535, 65_536, 200_000])), shape=(1, 200_001))
-    fmt = get("column-sweep").from_csr(row)
-    assert fmt.panel.tolist() == [0, 1, 3]
-    assert fmt.chunk_start.tolist() == [0, 3]
-    assert np.count_nonzero(fmt.places >> 16 != column_sweep.PADDING) == 4
 
 
 def test_kernels_sort_several_tiles(checking, same_arrays):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench.formats import Csr, get
+from spmvbench.formats import Csr
 from spmvbench.formats.cache_blocking.hub import hub_order
 
 
@@ -30,10 +30,3 @@ def test_hubs_come_first_and_empty_columns_go(above, order):
 
 def test_a_column_of_the_mean_is_no_hub():
     assert hub_order(with_counts([3, 2, 4]), 1.0).tolist() == [2, 0, 1]
-
-
-def test_rows_keep_their_entries_in_the_new_columns():
-    a = with_counts([1, 4, 0, 1, 7, 1, 4])
-    fmt = get("csr5-hub").from_csr(a)
-    assert fmt.csr5.shape == (8, 6)
-    assert fmt.order[fmt.csr5.col_idx].tolist() == a.col_idx.tolist()

@@ -1,4 +1,4 @@
-"""Sliced ELLPACK with windows of x: chunks, windows and the bits of columns."""
+"""Sliced ELLPACK with windows of x: shares of chunks, and the bits of columns."""
 
 import numpy as np
 import pytest
@@ -25,17 +25,6 @@ def test_a_slice_has_as_few_bits_as_its_columns_span(spec, bits):
     found = fmt.slices[:, 3] % WIDTH_UNIT
     assert found.max() == bits
     assert fmt.detail["share_by_bits"][str(bits)] > 0.8
-
-
-def test_every_slice_lies_in_one_chunk_whose_window_holds_its_columns():
-    a, fmt = converted("band:30000:7:900", shared_bytes=64 * 1024)
-    begin, end, first, columns = fmt.chunks.T
-    assert (first % 4 == 0).all()
-    assert (begin[1:] == end[:-1]).all() and begin[0] == 0 and end[-1] == len(fmt.slices)
-    assert columns.max() == fmt.columns <= 32 * 1024 // 8
-    for place in range(len(fmt.chunks)):
-        inside = a.col_idx[a.row_ptr[32 * begin[place]] : a.row_ptr[min(32 * end[place], a.rows)]]
-        assert first[place] <= inside.min() and inside.max() < first[place] + columns[place]
 
 
 def test_chunks_have_equal_shares_of_the_slots_where_windows_allow():

@@ -1,4 +1,4 @@
-"""Windows on x and y: how rows and columns are cut, and what is packed into them."""
+"""Windows on x and y: how rows and columns are cut."""
 
 import numpy as np
 from scipy import sparse
@@ -7,7 +7,6 @@ from spmvbench import load
 from spmvbench.formats import Csr, get
 from spmvbench.formats.cache_blocking import tile_composite
 from spmvbench.formats.cache_blocking.tile_composite import TIMES, Workloads, by_times, equal
-from spmvbench.formats.cache_blocking.tjad import jagged_columns
 from spmvbench.formats.conversion import Limits, converting_for
 
 
@@ -34,23 +33,6 @@ def test_slices_have_few_rows_where_rows_are_long_and_the_longest_are_in_several
     assert fmt.slice_row.tolist().count(1000) == 10  # 2,048 entries per slice
     assert entries.max() <= 2 * 2048
     assert fmt.slice_copies[-1] == 4  # 1,214 rows
-
-
-def test_columns_of_a_block_are_jagged_by_length():
-    a = Csr.of(sparse.csr_array(np.array([[1, 2, 0], [3, 0, 0], [0, 4, 0], [5, 6, 7]], dtype=float)))
-    found = jagged_columns(a, 2)
-    assert found["column"].tolist() == [0, 1, 1, 0, 2]
-    assert found["diagonal"].tolist() == [0, 2, 3, 6, 7]
-    assert found["values"].tolist() == [1, 2, 3, 4, 5, 7, 6]
-    assert found["row_idx"].tolist() == [0, 0, 1, 0, 1, 1, 1]
-
-
-def test_a_segment_is_padded_by_its_last_column():
-    row = sparse.csr_array((np.ones(3), ([0, 0, 0], [1, 5, 1030])), shape=(1, 2000))
-    fmt = get("pcsr").from_csr(row, width=1024)
-    assert fmt.tile.tolist() == [0, 1]
-    assert fmt.col_idx.tolist() == [1, 5, 5, 5, 6, 6, 6, 6]
-    assert fmt.detail == {"x_bytes_copied": 2 * 1024 * 8}
 
 
 def test_workloads_are_rows_of_one_width_that_fill_the_capacity():

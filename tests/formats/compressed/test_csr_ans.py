@@ -6,7 +6,7 @@ from scipy import sparse
 
 from spmvbench import formats, testing
 from spmvbench.formats import Csr
-from spmvbench.formats.compressed.csr_ans import MOST, SLOTS, Symbols, packed_words, shares, unpacked_slots
+from spmvbench.formats.compressed.csr_ans import MOST, SLOTS, shares
 from spmvbench.matrices.synthetic import generate
 
 
@@ -15,23 +15,6 @@ def test_frequent_symbols_have_more_slots():
     assert shares([5, 5]) == [MOST, MOST]
     found = shares([1000, 10, 1] + [1] * 4000)
     assert sum(found) == SLOTS and found[:2] == [94, 1] and max(found[2:]) == 1
-
-
-def test_rare_symbols_share_one_for_literals():
-    symbols = Symbols.of(np.array([7, 7, 9, 7, 3, 9], np.uint32), 2)
-    assert symbols.known.tolist() == [7, 9, 0]
-    assert symbols.symbol.tolist() == [0, 0, 1, 0, 2, 1]
-    assert symbols.escape == 2
-    table, codes = symbols.table()
-    assert len(table) == len(codes) == symbols.places == 3 * MOST
-    assert (codes[:MOST] >> 8 == np.arange(MOST)).all() and set((codes & 255).tolist()) == {MOST - 1}
-
-
-def test_eight_slots_are_three_words():
-    slots = np.array([[4095 - i, i * 511] for i in range(8)], np.uint64)
-    words = packed_words(slots)
-    assert len(words) == 3 and max(int(word.max()) for word in words) < 2**32
-    assert unpacked_slots(words).tolist() == slots.tolist()
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

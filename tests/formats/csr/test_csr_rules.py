@@ -1,4 +1,4 @@
-"""CSR by groups of threads: how many lanes each rule gives, what tuning asks for, how rows are padded."""
+"""CSR by groups of threads: how many lanes each rule gives, and what tuning asks for."""
 
 from __future__ import annotations
 
@@ -78,17 +78,3 @@ def test_nothing_is_timed_on_the_host():
     a = with_lengths([*[12] * 100])
     assert launch("csr-am", a)[:2] == (16, 1)
     assert testing.convert("csr-am", a).detail == {"lanes": 16, "block": 128}
-
-
-def test_padded_rows_by_hand():
-    a = with_lengths([2, 0, 17])
-    a.data[[1, 18]] = 0.0  # stored zeros at the ends of rows, where padding begins
-    fmt = testing.convert("csr-bb", a)
-    assert fmt.row_ptr.tolist() == [0, 16, 16, 48]
-    assert fmt.col_idx.tolist() == [0, *[1] * 15, *range(16), *[16] * 16]
-    assert fmt.values.tolist() == [1, *[0] * 15, *range(3, 19), *[0] * 16]
-    assert fmt.nbytes == 4 * 4 + 48 * 12
-    rows, cols, values = fmt.to_coo()
-    assert rows.tolist() == [0, 0, *[2] * 17]
-    assert cols.tolist() == [0, 1, *range(17)]
-    assert values.tolist() == a.data.tolist()

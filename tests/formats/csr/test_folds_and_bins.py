@@ -57,12 +57,6 @@ def test_a_row_that_is_far_too_long_is_cut():
     assert len(Folds.of(Csr.of(with_lengths([longest], 20000)), 32).cut) == 0
 
 
-def test_entries_of_a_folded_row_are_in_order_of_column():
-    fmt = testing.convert("csr-amf", with_lengths([3, 2, 4], 20000))
-    assert (fmt.columns & (2**28 - 1)).tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 3]
-    assert (fmt.columns.view(np.uint32) >> 28).tolist() == [0, 1, 2, 0, 1, 2, 0, 2, 2]
-
-
 def test_a_batch_begins_with_the_first_row_that_ends_in_it():
     fmt, _ = launched("csr-overlap", with_lengths([0, BATCH - 1, 1, 0, 3 * BATCH, 5, 0], 20000))
     assert fmt.first_row.tolist() == [0, 4, 4, 4, 5, 7]

@@ -1,4 +1,4 @@
-"""CSR by lists of rows: bins and ranges by hand, pieces of long rows, rows assigned at run time, strips."""
+"""CSR by lists of rows: bins and ranges by hand, rows assigned at run time, strips."""
 
 import numpy as np
 import pytest
@@ -8,15 +8,11 @@ from spmvbench import testing
 from spmvbench.formats import Csr
 from spmvbench.formats.conversion import Limits, converting_for
 from spmvbench.formats.csr import bins
-from spmvbench.formats.csr.rows import Pieces
 from tests.formats.rows import launches, with_lengths
 
 
 def kernels(fmt):
     return [(launch.kernel, launch.grid, launch.block) for launch in launches(fmt)]
-
-
-HARD = testing.hard_matrices()
 
 
 def test_csr_gg_sorts_rows_by_length_and_gives_each_range_its_lanes():
@@ -110,19 +106,6 @@ def test_csr_bins_gives_every_kind_its_blocks(block, emulated):
         testing.check_product(f"csr-bins[block={block},piece=1000]", a, emulated)
 
 
-@pytest.mark.parametrize("size", [1, 3, 1000])
-def test_pieces_hold_every_entry_of_their_rows_once(size):
-    a = Csr.of(HARD["power law"])
-    rows = np.flatnonzero(a.row_lengths > 5)
-    pieces = Pieces.of(a, rows, size)
-    lengths = pieces.end - pieces.begin
-    assert lengths.min() >= 1
-    assert lengths.max() <= size
-    np.testing.assert_array_equal(np.bincount(pieces.row, lengths, a.rows)[rows], a.row_lengths[rows])
-    first = np.flatnonzero(np.diff(pieces.row, prepend=-1))
-    np.testing.assert_array_equal(pieces.begin[first], a.row_ptr[rows])
-
-
 @pytest.mark.parametrize(("mean", "lanes"), [(2, 2), (3, 4), (4, 4), (5, 8), (64, 8), (65, 32)])
 def test_lightspmv_takes_lanes_by_the_mean_row(mean, lanes):
     fmt = testing.convert("lightspmv-warp", with_lengths([mean] * 10, 20000))
@@ -136,14 +119,6 @@ def test_lightspmv_fills_the_device_and_no_more():
         assert kernels(testing.convert("lightspmv-vector", a))[1][1:] == (6, 1024)
         assert kernels(testing.convert("lightspmv-vector[blocks=2]", a))[1][1] == 2
     assert kernels(testing.convert("lightspmv-vector", with_lengths([3] * 30, 20000)))[1][1] == 1
-
-
-def test_cmrs_packs_the_row_in_the_strip_into_the_column():
-    fmt = testing.convert("cmrs[h=4]", with_lengths([1, 0, 2, 1, 1], 9))
-    assert fmt.strip_ptr.tolist() == [0, 4, 5]
-    assert (fmt.columns.view(np.uint32) >> 28).tolist() == [0, 2, 2, 3, 0]
-    assert (fmt.columns & 0xFFFFFFF).tolist() == [0, 0, 1, 0, 0]
-    assert len(fmt.in_strip) == 0
 
 
 @pytest.mark.parametrize(("cols", "packed"), [(1 << 28, True), ((1 << 28) + 1, False)])

@@ -1,4 +1,4 @@
-"""Diagonals: hacks by hand, the survey's footprints, conversion by kernels."""
+"""Diagonals: the survey's footprints, conversion by kernels."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from scipy import sparse
 import spmvbench
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr
-from spmvbench.formats.dia.dia import Dia, Hdi, diagonal_sizes
-from tests.formats.rows import runs_on, with_long_pointers
+from spmvbench.formats.dia.dia import Hdi
 from tests.formats.test_conversion import assert_kernels_convert_alike
 
 
@@ -19,24 +18,6 @@ def two_hacks():
     a = sparse.diags_array(np.arange(1.0, 35.0)).tolil()
     a[33, 0] = -5.0
     return a.tocsr()
-
-
-def test_every_hack_has_its_own_diagonals():
-    fmt = Hdi.from_csr(two_hacks())
-    assert fmt.hack_ptr.tolist() == [0, 1, 3]
-    assert fmt.offset.tolist() == [0, -33, 0]
-    assert fmt.values.shape == (3, 32)
-    assert fmt.values[0].tolist() == list(range(1, 33))
-    assert fmt.values[1].tolist() == [0, -5] + [0] * 30
-    assert fmt.values[2].tolist() == [33, 34] + [0] * 30
-
-
-def test_dia_is_one_hack_of_all_rows():
-    fmt = Dia.from_csr(two_hacks())
-    assert fmt.offset.tolist() == [-33, 0]
-    assert fmt.values.shape == (2, 64)
-    assert fmt.values[0].tolist() == [0] * 33 + [-5] + [0] * 30
-    assert fmt.values[1].tolist() == [*range(1, 35)] + [0] * 30
 
 
 @pytest.mark.slow
@@ -65,22 +46,6 @@ def test_footprint_without_offsets_to_spare():
 def test_other_footprints_are_refused():
     with pytest.raises(UsageError, match="footprint takes exact, psblas"):
         Hdi.from_csr(two_hacks(), footprint="hacked")
-
-
-@pytest.mark.parametrize("long_pointers", [False, True])
-def test_kernels_count_the_entries_of_diagonals(long_pointers, checking):
-    rng = np.random.default_rng(0)
-    scattered = sparse.random_array((300, 4000), density=0.01, rng=rng) + sparse.eye_array(300, 4000, k=5)
-    for a in (two_hacks(), sparse.csr_array(scattered)):
-        a = Csr.of(a)
-        if long_pointers:
-            a = with_long_pointers(a)
-        offset, held, length = diagonal_sizes(a, runs_on(checking))
-        expected, entries = np.unique(a.col_idx - a.row_idx, return_counts=True)
-        np.testing.assert_array_equal(offset, expected)
-        np.testing.assert_array_equal(held, entries)
-        whole = [np.broadcast_to(0, a.shape).diagonal(k).size for k in offset]
-        np.testing.assert_array_equal(length, whole)
 
 
 def test_entries_on_no_kept_diagonal_keep_their_order(emulated, same_arrays):

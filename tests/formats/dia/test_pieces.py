@@ -1,14 +1,12 @@
-"""Diagonals in pieces: what each storage keeps of which matrix, and where it cuts."""
-
-from itertools import pairwise
+"""Diagonals in pieces: what each storage keeps of which matrix."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench import load, testing
+from spmvbench import load
 from spmvbench.formats import Skip, get
-from spmvbench.formats.dia.ddd import MOST, Segments
+from spmvbench.formats.dia.ddd import MOST
 
 
 def test_cds_finds_the_unknowns_of_a_node():
@@ -31,28 +29,6 @@ def test_cds_with_one_unknown_is_dia(same_arrays):
 def test_cds_refuses_unknowns_that_do_not_divide():
     with pytest.raises(Skip, match="7 unknowns a node do not divide 81 rows"):
         get("cds").from_csr(load("poisson2d:9"), unknowns=7)
-
-
-def test_rows_are_cut_where_diagonals_begin_and_end():
-    found = Segments.of(np.array([-2, 0, 3]), (6, 7))
-    assert found.cut.tolist() == [0, 2, 4, 6]
-    assert found.active.tolist() == [[False, True, True], [True, True, True], [True, True, False]]
-    assert found.value_ptr.tolist() == [0, 4, 10, 14]
-    tiles, start = found.tiles
-    assert tiles.tolist() == [[0, 2, 2, 0], [2, 2, 3, 2], [4, 2, 2, 5]]
-    assert start.tolist() == [[0, 2], [4, 2], [10, 2]]
-
-
-def test_places_of_a_cut_diagonal_are_even():
-    found = Segments.of(np.array([-1, 0]), (4, 4))
-    assert found.cut.tolist() == [0, 1, 4]
-    assert found.value_ptr.tolist() == [0, 2, 10]
-
-
-def test_long_segments_are_several_blocks():
-    tiles, start = Segments.of(np.array([0]), (300, 300)).tiles
-    assert tiles.tolist() == [[0, 256, 1, 0], [256, 44, 1, 0]]
-    assert start.tolist() == [[0, 300], [256, 300]]
 
 
 @pytest.mark.parametrize(("matrix", "lanes"), [("fem:8:3", 4), ("rmat:8:8", 0), ("denserow:500", 0)])
@@ -80,18 +56,6 @@ def test_segments_with_the_same_diagonals_share_a_pattern():
     fmt = get("crsd").from_csr(load("pde:16"))
     assert len(fmt.parts["diagonals"].pattern) == 32
     assert fmt.detail["diagonals_patterns"] < 5
-
-
-@pytest.mark.parametrize("kernel", ["fast", "paper"])
-def test_a_pattern_s_adjacent_diagonals_are_groups_for_generated_code(kernel, emulated):
-    """A table lists diagonals one by one: threads then know where several are."""
-    a = sparse.csr_array(sparse.diags_array([1.0, 2, 3, 4, 5, 6], offsets=[-9, -1, 0, 1, 20, 21], shape=(300, 300)))
-    fmt = testing.convert(f"crsd[kernel={kernel}]", a).parts["diagonals"]
-    table = np.stack([fmt.offset, fmt.width], axis=1) if kernel == "paper" else fmt.offset
-    patterns = [table[begin:end].tolist() for begin, end in pairwise(fmt.pattern_ptr)]
-    assert patterns == [[[-9, 1], [-1, 3], [20, 2]] if kernel == "paper" else [-9, -1, 0, 1, 20, 21]]
-    assert fmt.values.shape == (3 * 6, 128), "a segment has its diagonals one after the other"
-    testing.check_product(f"crsd[kernel={kernel}]", a, emulated)
 
 
 def test_a_row_with_a_scattered_entry_is_apart_as_a_whole():

@@ -1,4 +1,4 @@
-"""VCSR: where the steps of slices are, with and without alignment, and which rows leave them."""
+"""VCSR: in which windows rows are sorted, and which rows leave the slices."""
 
 from __future__ import annotations
 
@@ -7,16 +7,6 @@ from hypothesis import strategies as st
 
 from spmvbench import testing
 from tests.formats.rows import with_lengths
-
-
-def test_steps_have_the_rows_that_go_on():
-    part = testing.convert("vcsr", with_lengths([1, 4, 0, 2, *[1] * 29])).parts["slices"]
-    assert part.perm[:4].tolist() == [1, 3, 0, 4]
-    assert part.lengths[:3].tolist() == [4, 2, 1]
-    assert part.slice_ptr.tolist() == [0, 36, 36], "the row without entries is in the second slice"
-    assert part.columns.tolist() == [0] * 32 + [1, 1, 2, 3]
-    aligned = testing.convert("vcsr[align=4]", with_lengths([1, 4, 0, 2, *[1] * 29])).parts["slices"]
-    assert aligned.columns.tolist() == [0] * 32 + [1, 1, -1, -1, 2, -1, -1, -1, 3, -1, -1, -1]
 
 
 def test_rows_are_sorted_in_windows_alone():
