@@ -78,13 +78,13 @@ SECONDS ?= 540
 RESULTS ?= results
 DEVICE ?= cuda:0
 STEPS ?= configs/measure.toml
-MEASURE ?= $(BIN)/python -m spmvbench.publishing.measure
+MEASURE ?= $(BIN)/python -m spmvbench.publishing measure
 measure: $(if $(findstring $(BIN),$(MEASURE)),$(VENV)/.demo)
 	@[ -n "$(CARD)" ] || { echo "name the card: make measure CARD=h200" >&2; exit 2; }
 	$(MEASURE) '$(CARD)' --steps '$(STEPS)' --seconds $(SECONDS) --results '$(RESULTS)' --device $(DEVICE) $(MEASURE_ARGS)
 
 docs: $(VENV)/.dev
-	$(BIN)/python -m spmvbench.publishing.format_pages docs/formats
+	$(BIN)/python -m spmvbench.publishing format_pages docs/formats
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # Every published run's page by the command that its README gives; the last one also writes the index and the pages of
@@ -100,10 +100,10 @@ site: docs
 # Each page has the command of its table; README.md has the tables of others. What a page shows of rows is in no other place.
 PUBLISHED = results/published
 tables: $(VENV)/.dev
-	$(BIN)/python -m spmvbench.publishing.speed $(PUBLISHED)/h200-headline $(PUBLISHED)/h200-long-rows $(PUBLISHED)/h200-rivals \
+	$(BIN)/python -m spmvbench.publishing speed $(PUBLISHED)/h200-headline $(PUBLISHED)/h200-long-rows $(PUBLISHED)/h200-rivals \
 	  $(PUBLISHED)/h200-irregular --short --page README.md
-	$(BIN)/python -m spmvbench.publishing.time_to_n $(PUBLISHED)/h200-applications --page README.md
-	sed -nE 's,^python -m spmvbench[.]publishing[.].* --page docs/.*,$(BIN)/&,p' docs/*.md docs/results/*.md | sh -ex
+	$(BIN)/python -m spmvbench.publishing time_to_n $(PUBLISHED)/h200-applications --page README.md
+	sed -nE 's,^python -m spmvbench[.]publishing .* --page docs/.*,$(BIN)/&,p' docs/*.md docs/results/*.md | sh -ex
 	$(BIN)/spmvbench report $(PUBLISHED)/h200-headline --dtype f64 --mode hot --figures ratios,bounds --out $(VENV)/pictures
 	cp $(VENV)/pictures/figures/ratios.svg docs/figures/h200-ratios.svg
 	cp $(VENV)/pictures/figures/bounds.svg docs/figures/h200-bounds.svg
@@ -116,7 +116,7 @@ tables: $(VENV)/.dev
 
 # The pages have the commands. New rows of a run that they name need nothing else; RUNS: others, to be in the commands from then on.
 models: $(VENV)/.dev
-	sed -nE 's,^python -m spmvbench[.]publishing[.](auto|advice) .*,$(BIN)/& $(RUNS),p' docs/results/auto.md docs/results/advice.md | sh -ex
+	sed -nE 's,^python -m spmvbench[.]publishing (auto|advice) .*,$(BIN)/& $(RUNS),p' docs/results/auto.md docs/results/advice.md | sh -ex
 
 clean:
 	rm -rf $(VENV) results/demo

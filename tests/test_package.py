@@ -104,7 +104,7 @@ def bare_python(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("module", "scheduler"), [("spmvbench", []), ("spmvbench.publishing.measure", ["--scheduler", "local"])]
+    ("module", "scheduler"), [("spmvbench", []), ("spmvbench.publishing", ["--scheduler", "local"])]
 )
 def test_a_checkout_that_is_not_installed_runs(bare_python, tmp_path, module, scheduler):
     """The processes that measure are started with -P: they would not find the package in the current folder."""
@@ -115,7 +115,7 @@ def test_a_checkout_that_is_not_installed_runs(bare_python, tmp_path, module, sc
     else:
         (tmp_path / "one.toml").write_text('matrices = ["tridiag:9"]\nformats = ["ell"]\n', encoding="utf-8")
         (tmp_path / "steps.toml").write_text('[[step]]\nconfig = "one"\n', encoding="utf-8")
-        words = ["emulated", "--steps", tmp_path / "steps.toml", *options, "--", *scheduler]
+        words = ["measure", "emulated", "--steps", tmp_path / "steps.toml", *options, "--", *scheduler]
     python, environment = bare_python
     command = [python, "-m", module, *words]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

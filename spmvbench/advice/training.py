@@ -434,7 +434,8 @@ def trained(
         ]
         evaluation = Evaluation(pd.concat([evaluation.choices, *choices], ignore_index=True), evaluation.errors)
         extrapolated = evaluated(known, progress=lambda family: progress(f"{family}, smaller matrices"), smaller=True)
-        about = about | {"smaller": _of_all(extrapolated)}
+        summary = extrapolated.summary() if len(extrapolated.choices) else pd.DataFrame({"of": []})
+        about = about | {"smaller": summary[summary["of"] == "all"].to_dict("records")}
     labels = portfolio(known)
     model = fitted(known, labels)
     errors = np.stack([evaluation.quantiles(label, (0.1, 0.9)) for label in labels], axis=1)
@@ -454,15 +455,6 @@ def trained(
         }
     )
     return replace(model, about=about, errors=errors), evaluation
-
-
-def _of_all(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """The summary of all matrices as JSON values; empty without any."""
-    if evaluation.choices.empty:
-        return []
-    found = evaluation.summary()
-    lines: list[dict[str, Any]] = found[found["of"] == "all"].to_dict("records")
-    return lines
 
 
 def fallbacks(known: Table, labels: Sequence[str]) -> list[str]:

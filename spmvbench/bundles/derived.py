@@ -56,30 +56,19 @@ class _Row:
     tuple of each row would have a hundred values of which a test reads five.
     """
 
-    __slots__ = ("_columns", "_place")
+    __slots__ = ("_column", "_place")
 
-    def __init__(self, columns: _Columns, place: int):
-        self._columns, self._place = columns, place
+    def __init__(self, column: Callable[[str], list[Any]], place: int):
+        self._column, self._place = column, place
 
     def __getattr__(self, name: str) -> Any:
-        return self._columns[name][self._place]
-
-
-class _Columns(dict[str, list[Any]]):
-    def __init__(self, rows: pd.DataFrame):
-        super().__init__()
-        self.rows = rows
-
-    def __missing__(self, name: str) -> list[Any]:
-        found: list[Any] = self.rows[name].tolist()
-        self[name] = found
-        return found
+        return self._column(name)[self._place]
 
 
 def each(rows: pd.DataFrame) -> Iterator[Any]:
     """The rows of a table, one after the other, with their values as attributes."""
-    columns = _Columns(rows)
-    return (_Row(columns, place) for place in range(len(rows)))
+    column = cache(lambda name: rows[name].tolist())
+    return (_Row(column, place) for place in range(len(rows)))
 
 
 def kind(row: Any) -> str:

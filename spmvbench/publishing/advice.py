@@ -1,4 +1,4 @@
-"""Trains the model of the advice: ``python -m spmvbench.publishing.advice RUN...`` writes it, a figure and a page."""
+"""Trains the model of the advice: ``python -m spmvbench.publishing advice RUN...`` writes it, a figure and a page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
     help="Formats without a row of MATRIX were excluded as too slow; repeat for more.",
 )
 @click.option("--vectors", default=1, show_default=True, help="Vectors of each product; else NAME-spmmVECTORS.npz.")
-def command(runs: tuple[str, ...], name: str, exclude_slow: tuple[str, ...], vectors: int) -> None:
+def main(runs: tuple[str, ...], name: str, exclude_slow: tuple[str, ...], vectors: int) -> None:
     """Write configs/advice/NAME.npz and NAME.csv, docs/figures/NAME-advice.svg and docs/results/advice.md from runs.
 
     Of several vectors, the model and the page alone.
@@ -92,12 +92,10 @@ def page(name: str) -> str:
     known, choices = load(name), pd.read_csv(folder() / f"{name}.csv")
     double = choices[choices["dtype"] == "f64"]
     about = known.about
-    runs = " ".join(f"results/published/{run}" for run in about["runs"])
-    exclude = "".join(f" --exclude-slow {matrix}" for matrix in about["exclude_slow"])
     return f"""# What the advice is worth
 
 ```sh
-python -m spmvbench.publishing.advice {runs} --name {name}{exclude}
+{_command(known, name)}
 ```
 
 This command trains the model of [`advise`](../advice.md) and writes this page, the figure and every choice
@@ -150,16 +148,19 @@ Measured divided by predicted times on families that were left out, 10th to 90th
 """
 
 
+def _command(known: Model, name: str) -> str:
+    runs = " ".join(f"results/published/{run}" for run in known.about["runs"])
+    exclude = "".join(f" --exclude-slow {matrix}" for matrix in known.about["exclude_slow"])
+    return f"python -m spmvbench.publishing advice {runs} --name {name}{exclude}"
+
+
 def _several(name: str) -> str:
     """The regret of each model for several vectors, with its command; nothing without one."""
     parts = []
     for k in sorted(int(path.stem.rpartition(SEVERAL)[2]) for path in folder().glob(f"{name}{SEVERAL}*.npz")):
         known = load(name, k)
-        runs = " ".join(f"results/published/{run}" for run in known.about["runs"])
-        exclude = "".join(f" --exclude-slow {matrix}" for matrix in known.about["exclude_slow"])
-        command = f"python -m spmvbench.publishing.advice {runs} --name {name}{exclude} --vectors {k}"
         parts.append(f"""```sh
-{command}
+{_command(known, name)} --vectors {k}
 ```
 
 {k} vectors, {known.about["matrices"]} matrices of {known.about["families"]} families, families left out:
@@ -284,7 +285,3 @@ def _figure(choices: pd.DataFrame) -> bytes:
             count_ticks(ax.xaxis)
         legend(figure, shown, columns=4)
         return rendered(figure, "svg")
-
-
-if __name__ == "__main__":
-    command()

@@ -1,4 +1,4 @@
-"""Trains what `auto` chooses by: ``python -m spmvbench.publishing.auto RUN...`` writes configs/auto.npz and a page."""
+"""Trains what `auto` chooses by: ``python -m spmvbench.publishing auto RUN...`` writes configs/auto.npz and a page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VENDOR = "always cuSPARSE"
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--looking", default=3e-5, show_default=True, help="Seconds that finding the numbers takes.")
 @click.option("--comparing", default=2e-5, show_default=True, help="Seconds that the comparisons take.")
-def command(runs: tuple[str, ...], looking: float, comparing: float) -> None:
+def main(runs: tuple[str, ...], looking: float, comparing: float) -> None:
     """Write configs/auto.npz and docs/results/auto.md from runs of one or more GPUs."""
     rows = training.rows_of(runs)[0]
     tables = {str(gpu): training.table(training.of_one_run(part)) for gpu, part in rows.groupby("device_name")}
@@ -187,7 +187,7 @@ def page(found: quick.Chooser, lines: pd.DataFrame) -> str:
     return f"""# What the format `auto` is worth
 
 ```sh
-python -m spmvbench.publishing.auto {runs} --looking {found.about["looking"]:g} --comparing {found.about["comparing"]:g}
+python -m spmvbench.publishing auto {runs} --looking {found.about["looking"]:g} --comparing {found.about["comparing"]:g}
 ```
 
 This command trains the forest by which `auto` chooses, and writes this page. The forest compares numbers of the matrix
@@ -223,7 +223,3 @@ def _choosers(lines: pd.DataFrame) -> str:
         cells = (f"{mean:.1f} / {p95:.0f} / {worst:.0f}" for mean, p95, worst in zip(*found, strict=True))
         rows.append([str(chooser), *cells])
     return markdown(["Choice", *(f"{n:,}" for n in SPMVS)], rows)
-
-
-if __name__ == "__main__":
-    command()

@@ -1,8 +1,4 @@
-"""The tables of claims in docs/results/papers.md: what papers print, what the published runs measured, and verdicts.
-
-``python -m spmvbench.publishing.claims results/published --card H200 --page docs/results/papers.md`` makes them from
-the rows of all runs in a folder, those of one model of GPU, and writes them into the page, between two comments each.
-"""
+"""The tables of claims in docs/results/papers.md: what papers print, what the published runs measured, and verdicts."""
 
 from __future__ import annotations
 
@@ -147,7 +143,4 @@ def _of_folder(given: argparse.Namespace) -> dict[str, str]:
 
 
 _CARD = {"default": "", "help": "only rows of GPUs whose name contains this, such as H200"}
-main = in_page.command("claims", __doc__, _of_folder, in_page.FOLDER, ("--card", _CARD))
-
-if __name__ == "__main__":
-    main()
+main = in_page.command(_of_folder, in_page.FOLDER, ("--card", _CARD))

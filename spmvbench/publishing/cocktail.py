@@ -1,29 +1,26 @@
 """Measures the table by which the format `cocktail` chooses: rates of its parts by rows and entries per row.
 
-    python -m spmvbench.publishing.cocktail --device cuda:0 > my-gpu.csv
+    python -m spmvbench.publishing cocktail --device cuda:0 > my-gpu.csv
     spmvbench run ... --formats 'cocktail[table=my-gpu.csv]'
 
-This takes about a minute. The tables of this package are in configs/cocktail, one file per device.
+The first time it compiles, for minutes. The tables of this package are in configs/cocktail, one file per device.
 """
 
 from __future__ import annotations
 
 import csv
-import multiprocessing
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
 
 import click
 import numpy as np
 
 from spmvbench.devices import Device, open_device
-from spmvbench.devices.cuda import Cuda, compiled
-from spmvbench.formats import Csr, kernel_path
+from spmvbench.devices.cuda import Cuda
+from spmvbench.formats import Csr
 from spmvbench.formats.format import Format
 from spmvbench.formats.hybrid.cocktail import FORMATS, SHAPES, Point
-from spmvbench.formats.launches import Launch
 
 ROWS = tuple(1 << power for power in (10, 13, 16, 18, 20, 21))
 WIDTHS = {  # entries of a row; of a block row, in tiles
@@ -84,13 +81,6 @@ def gflops(case: Case, device: Device) -> float:
     return 2e-9 * case.rows * case.width * case.tile[1] / seconds
 
 
-def compile_all(kernels: set[tuple[str, str]], arch: str, cuda: int) -> None:
-    """Compile kernels, (source, kernel), on all cores into the cache."""
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        for done in [pool.submit(compiled, kernel_path(source), kernel, arch, cuda) for source, kernel in kernels]:
-            done.result()
-
-
 @click.command()
 @click.option("--device", "name", default="cuda:0", help="The GPU to measure.", show_default=True)
 def main(name: str) -> None:
@@ -98,12 +88,6 @@ def main(name: str) -> None:
     device = open_device(name)
     assert isinstance(device, Cuda), "a table is measured on a GPU"
     todo = [case for dtype in ("float64", "float32") for case in cases(np.dtype(dtype))]
-    kernels = set()
-    for case in todo:
-        x = device.xp.zeros(case.rows, dtype=case.dtype)
-        steps = case.part(device.xp).launches(x, x)
-        kernels |= {(step.source, step.kernel) for step in steps if isinstance(step, Launch)}
-    compile_all(kernels, device._arch, device._cuda)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(Point._fields)
     for case in todo:
@@ -111,7 +95,3 @@ def main(name: str) -> None:
         point = Point(case.dtype.name, case.name, r, c, case.rows, case.width, round(gflops(case, device), 2))
         writer.writerow(point)
         sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,4 @@
-"""The tables of docs/columns.md: what each column of rows.parquet and of matrices.parquet means.
-
-``python -m spmvbench.publishing.columns --page docs/columns.md`` writes them into the page, between two comments each.
-"""
+"""The tables of docs/columns.md: what each column of rows.parquet and of matrices.parquet means."""
 
 from __future__ import annotations
 
@@ -26,7 +23,4 @@ def _markdown(text: str) -> str:
     )
 
 
-main = in_page.command("columns", __doc__, lambda given: {"rows": table(COLUMNS), "matrices": table(MATRIX_COLUMNS)})
-
-if __name__ == "__main__":
-    main()
+main = in_page.command(lambda given: {"rows": table(COLUMNS), "matrices": table(MATRIX_COLUMNS)})

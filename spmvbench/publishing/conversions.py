@@ -1,8 +1,4 @@
-"""The table of docs/results/conversion.md: what conversion on the device takes, beside the least time of its bytes.
-
-``python -m spmvbench.publishing.conversions RUN... --page docs/results/conversion.md`` makes it from the rows of runs
-that converted on the device, and writes it into the page, between two comments.
-"""
+"""The table of docs/results/conversion.md: what conversion on the device takes, beside the least time of its bytes."""
 
 from __future__ import annotations
 
@@ -112,7 +108,4 @@ def of_run(run: str) -> str:
     return "\n\n".join(parts)
 
 
-main = in_page.command("conversions", __doc__, lambda given: "\n\n".join(map(of_run, given.runs)), in_page.RUNS)
-
-if __name__ == "__main__":
-    main()
+main = in_page.command(lambda given: "\n\n".join(map(of_run, given.runs)), in_page.RUNS)

@@ -1,6 +1,6 @@
 """Description of published runs as an RO-Crate: ro-crate-metadata.json, from the files of the runs themselves.
 
-``python -m spmvbench.publishing.crate results/published`` writes it into that folder: before a release, and after a run
+``python -m spmvbench.publishing crate results/published`` writes it into that folder: before a release, and after a run
 was added, whose tables it writes anew in fewer bytes, and whose descriptions of matrices it adds to those of all runs.
 Follows the RO-Crate 1.1 specification (https://w3id.org/ro/crate/1.1).
 """
@@ -154,13 +154,9 @@ def _anchor(device: str) -> str:
 def main() -> None:
     """Write the crate of the folder that is named."""
     if len(sys.argv) != 2:
-        raise UsageError("name the folder of the runs: python -m spmvbench.publishing.crate results/published")
+        raise UsageError("name the folder of the runs: python -m spmvbench.publishing crate results/published")
     folder = Path(sys.argv[1])
     pack(folder)
     with paths.written_whole(folder / NAME) as file:
         file.write(text(folder).encode())
     print(f"{folder / NAME}: {len(described(folder)['@graph'])} entities")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Which formats repeat their bits, and the table of what that costs in docs/reproducible.md.
 
-``python -m spmvbench.publishing.determinism RUN... --write`` writes configs/determinism.csv from the rows of runs, of
+``python -m spmvbench.publishing determinism RUN... --write`` writes configs/determinism.csv from the rows of runs, of
 which those of the emulated device tell of float atomics alone; ``--add`` keeps what the file has of other runs.
 ``--page docs/reproducible.md`` writes the tables of operations and of costs, on the matrices of the runs, into the
 page, by what configs/determinism.csv says.
@@ -27,21 +27,24 @@ def markdown(rows: pd.DataFrame) -> str:
     """The table of costs. rows: as `latest_cases`."""
     repeating = {label for label, repeats in known().items() if repeats}
     found = determinism.by_spread(determinism.costs(rows, repeating))
-    cells = (
-        (x.setting, x.spread, str(x.matrices), f"{x.mean:.3f}", f"{x.largest:.3f}", x.matrix.partition("/")[2])
-        for x in found.itertuples()
-    )
-    head = ("Setting", "Spread of row lengths", "Matrices", "Mean cost", "Largest cost", "on")
-    return in_page.markdown(head, cells, head[2:5])
+    cells = {
+        "Setting": "{setting}",
+        "Spread of row lengths": "{spread}",
+        "Matrices": "{matrices}",
+        "Mean cost": "{mean:.3f}",
+        "Largest cost": "{largest:.3f}",
+        "on": "{name}",
+    }
+    found = found.assign(name=found["matrix"].str.partition("/")[2])
+    return in_page.listed(found, cells, [*cells][2:5])
 
 
 def by_operation() -> str:
     """The table of how many formats repeat their bits in each operation, of configs/determinism.csv."""
     found = pd.read_csv(table(), keep_default_na=False)
     counts = found.groupby("op")["repeats"].value_counts().unstack(fill_value=0).reindex(columns=list(COUNTED))
-    lines = counts.fillna(0).astype(int).sort_values("yes", ascending=False)
-    head = ("Operation", *COUNTED.values())
-    return in_page.markdown(head, ([f"`{x[0]}`", *map(str, x[1:])] for x in lines.itertuples()), head[1:])
+    counts = counts.fillna(0).astype(int).sort_values("yes", ascending=False).rename(columns=COUNTED)
+    return in_page.frame(counts.rename("`{}`".format).rename_axis("Operation"))
 
 
 def settled(found: pd.DataFrame) -> pd.DataFrame:
@@ -74,7 +77,4 @@ ADD: in_page.Argument = (
     "--add",
     {"action": "store_true", "help": "with --write: to what the file has of runs that are not named"},
 )
-main = in_page.command("determinism", __doc__, made, in_page.RUNS, WRITE, ADD)
-
-if __name__ == "__main__":
-    main()
+main = in_page.command(made, in_page.RUNS, WRITE, ADD)

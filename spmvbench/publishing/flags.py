@@ -1,7 +1,4 @@
-"""Lists of the formats that a flag of `Format` marks, in docs/operator.md.
-
-``python -m spmvbench.publishing.flags multiplies_padding --page docs/operator.md`` writes one between two comments.
-"""
+"""Lists of the formats that a flag of `Format` marks, in docs/operator.md."""
 
 from __future__ import annotations
 
@@ -16,7 +13,4 @@ def markdown(flag: str) -> str:
     return ", ".join(f"`{cls.key}`" for cls in map(formats.get, formats.keys()) if getattr(cls, flag)) + "."
 
 
-main = in_page.command("flags", __doc__, lambda given: {given.flag: markdown(given.flag)}, ("flag", {"choices": FLAGS}))
-
-if __name__ == "__main__":
-    main()
+main = in_page.command(lambda given: {given.flag: markdown(given.flag)}, ("flag", {"choices": FLAGS}))

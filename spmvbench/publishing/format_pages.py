@@ -1,6 +1,6 @@
 """The pages of docs/formats: an index, and one page for each family with a table of its formats.
 
-``python -m spmvbench.publishing.format_pages docs/formats`` writes them, from the code alone.
+``python -m spmvbench.publishing format_pages docs/formats`` writes them, from the code alone.
 """
 
 from __future__ import annotations
@@ -180,13 +180,9 @@ def pages() -> dict[str, str]:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Write all pages into a folder."""
-    parser = argparse.ArgumentParser(prog="python -m spmvbench.publishing.format_pages", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m spmvbench.publishing format_pages", description=__doc__)
     parser.add_argument("folder", type=Path, help="docs/formats")
     folder = parser.parse_args(given).folder
     for page, text in pages().items():
         with paths.written_whole(folder / page) as file:
             file.write(text.encode())
-
-
-if __name__ == "__main__":
-    main()

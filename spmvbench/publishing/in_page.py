@@ -10,19 +10,23 @@ import hashlib
 import math
 import os
 import re
+import sys
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spmvbench import paths
 from spmvbench.errors import UsageError
 from spmvbench.rows import files, store
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 END = re.compile("<!-- end of the table(?:, of rows [0-9a-f]+)? -->")
 
 
 def begin(module: str) -> str:
-    """The comment before the table that `python -m MODULE` writes."""
+    """The comment before the table that a module writes."""
     return f"<!-- table: written by {module} -->"
 
 
@@ -60,6 +64,25 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Contai
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rules, *rows))
 
 
+def listed(rows: pd.DataFrame, cells: Mapping[str, str], numbers: Container[str] = ()) -> str:
+    """A table in Markdown with a line for each row.
+
+    cells: by head what a cell has, as `str.format` takes it, with the names of columns; of NaN it is empty.
+    """
+    lines = ([text.format_map(row) for text in cells.values()] for row in rows.to_dict("records"))
+    return markdown(list(cells), (["" if cell == "nan" else cell for cell in line] for line in lines), numbers)
+
+
+def frame(found: pd.DataFrame, digits: int = 2) -> str:
+    """A table in Markdown of a frame and its index: fractions with so many decimals, nothing for NaN."""
+
+    def cell(value: Any) -> str:
+        return number(value, digits) if isinstance(value, float) else str(value)
+
+    head = [str(found.index.name), *map(str, found.columns)]
+    return markdown(head, ([str(name), *map(cell, row)] for name, *row in found.itertuples()), head[1:])
+
+
 def number(value: float, digits: int = 2, unknown: str = "") -> str:
     """A cell of a table: the value with so many decimals, or `unknown` for NaN."""
     return unknown if math.isnan(value) else f"{value:.{digits}f}"
@@ -88,15 +111,16 @@ FOLDER: Argument = ("folder", {"type": Path, "help": "the folder of the runs, su
 Made = Callable[[argparse.Namespace], str | Mapping[str, str]]
 
 
-def command(name: str, description: str | None, made: Made, *arguments: Argument) -> Callable[..., None]:
-    """The function `main` of `python -m spmvbench.publishing.NAME`, which prints a table or writes it into ``--page``.
+def command(made: Made, *arguments: Argument) -> Callable[..., None]:
+    """The function `main` of a module of this package, which prints a table or writes it into ``--page``.
 
     made: from the arguments a table, or several by a word that their places have after the module's name.
     """
-    module = f"spmvbench.publishing.{name}"
+    module = made.__module__
 
     def main(given: Sequence[str] | None = None) -> None:
-        parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
+        package, _, name = module.rpartition(".")
+        parser = argparse.ArgumentParser(prog=f"python -m {package} {name}", description=sys.modules[module].__doc__)
         parser.add_argument(
             "--page", type=Path, help="the page that holds the table, between two comments; else it is printed"
         )

@@ -1,8 +1,4 @@
-"""The two tables of docs/results/irregular.md that compare `irregular` with other formats.
-
-``python -m spmvbench.publishing.irregular results/published --page docs/results/irregular.md`` makes them from the
-rows of h200-irregular, h200-headline and REAL and writes them into the page, between comments.
-"""
+"""The tables of docs/results/irregular.md: `irregular` beside others, of h200-irregular, h200-headline and REAL."""
 
 from __future__ import annotations
 
@@ -95,7 +91,4 @@ def _tables(folder: Path) -> dict[str, str]:
     }
 
 
-main = in_page.command("irregular", __doc__, lambda given: _tables(given.folder), in_page.FOLDER)
-
-if __name__ == "__main__":
-    main()
+main = in_page.command(lambda given: _tables(given.folder), in_page.FOLDER)

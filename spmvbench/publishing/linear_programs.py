@@ -1,8 +1,4 @@
-"""The tables of docs/results/linear-programs.md: A x and A^T y on linear programs, and primal-dual hybrid gradient.
-
-``python -m spmvbench.publishing.linear_programs results/published/h200-lp results/published/h200-pdhg --page PAGE``
-makes them from the rows of ``pair`` and ``pdhg`` in these runs and writes them into the page, between comments.
-"""
+"""The tables of docs/results/linear-programs.md: A x and A^T y on linear programs, and primal-dual hybrid gradient."""
 
 from __future__ import annotations
 
@@ -63,27 +59,29 @@ def pairs(rows: pd.DataFrame) -> pd.DataFrame:
 
 def by_format(rows: pd.DataFrame) -> str:
     """One line for each label: geometric means over the matrices, the fastest first."""
-    found, lines = pairs(rows), []
-    matrices = found["matrix"].nunique()
-    for label, own in found.groupby("label"):
-        whole = own["matrix"].nunique() == matrices
-        means = [geometric_mean(own[name]) for name in ("over_spmv", "over_spmv-t", "over")]
-        cells = [f"{mean:.2f}" for mean in means]
-        cells += [f"{1e3 * geometric_mean(own['ready']):.2f}", f"{1e3 * own['ready'].max():.1f}"]
-        cells += [f"{geometric_mean(own['bytes_format'] / own['nnz']):.1f}", "yes" if own["fewer"].any() else ""]
-        lines.append((not whole, -means[2], [f"`{label}`", *cells, str(own["matrix"].nunique())]))
-    head = (
-        "Pair",
-        "A",
-        "A^T",
-        "Both",
-        "Conversion, ms",
-        "Longest, ms",
-        "Bytes per nonzero",
-        "Values compressed",
-        "Matrices",
+    found = pairs(rows)
+    found = found.assign(size=found["bytes_format"] / found["nnz"])
+    by_label = found.groupby("label")
+    means = by_label[["over_spmv", "over_spmv-t", "over", "ready", "size"]].agg(geometric_mean)
+    means = means.assign(
+        matrices=by_label["matrix"].nunique(),
+        compressed=by_label["fewer"].any().map({True: "yes", False: ""}),
+        longest=1e3 * by_label["ready"].max(),
+        ready=1e3 * means["ready"],
     )
-    return in_page.markdown(head, [line for *_, line in sorted(lines)], head[1:7])
+    means = means.assign(part=means["matrices"] < found["matrix"].nunique()).reset_index()
+    cells = {
+        "Pair": "`{label}`",
+        "A": "{over_spmv:.2f}",
+        "A^T": "{over_spmv-t:.2f}",
+        "Both": "{over:.2f}",
+        "Conversion, ms": "{ready:.2f}",
+        "Longest, ms": "{longest:.1f}",
+        "Bytes per nonzero": "{size:.1f}",
+        "Values compressed": "{compressed}",
+        "Matrices": "{matrices}",
+    }
+    return in_page.listed(means.sort_values(["part", "over"], ascending=[True, False]), cells, [*cells][1:7])
 
 
 def by_matrix(rows: pd.DataFrame) -> str:
@@ -183,7 +181,4 @@ def _tables(runs: list[str]) -> dict[str, str]:
     }
 
 
-main = in_page.command("linear_programs", __doc__, lambda given: _tables(given.runs), in_page.RUNS)
-
-if __name__ == "__main__":
-    main()
+main = in_page.command(lambda given: _tables(given.runs), in_page.RUNS)

@@ -1,6 +1,6 @@
 """Measures the runs that are published of a card, in pieces that can be stopped: `make measure CARD=h200`.
 
-``python -m spmvbench.publishing.measure h200`` measures the steps of configs/measure.toml one after the other, each by
+``python -m spmvbench.publishing measure h200`` measures the steps of configs/measure.toml one after the other, each by
 `spmvbench run`, into runs named after the card and the configuration, such as results/h200-headline. It asks the run in
 progress to stop when the time is over; the same command continues with the next case. Every row is written whole.
 
@@ -187,7 +187,7 @@ def _complete(words: Sequence[str]) -> bool:
 def main(words: Sequence[str] | None = None) -> int:
     """The command; see the module. words: the arguments, by default those of the process."""
     parser = argparse.ArgumentParser(
-        prog="python -m spmvbench.publishing.measure",
+        prog="python -m spmvbench.publishing measure",
         description=__doc__.split("\n")[0],
         epilog="After --: options for every `spmvbench run`.",
     )
@@ -215,7 +215,3 @@ def main(words: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("stopped; the same command continues", flush=True)
         return UNFINISHED
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,8 +1,7 @@
 """The tables of docs/reproduce.md: how much of five papers runs here, and the figures and tables that are drawn again.
 
-``python -m spmvbench.publishing.reproduce results/published --page docs/reproduce.md`` makes them from
-configs/published: the survey's names (survey/names.csv), the named systems, kernels and rules of the other papers
-(items.csv), and figures.csv, whose runs are named as far as the folder has them.
+They are made of configs/published: the survey's names (survey/names.csv), the named systems, kernels and rules of the
+other papers (items.csv), and figures.csv, whose runs are named as far as the folder has them.
 """
 
 from __future__ import annotations
@@ -53,11 +52,9 @@ def figures() -> pd.DataFrame:
 def counts(found: pd.DataFrame, by: str, words: dict[str, str], weights: Sequence[int]) -> str:
     """A table of the sums of `weights` for each paper, and in all, in columns of these words."""
     sums = found.assign(n=weights).pivot_table("n", "paper", by, "sum", fill_value=0, sort=False)
-    sums = sums.reindex(columns=list(words), fill_value=0)
+    sums = sums.reindex(columns=list(words), fill_value=0).rename(columns=words).rename_axis("Paper")
     sums.loc["all"] = sums.sum()
-    lines = [[paper, *map(str, of), str(of.sum())] for paper, of in zip(sums.index, sums.to_numpy(int), strict=True)]
-    heads = [*words.values(), "All"]
-    return in_page.markdown(["Paper", *heads], lines, heads)
+    return in_page.frame(sums.assign(All=sums.sum(axis=1)))
 
 
 def listed(found: pd.DataFrame, folder: Path, link: str) -> str:
@@ -82,7 +79,4 @@ def _tables(given: argparse.Namespace) -> dict[str, str]:
     }
 
 
-main = in_page.command("reproduce", __doc__, _tables, in_page.FOLDER)
-
-if __name__ == "__main__":
-    main()
+main = in_page.command(_tables, in_page.FOLDER)

@@ -1,8 +1,4 @@
-"""The tables of docs/results/rivals.md: formats beside their authors' programs, and formats published since the survey.
-
-``python -m spmvbench.publishing.rivals RUN... --page docs/results/rivals.md`` makes them from the rows of runs and
-writes them into the page, between two comments.
-"""
+"""The tables of docs/results/rivals.md: formats beside their authors' programs, and recent formats."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ import pandas as pd
 from spmvbench.analysis.cases import hot, latest_cases, of_one_operation, verified
 from spmvbench.analysis.reasons import in_common, pattern
 from spmvbench.publishing import in_page
-from spmvbench.publishing.strengths import FORMATS
+from spmvbench.publishing.run_tables import FORMATS
 from spmvbench.reports import export, published, tables
 from spmvbench.reports.tables import Column, number
 from spmvbench.rows import store
@@ -77,7 +73,4 @@ def without_rows(cases: pd.DataFrame, pairs: pd.DataFrame, public: published.Pub
                 yield f"In {setting}, {text}: {'; '.join(names)}."
 
 
-main = in_page.command("rivals", __doc__, lambda given: markdown(store.load_all(given.runs)), in_page.RUNS)
-
-if __name__ == "__main__":
-    main()
+main = in_page.command(lambda given: markdown(store.load_all(given.runs)), in_page.RUNS)

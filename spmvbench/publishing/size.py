@@ -1,6 +1,6 @@
 """Counts what a maintainer has to carry: lines, findings on complexity and bytes of results, of tracked files.
 
-``python -m spmvbench.publishing.size`` prints them for the checkout. Lines are those of `ruff format`, which CI checks.
+``python -m spmvbench.publishing size`` prints them for the checkout. Lines are those of `ruff format`, which CI checks.
 """
 
 from __future__ import annotations
@@ -47,7 +47,3 @@ def main() -> None:
         "bytes of pages": sum(path.stat().st_size for path in tracked("docs") if path.suffix == ".md"),
     }.items():
         print(f"{count:12,}  {what}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,13 +1,13 @@
 """Adds the source hashes of this checkout to configs/sources.csv: before a release, and before a published run.
 
-``python -m spmvbench.publishing.sources`` needs a clean checkout, whose revision it writes.
+``python -m spmvbench.publishing sources`` needs a clean checkout, whose revision it writes.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import tomllib
+
+import pandas as pd
 
 from spmvbench import formats, paths
 from spmvbench.bundles import sources
@@ -15,19 +15,14 @@ from spmvbench.errors import UsageError
 from spmvbench.formats.two_copies import PLUS
 from spmvbench.runner.session import host
 
-FIELDS = ("format", "source_hash", "revision")
-
 
 def with_installed(revision: str) -> str:
     """The text of the table with this installation's hashes added, sorted; known ones keep their revision."""
     names = (*formats.shipped(), *pairs(), *sources.solvers())
     here = {(name, sources.installed(name)): revision for name in names}
-    rows = here | sources.released()
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(FIELDS)
-    writer.writerows((key, digest, first) for (key, digest), first in sorted(rows.items()))
-    return text.getvalue()
+    rows = sorted((*source, first) for source, first in (here | sources.released()).items())
+    table = pd.DataFrame(rows, columns=["format", "source_hash", "revision"])
+    return str(table.to_csv(index=False, lineterminator="\n"))
 
 
 def pairs() -> list[str]:
@@ -49,7 +44,3 @@ def main() -> None:
     with paths.written_whole(sources.table()) as file:
         file.write(text.encode("ascii"))
     print(f"{sources.table()}: {len(text.splitlines()) - 1} sources")
-
-
-if __name__ == "__main__":
-    main()

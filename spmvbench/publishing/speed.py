@@ -1,9 +1,5 @@
 """The tables of docs/results/speed.md: the best public program and the best format for each matrix and type, and what
-was tried.
-
-``python -m spmvbench.publishing.speed RUN... --page docs/results/speed.md`` makes them from the rows of runs and from
-configs/published/speed, and writes them into the page, between comments. ``--short`` leaves out targets, bounds,
-formats that compress values and what was tried.
+was tried, from rows and configs/published/speed.
 """
 
 from __future__ import annotations
@@ -109,12 +105,9 @@ def markdown(found: pd.DataFrame, *, short: bool = False) -> str:
 def tried() -> str:
     """The table of changes to kernels that were measured and not taken."""
     rows = pd.read_csv(folder() / "tried.csv")
-    lines = [
-        [row.matrix, row.type, f"`{row.format}`", row.tried, f"{row.gflops}", f"{row.present}"]
-        for row in rows.itertuples()
-    ]
-    head = "Matrix", "Type", "Format", "Change", "GFLOPS", "Without it"
-    return in_page.markdown(head, lines, head[-2:])
+    cells = {name.capitalize(): f"{{{name}}}" for name in ("matrix", "type")}
+    cells |= {"Format": "`{format}`", "Change": "{tried}", "GFLOPS": "{gflops}", "Without it": "{present}"}
+    return in_page.listed(rows, cells, ("GFLOPS", "Without it"))
 
 
 def _tables(runs: list[str], *, short: bool) -> str | dict[str, str]:
@@ -128,8 +121,6 @@ def _aimed(value: float, aim: float, digits: int = 2) -> str:
 
 
 main = in_page.command(
-    "speed",
-    __doc__,
     lambda given: _tables(given.runs, short=given.short),
     in_page.RUNS,
     (
@@ -137,6 +128,3 @@ main = in_page.command(
         {"action": "store_true", "help": "without targets, bounds, formats that compress values and what was tried"},
     ),
 )
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,8 @@
 """The tables of stand-ins in docs/matrices.md: how far bytes and times on them are from those on their matrices.
 
-``SPMVBENCH_FACTS=RUN python -m spmvbench.publishing.stand_ins MOST RUN... --page docs/matrices.md`` takes the matrices
-of the collection that are at hand (`SPMVBENCH_MIRROR`, a folder) and have facts, up to MOST entries, and writes both
-tables into the page, between comments. Bytes are estimates of the formats, which equal the bytes of their arrays.
-Times are of runs of one GPU that hold stand-ins and their matrices.
+Of the matrices of the collection that are at hand (`SPMVBENCH_MIRROR`, a folder) and have facts (`SPMVBENCH_FACTS`), up
+to MOST entries. Bytes are estimates of the formats, which equal the bytes of their arrays. Times are of runs of one
+GPU that hold stand-ins and their matrices.
 """
 
 from __future__ import annotations
@@ -102,7 +101,4 @@ def _made(given: argparse.Namespace) -> dict[str, str]:
     return made | ({"times": table(times(given.runs))} if given.runs else {})
 
 
-main = in_page.command("stand_ins", __doc__, _made, MOST, RUNS)
-
-if __name__ == "__main__":
-    main()
+main = in_page.command(_made, MOST, RUNS)

@@ -1,7 +1,7 @@
 """The table of docs/testing.md: CPU seconds of each part of `make test` and `make test-all`, in a fresh clone.
 
-``python -m spmvbench.publishing.testing --page docs/testing.md`` clones this checkout's revision into a temporary
-folder, installs it there, and runs all tests that need no GPU, one at a time and with empty caches.
+The clone of this checkout's revision is in a temporary folder. Its tests that need no GPU run one at a time, with empty
+caches.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 import pandas as pd
 
 from spmvbench.publishing import in_page
-from spmvbench.reports import export, tables
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,13 +26,8 @@ def markdown(steps: Mapping[str, float], tests: Mapping[str, Sequence[float]]) -
     rows = [(name, seconds, seconds) for name, seconds in steps.items()]
     rows += [(name, few, every) for name, (few, every) in sorted(tests.items(), key=lambda of: -of[1][1])]
     rows.append(("together", sum(row[1] for row in rows), sum(row[2] for row in rows)))
-    columns = [
-        tables.Column("part", "Part"),
-        tables.Column("few", "make test", lambda seconds: f"{seconds:.0f}"),
-        tables.Column("every", "make test-all", lambda seconds: f"{seconds:.0f}"),
-    ]
-    table = pd.DataFrame(rows, columns=["part", "few", "every"])
-    return export.written([tables.table("CPU seconds", table, columns)], "markdown").rstrip("\n")
+    table = pd.DataFrame(rows, columns=["Part", "make test", "make test-all"]).set_index("Part")
+    return f"**CPU seconds**\n\n{in_page.frame(table, 0)}"
 
 
 def measured() -> tuple[dict[str, float], dict[str, list[float]]]:
@@ -60,7 +54,4 @@ def measured() -> tuple[dict[str, float], dict[str, list[float]]]:
     return steps | {"collection of the tests": max(collecting, 0.0)}, tests
 
 
-main = in_page.command("testing", __doc__, lambda _: markdown(*measured()))
-
-if __name__ == "__main__":
-    main()
+main = in_page.command(lambda _: markdown(*measured()))

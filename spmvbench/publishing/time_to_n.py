@@ -1,8 +1,4 @@
-"""The table "time to N products" of README.md and docs/results/advice.md: conversion and N SpMVs beside cuSPARSE's CSR.
-
-``python -m spmvbench.publishing.time_to_n RUN --page README.md`` makes it from the rows of a run and writes it into
-the page, between two comments.
-"""
+"""The table "time to N products" of README.md and docs/results/operators.md: conversion and N SpMVs over cuSPARSE's."""
 
 from __future__ import annotations
 
@@ -52,7 +48,4 @@ def of_run(run: Path | str) -> pd.DataFrame:
     return found
 
 
-main = in_page.command("time_to_n", __doc__, lambda given: markdown(of_run(given.run)), in_page.RUN)
-
-if __name__ == "__main__":
-    main()
+main = in_page.command(lambda given: markdown(of_run(given.run)), in_page.RUN)

@@ -1,8 +1,4 @@
-"""The tables of docs/results/vectors.md: Y = A X of several vectors, beside libraries and products of one vector.
-
-``python -m spmvbench.publishing.vectors RUN... --page docs/results/vectors.md`` makes them from the rows of runs and
-writes them into the page, between comments.
-"""
+"""The tables of docs/results/vectors.md: Y = A X of several vectors, beside libraries and products of one vector."""
 
 from __future__ import annotations
 
@@ -48,35 +44,21 @@ def beside(table: pd.DataFrame) -> str:
 
 def fastest(table: pd.DataFrame) -> str:
     """The fastest format and library by type and k on the matrices of no group, with times in microseconds."""
-    table, _ = _grouped(table)
-    lines = [
-        [
-            row["name"],
-            row["dtype"],
-            str(row["k"]),
-            f"`{row['label']}`",
-            f"{1e6 * row['seconds']:.1f}",
-            f"{row['share']:.2f} of {row['bound_by']}",
-            f"`{row['library']}`, by {row['library_layout']}s",
-            f"{1e6 * row['seconds'] * row['times']:.1f}",
-            f"{row['times']:.2f}",
-            in_page.number(row["alone"]),
-        ]
-        for row in table[table["group"] == ""].sort_values(["name", "dtype", "k"]).to_dict("records")
-    ]
-    head = (
-        "Matrix",
-        "type",
-        "vectors",
-        "format",
-        "us",
-        "bound",
-        "library",
-        "its us",
-        "times as fast",
-        "over single products",
-    )
-    return in_page.markdown(head, lines, {"vectors", "us", "its us", *head[8:]})
+    found = _grouped(table)[0].query("group == ''").sort_values(["name", "dtype", "k"])
+    cells = {
+        "Matrix": "{name}",
+        "type": "{dtype}",
+        "vectors": "{k}",
+        "format": "`{label}`",
+        "us": "{us:.1f}",
+        "bound": "{share:.2f} of {bound_by}",
+        "library": "`{library}`, by {library_layout}s",
+        "its us": "{its:.1f}",
+        "times as fast": "{times:.2f}",
+        "over single products": "{alone:.2f}",
+    }
+    found = found.assign(us=1e6 * found["seconds"], its=1e6 * found["seconds"] * found["times"])
+    return in_page.listed(found, cells, {"vectors", "us", "its us", "times as fast", "over single products"})
 
 
 def slower(table: pd.DataFrame) -> str:
@@ -84,21 +66,18 @@ def slower(table: pd.DataFrame) -> str:
     table, _ = _grouped(table)
     best = table[["times", "alone"]].min(axis=1)
     found = table.assign(best=best)[best < SLOW].sort_values("best")
-    lines = [
-        [
-            row["name"],
-            f"{row['nnz'] / 1e6:.2f}",
-            row["dtype"],
-            str(row["k"]),
-            f"`{row['label']}`",
-            f"{row['times']:.2f} of `{row['library']}`",
-            in_page.number(row["alone"]),
-        ]
-        for row in found.to_dict("records")
-    ]
-    head = ("Matrix", "million entries", "type", "vectors", "format", "its speed", "of single products")
+    cells = {
+        "Matrix": "{name}",
+        "million entries": "{millions:.2f}",
+        "type": "{dtype}",
+        "vectors": "{k}",
+        "format": "`{label}`",
+        "its speed": "{times:.2f} of `{library}`",
+        "of single products": "{alone:.2f}",
+    }
     told = f"{len(found)} of {len(table)} cases are below {SLOW}."
-    return told if found.empty else f"{told}\n\n" + in_page.markdown(head, lines, {head[1], head[3], head[6]})
+    listed = in_page.listed(found.assign(millions=found["nnz"] / 1e6), cells, [*cells][1:4:2] + [*cells][-1:])
+    return told if found.empty else f"{told}\n\n{listed}"
 
 
 def pays(rows: pd.DataFrame) -> str:
@@ -110,22 +89,13 @@ def pays(rows: pd.DataFrame) -> str:
     if found.empty:
         return "No format is measured for one vector and for several."
     speedup = found["speedup"].unstack("k")
-    least = found["pays_from"].groupby("label").first()
-    of_matrix = {
-        name: several_by_format(table[table["name"] == name]).groupby("label")["pays_from"].first() for name in outside
-    }
-    order = speedup.iloc[:, -1].sort_values(ascending=False).index
-    lines = [
-        [
-            f"`{label}`",
-            *map(in_page.number, speedup.loc[label]),
-            _vectors(least[label]),
-            *(_vectors(of_matrix[name].get(label, np.nan)) for name in outside),
-        ]
-        for label in order
-    ]
-    heads = [*(f"k = {k}" for k in speedup), f"pays from: {OF_SET}", *map(str, outside)]
-    return in_page.markdown(("Format", *heads), lines, heads)
+    of_matrix = {name: several_by_format(table[table["name"] == name]).set_index("label") for name in outside}
+    least = {f"pays from: {OF_SET}": found.reset_index("k")} | of_matrix
+    speedup = speedup.sort_values(speedup.columns[-1], ascending=False).add_prefix("k = ")
+    for head, by_label in least.items():
+        counts = by_label["pays_from"].groupby("label").first().reindex(speedup.index)
+        speedup[head] = counts.map(_vectors)
+    return in_page.frame(speedup.rename("`{}`".format).rename_axis("Format"))
 
 
 def _vectors(count: float) -> str:
@@ -147,7 +117,4 @@ def tables(rows: pd.DataFrame) -> dict[str, str]:
     return {"beside": beside(table), "fastest": fastest(table), "slower": slower(table), "pays": pays(cases)}
 
 
-main = in_page.command("vectors", __doc__, lambda given: tables(store.load_all(given.runs)), in_page.RUNS)
-
-if __name__ == "__main__":
-    main()
+main = in_page.command(lambda given: tables(store.load_all(given.runs)), in_page.RUNS)

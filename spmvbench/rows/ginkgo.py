@@ -7,7 +7,6 @@ storage as a number of elements, newer ones seconds and bytes; no file says so, 
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import math
@@ -303,6 +302,8 @@ def keep(sources: Sequence[File], folder: Path, session: Mapping[str, Any]) -> i
 
     Raises SpmvbenchError if the folder is there, and as `rows`; nothing is written then.
     """
+    import pandas as pd
+
     from spmvbench.rows import folders
 
     table = rows(sources, folder.name)
@@ -316,27 +317,11 @@ def keep(sources: Sequence[File], folder: Path, session: Mapping[str, Any]) -> i
         for entry in source.entries
         if not math.isnan((facts := _facts(entry))["pattern_symmetry"])
     }
+    facts = pd.DataFrame(list(known.values()), columns=FACT_COLUMNS).convert_dtypes()  # whole numbers without a point
     with folders.created(folder) as place:
         metadata.write(place, [about])
         with written_whole(place / FACTS) as file:
-            file.write(_csv(known.values()).encode())
+            file.write(facts.to_csv(index=False, lineterminator="\n").encode())
         with written_whole(place / files.CASES.merged, durable=True) as file:
             files.write(table, files.CASES, file)
     return len(table)
-
-
-def _csv(facts: Any) -> str:
-    import io
-
-    text = io.StringIO()
-    lines = csv.DictWriter(text, FACT_COLUMNS, restval="", lineterminator="\n")
-    lines.writeheader()
-    for row in facts:
-        lines.writerow({key: _cell(value) for key, value in row.items()})
-    return text.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    if not isinstance(value, float):
-        return value
-    return "" if math.isnan(value) else int(value) if value.is_integer() else value

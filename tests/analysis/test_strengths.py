@@ -7,7 +7,7 @@ import pytest
 
 from spmvbench import formats
 from spmvbench.analysis.strengths import COLUMNS, EVERY, strengths, structures
-from spmvbench.publishing import strengths as report
+from spmvbench.publishing import run_tables as report
 from tests.made import row, rows
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,7 +22,7 @@ def entities():
 class TestPublished:
     def test_it_is_what_the_command_writes(self):
         written = (PUBLISHED / crate.NAME).read_text(encoding="utf-8")
-        assert written == crate.text(PUBLISHED), "python -m spmvbench.publishing.crate results/published"
+        assert written == crate.text(PUBLISHED), "python -m spmvbench.publishing crate results/published"
 
     def test_every_run_and_every_file_is_described(self, entities):
         runs = {f"{path.parent.name}/" for path in PUBLISHED.glob("*/rows.parquet")}

@@ -3,7 +3,7 @@
 import pytest
 
 from spmvbench.errors import UsageError
-from spmvbench.publishing.kernels import ratios
+from spmvbench.publishing.run_tables import ratios
 from tests.made import row, rows
 
 

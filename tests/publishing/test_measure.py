@@ -15,8 +15,8 @@ from spmvbench import paths
 from spmvbench.analysis.cases import latest_cases
 from spmvbench.cli import main
 from spmvbench.errors import UsageError
-from spmvbench.publishing import libraries
 from spmvbench.publishing import measure as published
+from spmvbench.publishing.run_tables import libraries
 from spmvbench.rows import store
 
 pytestmark = pytest.mark.slow
@@ -96,7 +96,7 @@ def test_steps_are_measured_in_order_and_once(listed, tmp_path, run_here, capsys
     assert published.measure("toy", todo, tmp_path, EMULATED, 600) == published.MEASURED
     rows = store.load(tmp_path / "toy-first")
     assert len(rows) == 4 and rows["case_id"].is_unique and (rows["status"] == "ok").all()
-    of_programs = libraries.markdown(latest_cases(store.load(tmp_path / "toy-second")))
+    of_programs = libraries(latest_cases(store.load(tmp_path / "toy-second")))
     assert "| `example-cpp` |" in of_programs and "| host |" in of_programs
     assert "second: measured" in capsys.readouterr().out
     # No time left: nothing is begun, and it says so.
@@ -152,7 +152,7 @@ def test_a_piece_that_is_terminated_leaves_no_run_behind(tmp_path):
     text = f"matrices = {[f'pde:{n}' for n in range(2, 40)]}\nformats = ['csr-scalar', 'ell']\nmode = ['hot']\n"
     (tmp_path / "many.toml").write_text(text, encoding="utf-8")
     (tmp_path / "list.toml").write_text('[[step]]\nconfig = "many"\n', encoding="utf-8")
-    words = [sys.executable, "-m", "spmvbench.publishing.measure", "emulated", "--steps", tmp_path / "list.toml"]
+    words = [sys.executable, "-m", "spmvbench.publishing", "measure", "emulated", "--steps", tmp_path / "list.toml"]
     piece = subprocess.Popen([*words, "--results", tmp_path, *EMULATED], stdout=subprocess.PIPE, text=True)
     lock, rows = tmp_path / "emulated-many" / ".lock", tmp_path / "emulated-many" / "rows.jsonl"
     while piece.poll() is None and not (rows.is_file() and rows.stat().st_size):
@@ -192,7 +192,7 @@ def test_the_card_must_be_the_device(listed, tmp_path, capsys):
 def test_make_measures_and_goes_on(listed, tmp_path):
     """One step of one case, in an environment of its own name: what is installed here is not installed again."""
     listed.write_text('[[step]]\nconfig = "second"\n', encoding="utf-8")
-    make = ["make", "--silent", "measure", f"MEASURE={sys.executable} -m spmvbench.publishing.measure"]
+    make = ["make", "--silent", "measure", f"MEASURE={sys.executable} -m spmvbench.publishing measure"]
     make += [f"VENV={tmp_path / 'none'}"]
     make += [f"STEPS={listed}", f"RESULTS={tmp_path}", "DEVICE=emulated"]
     refused = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -8,7 +8,7 @@ import pytest
 
 import spmvbench
 from spmvbench.errors import UsageError
-from spmvbench.publishing import run_options as options
+from spmvbench.publishing import run_tables as options
 from spmvbench.rows import store
 
 ORDERS = Path(spmvbench.__file__).parents[1] / "results" / "published" / "h200-orders"

@@ -15,7 +15,7 @@ from spmvbench.rows.schema import blank_row
 
 ROOT = Path(spmvbench.__file__).parents[1]
 PAGES = [path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))]
-COMMAND = re.compile(r"^\t?(?:\$\(BIN\)/)?python -m (spmvbench\.publishing\.\w+) (.*?) ?--page (\S+)$", re.MULTILINE)
+COMMAND = re.compile(r"^\t?(?:\$\(BIN\)/)?python -m spmvbench\.publishing (\w+) (.*?) ?--page (\S+)$", re.MULTILINE)
 # Of what was measured here, and of imported runs that are in no clone.
 ELSEWHERE = {"spmvbench.publishing.testing", "spmvbench.publishing.stand_ins"}
 pytestmark = pytest.mark.skipif(not (ROOT / "results" / "published").is_dir(), reason="needs a checkout (git clone)")
@@ -28,7 +28,8 @@ def read(page):
 def commands():
     """(module, arguments, page) of every command that writes a table: those of pages, and of `make tables`."""
     makefile = read("Makefile").replace("\\\n\t  ", "").replace("$(PUBLISHED)", "results/published")
-    return [found for text in (*map(read, PAGES), makefile) for found in COMMAND.findall(text)]
+    found = [of for text in (*map(read, PAGES), makefile) for of in COMMAND.findall(text)]
+    return [(f"spmvbench.publishing.{name}", *rest) for name, *rest in found]
 
 
 @pytest.fixture(scope="module")
