@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import tee
 from typing import Any
 from weakref import WeakSet, ref
@@ -545,27 +545,25 @@ class Operator(LinearOperator):  # type: ignore[misc]
         except self._errors as error:
             raise DeviceFault(str(error)) from error
 
+    def _pair(self, key: tuple[Any, ...], bind: Callable[[], Bound]) -> Bound:
+        """The bound pair of a key, most recently used now; `bind` makes one that is not kept."""
+        found = self._pairs.get(key) or bind()
+        self._used(key)
+        return found
+
     def _bound(self, x: Array, y: Array) -> Bound:
         """The bound pair for y = A x."""
         key = (self._binder.address(x), self._binder.address(y))
-        found = self._pairs.get(key)
-        if found is None:
-            found = self._bind(key, x, y, self._ordered.launches)
-        self._used(key)
-        return found
+        return self._pair(key, lambda: self._bind(key, (x, y), self._ordered.launches))
 
     def _bound_add(self, x: Array, y: Array) -> Bound | None:
         """The bound pair for y += A x; None if the format has no kernel that adds."""
         key = (self._binder.address(x), self._binder.address(y), "add")
-        found = self._pairs.get(key)
-        if found is None:
-            try:
-                found = self._bind(key, x, y, self._repeating(self.format.accumulate))
-            except (NotImplementedError, Skip):
-                self._adds = False
-                return None
-        self._used(key)
-        return found
+        try:
+            return self._pair(key, lambda: self._bind(key, (x, y), self._repeating(self.format.accumulate)))
+        except (NotImplementedError, Skip):
+            self._adds = False
+            return None
 
     def _repeating(self, launches: Callable[[Array, Array], Sequence[Any]]) -> Callable[[Array, Array], Sequence[Any]]:
         """The launches, which raise Skip if they may not repeat their bits and this operator has to."""
@@ -579,15 +577,26 @@ class Operator(LinearOperator):  # type: ignore[misc]
         return checked
 
     def _bind(
-        self, key: tuple[Any, ...], x: Array, y: Array, launches: Callable[[Array, Array], Sequence[Any]]
+        self,
+        key: tuple[Any, ...],
+        vectors: Sequence[Array],
+        launches: Callable[..., Sequence[Any]],
+        arrays: Iterable[Array] = (),
     ) -> Bound:
-        """Bind launches to the addresses of x and y, which the pair does not keep alive."""
-        given_x, given_y = (self._binder.view(at, len(v), self.dtype) for at, v in zip(key, (x, y), strict=False))
-        known = [*self.format.arrays().values(), *self._ordered.arrays(), given_x, given_y]
-        bound = self._binder.bind(lambda: launches(given_x, given_y), known)
+        """Bind launches to the addresses of vectors, which the pair does not keep alive. arrays: what else they use."""
+        views = [self._binder.view(at, len(v), self.dtype) for at, v in zip(key, vectors, strict=False)]
+        known = [*self.format.arrays().values(), *self._ordered.arrays(), *arrays, *views]
+        bound = self._binder.bind(lambda: launches(*views), known)
         self._known.clear()  # a pair of it may be dropped
         self._pairs.add(key, bound, capturing=self._binder.capturing())
         return bound
+
+    def _start(self, bound: Bound) -> None:
+        """Enqueue what was bound on the current stream. Raises DeviceFault."""
+        try:
+            bound.run(self._binder.stream())
+        except self._errors as error:
+            raise DeviceFault(str(error)) from error
 
     def _scaled_add(self, product: Array, y: Array, *, keep: bool) -> Callable[[int, float, float], None]:
         addresses = self._binder.address(product), self._binder.address(y)
@@ -643,18 +652,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         if places is None:  # shares the arrays of the operator that it is the transposed of
             return
         key = (self._binder.address(values), "values")
-        found = self._pairs.get(key)
-        if found is None:
-            view = self._binder.view(key[0], places.size, self.dtype)
-            known = [*fmt.arrays().values(), *places.arrays(), view]
-            found = self._binder.bind(lambda: places.launches(fmt, view), known)
-            self._known.clear()
-            self._pairs.add(key, found, capturing=self._binder.capturing())
-        self._used(key)
-        try:
-            found.run(self._binder.stream())
-        except self._errors as error:
-            raise DeviceFault(str(error)) from error
+        self._start(self._pair(key, lambda: self._bind(key, (values,), partial(places.launches, fmt), places.arrays())))
 
     def matmat(self, X: Any, out: Any = None) -> Any:
         """The product A X, enqueued on the current stream: up to 64 columns at once if the format's kernels can, else
@@ -692,10 +690,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         x, y = self._laid("X", given_x, read=True), self._laid("Y", given_y, read=False)
         bound = self._bound_several(x, y, k, "column" if by_column else "row") if k > 1 else None
         if bound is not None:
-            try:
-                bound.run(self._binder.stream())
-            except self._errors as error:
-                raise DeviceFault(str(error)) from error
+            self._start(bound)
             if array_module(found) is not self.device.xp or not array_module(y).may_share_memory(y, found):
                 given_y[...] = moved(y.reshape(given_y.shape), array_module(found))
             return
@@ -719,17 +714,14 @@ class Operator(LinearOperator):  # type: ignore[misc]
     def _bound_several(self, x: Array, y: Array, k: int, layout: str) -> Bound | None:
         """The bound pair for Y = A X; None if the format multiplies one vector at a time."""
         key = (self._binder.address(x), self._binder.address(y), k, layout)
-        found = self._pairs.get(key)
-        if found is None:
-            if (k, layout) in self._alone:
-                return None
-            try:
-                found = self._bind(key, x, y, self._repeating(lambda x, y: self.format.multiplied(x, y, k, layout)))
-            except formats.Skip:
-                self._alone.add((k, layout))
-                return None
-        self._used(key)
-        return found
+        if (k, layout) in self._alone:
+            return None
+        several = self._repeating(lambda x, y: self.format.multiplied(x, y, k, layout))
+        try:
+            return self._pair(key, lambda: self._bind(key, (x, y), several))
+        except Skip:
+            self._alone.add((k, layout))
+            return None
 
     def dot(self, x: Any) -> Any:
         """A x for a vector, A X for a matrix; for another operator or a number the composed operator, as in SciPy."""
