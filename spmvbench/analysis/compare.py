@@ -110,15 +110,13 @@ def compared(
         "skipped": (both["status_after"] == "skipped") & (both["status_before"] != "ok"),
     }
     same_sources = both["source_hash_before"] == both["source_hash_after"]
-    programs, codes = (
-        [both[f"{of}_before"].fillna(""), both[f"{of}_after"].fillna("")] for of in ("program", "code_hash")
+    programs, codes, bits, cards = (
+        [both[f"{of}_{run}"].fillna("") for run in ("before", "after")]
+        for of in ("program", "code_hash", "result_bits", "device_name")
     )
     # Programs count hashes of machine code. Those without a version in front (``2-``) cover folders and times of files.
     known = (codes[0] == codes[1]) | (codes[0].str.contains("-") & codes[1].str.contains("-"))
     ratio = (both["t_median_after"] / both["t_median_before"]).where(timed & (both["t_median_before"] > 0))
-    bits, cards = (
-        [both[f"{of}_{run}"].fillna("") for run in ("before", "after")] for of in ("result_bits", "device_name")
-    )
     table = both.assign(
         format=both["format_before"].fillna(both["format_after"]),
         reason=both["reason_after"].fillna(""),

@@ -61,16 +61,13 @@ def transposed_by_format(table: pd.DataFrame) -> pd.DataFrame:
         bytes_ratio=table["bytes_two"] / table["bytes_one"],
         faster=(table["two"] < table["one"]).where(table["one"].notna() & table["two"].notna()),
     )
-    groups = table.groupby(["setting", "label"])
-    found = pd.DataFrame(
-        {
-            "one": groups["one_ratio"].agg(geometric_mean),
-            "two": groups["two_ratio"].agg(geometric_mean),
-            "best": groups["best_ratio"].agg(geometric_mean),
-            "bytes_two": groups["bytes_ratio"].agg(geometric_mean),
-            "two_faster": groups["faster"].agg(lambda known: known.astype(float).mean()),
-            "break_even": groups["break_even"].median(),
-            "matrices": groups.size(),
-        }
+    found = table.groupby(["setting", "label"], as_index=False).agg(
+        one=("one_ratio", geometric_mean),
+        two=("two_ratio", geometric_mean),
+        best=("best_ratio", geometric_mean),
+        bytes_two=("bytes_ratio", geometric_mean),
+        two_faster=("faster", lambda known: known.astype(float).mean()),
+        break_even=("break_even", "median"),
+        matrices=("matrix", "size"),
     )
-    return found.reset_index().sort_values(["setting", "best", "label"], ignore_index=True)
+    return found.sort_values(["setting", "best", "label"], ignore_index=True)

@@ -43,17 +43,14 @@ def gains_by_format(table: pd.DataFrame) -> pd.DataFrame:
     Columns: mean, least and most speed-up (geometric mean, least and most of the matrices); bytes: geometric mean;
     rounding_error: the largest; matrices.
     """
-    groups = table.groupby(["setting", "values", "label"])
-    found = pd.DataFrame(
-        {
-            "mean": groups["speedup"].agg(geometric_mean),
-            "least": groups["speedup"].min(),
-            "most": groups["speedup"].max(),
-            "bytes": groups["bytes"].agg(geometric_mean),
-            "rounding_error": groups["rounding_error"].max(),
-            "matrices": groups.size(),
-        }
-    ).reset_index()
+    found = table.groupby(["setting", "values", "label"], as_index=False).agg(
+        mean=("speedup", geometric_mean),
+        least=("speedup", "min"),
+        most=("speedup", "max"),
+        bytes=("bytes", geometric_mean),
+        rounding_error=("rounding_error", "max"),
+        matrices=("matrix", "size"),
+    )
     best = found.groupby(["setting", "label"])["mean"].transform("max")
     return (
         found.assign(best=best)

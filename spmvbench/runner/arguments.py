@@ -9,12 +9,6 @@ from typing import Any
 
 from spmvbench.errors import UsageError
 from spmvbench.formats.precision import PRECISIONS, VALUE_BYTES
-from spmvbench.measure.timing import MODES
-
-__all__ = [
-    "CONVERT", "DTYPES", "MAX_COUNT", "MAX_SEED", "MODES", "VALUES", "count", "number", "precisions", "seconds", "seed",
-    "size", "word", "words",
-]  # fmt: skip
 
 DTYPES, CONVERT = tuple(name for name, found in PRECISIONS.items() if not found.is_mixed), ("both", "device")
 VALUES = tuple(VALUE_BYTES)

@@ -72,10 +72,9 @@ def entries(matrix: Matrix, seed: int) -> int:
         return 0
 
 
-def halves(group: Group) -> list[Group]:
-    """A group split in two by its formats; unsplit if it has only one."""
-    middle = len(group.formats) // 2
-    parts = (group.formats[:middle], group.formats[middle:])
+def cut(group: Group, count: int) -> list[Group]:
+    """The first `count` formats of a group and the others, if there are any of both."""
+    parts = (group.formats[:count], group.formats[count:])
     return [replace(group, formats=formats) for formats in parts if formats]
 
 
@@ -94,8 +93,7 @@ def split(group: Group, costs: Costs, seconds: float, min_readings: float = MIN_
         count += 1
     if costs.of_cases([case for modes in group.formats[count:] for case in modes], group) < least:
         count = len(group.formats)
-    parts = (group.formats[:count], group.formats[count:])
-    return [replace(group, formats=formats) for formats in parts if formats]
+    return cut(group, count)
 
 
 def shards(groups: Iterable[Group], count: int, costs: Costs) -> list[list[Group]]:

@@ -49,15 +49,13 @@ class Sample:
         """A sample from the rows of runs, for formats, types and modes as in `cases`. None if there are too few
         matrices.
         """
-        import pandas as pd
-
-        rows = store.load_all(runs) if runs else pd.DataFrame(columns=["matrix_sha256"])
-        rows = rows[rows["matrix_sha256"] != ""]
+        if not runs:
+            return None
+        rows = store.load_all(runs)
+        rows = rows[(rows["matrix_sha256"] != "") & (rows["t_case"] > 0)]
         for name in ("label", "dtype", "mode"):
-            if len(rows):
-                rows = rows[rows[name].isin({getattr(case, name) for case in cases})]
-        rows = rows[rows["t_case"] > 0] if len(rows) else rows
-        if not len(rows) or rows["matrix_sha256"].nunique() < MIN_MATRICES:
+            rows = rows[rows[name].isin({getattr(case, name) for case in cases})]
+        if rows["matrix_sha256"].nunique() < MIN_MATRICES:
             return None
         # A slow format that only some matrices have must not make those look slow.
         usual = rows.groupby("label")["t_case"].transform("mean")

@@ -19,6 +19,7 @@ from spmvbench.matrices.selection import Notify, Selection
 from spmvbench.matrices.suitesparse import is_known
 from spmvbench.measure import operations
 from spmvbench.measure.cases import DEFAULT_MODES, Case, Settings, device_kind
+from spmvbench.measure.timing import MODES
 from spmvbench.orders import NATURAL
 from spmvbench.programs.using import use
 from spmvbench.rows import store
@@ -46,7 +47,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "dtypes": lambda given: arguments.words(given, arguments.DTYPES),
     "values": lambda given: arguments.words(given, arguments.VALUES),
     "vectors": lambda given: arguments.words(given, arguments.DTYPES),
-    "modes": lambda given: arguments.words(given, arguments.MODES),
+    "modes": lambda given: arguments.words(given, MODES),
     "run": store.name_of,
     "results": Path,
     "budget": arguments.seconds,
@@ -211,7 +212,7 @@ def _require_no_list(names: Sequence[str]) -> None:
     lists = {
         "--formats": known_formats.keys(),
         "--dtype": arguments.VALUES,
-        "--mode": arguments.MODES,
+        "--mode": MODES,
         "--order": known_orders.names(),
     }
     for name in names:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from spmvbench.measure.cases import Group
-from spmvbench.runner.costs import Costs, halves, split
+from spmvbench.runner.costs import Costs, cut, split
 
 MIN_READINGS = 0.5  # minimum cost of a part of a group, in times its reading: the host has the matrix already
 PREFETCHES = 2  # matrices per worker that are prefetched at a time
@@ -108,6 +108,6 @@ class Schedule:
             if self.alone[ids[0]] >= MAX_LOSSES:
                 return group.cases
         halved = max(self.losses[case_id] for case_id in ids) > 1
-        for part in halves(group) if halved else [group]:
+        for part in cut(group, len(group.formats) // 2) if halved else [group]:
             self.put_back(part)
         return []
