@@ -9,6 +9,9 @@ import pytest
 import spmvbench
 from spmvbench.errors import UsageError
 from spmvbench.publishing import crate
+from spmvbench.rows import files, store
+from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
+from tests.made import row
 
 PUBLISHED = Path(spmvbench.__file__).parents[1] / "results" / "published"
 
@@ -60,3 +63,19 @@ class TestPublished:
 def test_a_folder_without_runs_is_refused(tmp_path):
     with pytest.raises(UsageError, match="holds no run"):
         crate.text(tmp_path)
+
+
+def test_descriptions_are_shared_and_what_the_crate_has_is_not_packed_again(tmp_path, monkeypatch):
+    for run, matrices in (("a", ("1" * 9, "2" * 9)), ("b", ("2" * 9,))):
+        (tmp_path / run).mkdir()
+        store.append_session(tmp_path / run, {"started": "2026-01-01"})
+        for name in matrices:
+            store.append(tmp_path / run, row(name, "ell", 1e-5, case_id=name, matrix_sha256=name))
+            store.describe(tmp_path / run, blank_row(MATRIX_COLUMNS) | {"matrix_sha256": name})
+        store.compact(tmp_path / run)
+    monkeypatch.setattr("sys.argv", ["crate", str(tmp_path)])
+    crate.main()
+    assert [path.name for path in sorted(tmp_path.glob("**/*.parquet"))] == ["rows.parquet"] * 2 + ["matrices.parquet"]
+    assert [len(store.matrices(tmp_path / run)) for run in "ab"] == [2, 1]
+    monkeypatch.setattr(files, "write", None)
+    crate.main()
