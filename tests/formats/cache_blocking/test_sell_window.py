@@ -31,6 +31,8 @@ def test_chunks_have_equal_shares_of_the_slots_where_windows_allow():
     _, fmt = converted("tridiag:100000", blocks=2)
     slots = np.array([(fmt.slices[begin:end, 3] // WIDTH_UNIT).sum() for begin, end, *_ in fmt.chunks])
     assert len(slots) == 8 and slots.max() - slots.min() <= 2 * 3
+    _, fmt = converted("band:30000:7:900", shared_bytes=64 * 1024)
+    assert 0 < fmt.columns <= 32 * 1024 // 8, "two blocks share the memory"
 
 
 def test_slices_that_span_more_than_a_window_have_whole_columns():

@@ -1,4 +1,4 @@
-"""PETSc's rule for the kernel of sliced ELLPACK, and the size of chunks of the balanced one."""
+"""PETSc's rule for the kernel of sliced ELLPACK, and the chunks of the balanced one."""
 
 import numpy as np
 import pytest
@@ -46,6 +46,18 @@ def test_the_kernel_is_the_measured_one_for_even_rows(row_lengths, dtype, expect
 
 def test_a_chunk_is_as_large_as_half_a_slice_allows():
     assert [chunk_places(n) for n in (0, 127, 128, 300, 1024, 10**6)] == [64, 64, 128, 256, 1024, 1024]
+
+
+def test_chunks_know_the_slice_of_their_first_place():
+    lengths = np.repeat([6, 0, 5, 9], 16)
+    columns = np.concatenate([np.arange(n) for n in lengths])
+    a = sparse.csr_array((np.ones(len(columns)), columns, np.concatenate([[0], np.cumsum(lengths)])), shape=(64, 9))
+    fmt = testing.convert("sell-petsc[kernel=8]", a)
+    assert fmt.slice_ptr.tolist() == [0, 96, 96, 176, 320]
+    assert fmt.chunk_slice.tolist() == [0, 0, 2, 3, 3]  # of 64 places each
+    x, y = np.zeros(9), np.zeros(64)
+    assert [step.kernel.split("<")[0] for step in fmt.launches(x, y)] == ["zero_fill", "petsc_chunk"]
+    assert [step.kernel.split("<")[0] for step in fmt.accumulate(x, y)] == ["petsc_chunk"]
 
 
 def test_low_slices_are_multiples_of_16_places_and_high_ones_have_no_chunks():
