@@ -91,6 +91,9 @@ def test_content_counts_for_stored_arrays_and_not_for_scratch_x_and_y():
     for field, array in (("one", POINTERS + 1), ("two", VALUES[::-1].copy()), ("two", VALUES.reshape(1, 3))):
         fmt = stored(**{field: array})
         assert found(fmt, [launch(fmt)]) != PLAIN
+    orders = [np.arange(6), np.arange(6)[::-1].copy(), np.arange(6, dtype=np.int32)]
+    kept = [Ordered(shape=(2, 6), params={}, one=POINTERS, two=VALUES, order=order) for order in orders]
+    assert len({PLAIN, *(found(fmt, [launch(fmt)]) for fmt in kept)}) == 4, "the order of x counts"
     args = (np.int32(2), POINTERS, VALUES, np.full(4, np.nan), X + 1, Y + 1)
     assert found(stored(), [launch(args=args)], x=args[4], y=args[5]) == PLAIN
 
@@ -178,12 +181,6 @@ def test_structs_of_kernels_are_declared_so_that_their_members_are_known(key):
             assert len(flags) == len(list(flat(step.args)))
             assert any(flags)
     assert found
-
-
-def test_the_order_of_x_counts():
-    orders = [np.arange(6), np.arange(6)[::-1].copy(), np.arange(6, dtype=np.int32)]
-    kept = [Ordered(shape=(2, 6), params={}, one=POINTERS, two=VALUES, order=order) for order in orders]
-    assert len({PLAIN, *(found(fmt, [launch(fmt)]) for fmt in kept)}) == 4
 
 
 def test_a_library_call_is_identified_by_its_name_and_the_formats_parameters():
