@@ -118,11 +118,8 @@ def _objects(entries: list[Entry]) -> list[Any]:
     """Objects of ssgetpy for entries of the index; the entries themselves if they cannot be had."""
     facts = ("number", "group", "name", "rows", "cols", "nnz", "dtype", "is2d3d", "spd")
     arguments = attrgetter(*facts, "pattern_symmetry", "numeric_symmetry", "kind")
-
-    def whole() -> Iterable[tuple[Any, ...]]:
-        return (arguments(entry) for entry in suitesparse.index(network=False) if entry.number)
-
     try:
-        return ssgetpy_home.matrices([arguments(entry) for entry in entries], whole)
+        whole = (arguments(entry) for entry in suitesparse.index(network=False) if entry.number)
+        return ssgetpy_home.matrices(map(arguments, entries), whole)
     except (ImportError, OSError, sqlite3.Error):
         return list(entries)

@@ -315,15 +315,13 @@ def _meant(name: str) -> str:
 def _distinguished(matrices: Sequence[Matrix]) -> list[Matrix]:
     """The matrices, files with hashes. Files of the same name get the shortest distinguishing ends of their paths."""
     paths = {matrix.path for matrix in matrices if matrix.source == "file" and matrix.path is not None}
-
-    def named(matrix: Matrix) -> Matrix:
-        if matrix.source != "file" or matrix.path is None:
-            return matrix
-        same_name = [path for path in paths if path.name == matrix.path.name]
-        name = untrusted.file_name(_joined(_short(matrix.path, same_name), matrix.part))
-        return replace(matrix, name=name, file_sha256=_digest(matrix.path))
-
-    return [named(matrix) for matrix in matrices]
+    found = list(matrices)
+    for place, matrix in enumerate(found):
+        if matrix.source == "file" and matrix.path is not None:
+            short = _short(matrix.path, [path for path in paths if path.name == matrix.path.name])
+            name = untrusted.file_name(_joined(short, matrix.part))
+            found[place] = replace(matrix, name=name, file_sha256=_digest(matrix.path))
+    return found
 
 
 def _short(path: Path, others: Sequence[Path]) -> str:

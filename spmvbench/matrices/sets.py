@@ -32,12 +32,10 @@ class MatrixSet:
 
     def at_hand(self) -> dict[str, Path]:
         """Those of `files` that are there, by name."""
-        folder, found = os.environ.get("SPMVBENCH_FILES"), dict[str, Path]()
-        for name in self.files if folder else ():
-            for suffix in reversed(SUFFIXES):
-                path = Path(str(folder), f"{name}{suffix}")
-                found |= {name: path} if path.is_file() else {}
-        return found
+        if not (folder := os.environ.get("SPMVBENCH_FILES")):
+            return {}
+        places = {name: [Path(folder, f"{name}{suffix}") for suffix in SUFFIXES] for name in self.files}
+        return {name: path for name, paths in places.items() if (path := next(filter(Path.is_file, paths), None))}
 
 
 def names() -> list[str]:

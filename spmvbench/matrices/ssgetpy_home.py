@@ -13,7 +13,7 @@ import sqlite3
 import tarfile
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,10 +49,10 @@ def archive(group: str, name: str) -> Iterator[Path | None]:
         yield again
 
 
-def matrices(rows: Iterable[tuple[Any, ...]], index: Callable[[], Iterable[tuple[Any, ...]]]) -> list[Any]:
+def matrices(rows: Iterable[tuple[Any, ...]], index: Iterable[tuple[Any, ...]]) -> list[Any]:
     """A list of ssgetpy.Matrix objects, one for each row of their arguments.
 
-    index: gives such rows of the whole collection, written to the folder if it has none of the last 30 days. Raises
+    index: such rows of the whole collection, written to the folder if it has none of the last 30 days. Raises
     ImportError if ssgetpy is not installed, OSError and sqlite3.Error if its folder cannot be written.
     """
     if importlib.util.find_spec("ssgetpy") is None:
@@ -63,7 +63,7 @@ def matrices(rows: Iterable[tuple[Any, ...]], index: Callable[[], Iterable[tuple
         database.execute("CREATE TABLE IF NOT EXISTS update_table (update_date TIMESTAMP)")
         if not database.execute(FRESH).fetchone()[0]:
             database.execute("DELETE FROM MATRICES")
-            database.executemany(f"INSERT INTO MATRICES VALUES ({', '.join('?' * 12)})", index())
+            database.executemany(f"INSERT INTO MATRICES VALUES ({', '.join('?' * 12)})", index)
             database.execute("INSERT INTO update_table VALUES (datetime('now'))")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what it imports

@@ -11,13 +11,6 @@ from spmvbench.cli import COMMANDS, cli, formats
 from spmvbench.errors import SpmvbenchError, UsageError
 
 
-def terminal(*args, **environment):
-    """The command line as a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "spmvbench", *args], capture_output=True, text=True, env=os.environ | environment
-    )
-
-
 @pytest.fixture
 def failing(monkeypatch):
     """Makes `spmvbench formats` raise what it is given."""
@@ -103,12 +96,8 @@ def test_debug_shows_the_traceback(failing, error):
 
 def test_reader_that_leaves_is_no_error():
     """As in `spmvbench formats | head -1`."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "spmvbench", "formats"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
-    )
+    command, unbuffered = [sys.executable, "-m", "spmvbench", "formats"], os.environ | {"PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=unbuffered)
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
@@ -126,8 +115,10 @@ def test_reader_that_leaves_is_no_error():
     ],
 )
 def test_shell_completion(words, expected, unwanted):
-    count = str(len(words.split()) - 1)
-    shown = terminal(_SPMVBENCH_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=count).stdout.splitlines()
-    values = [line.partition(",")[2] for line in shown]
+    asked = {"_SPMVBENCH_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-m", "spmvbench"], stdout=subprocess.PIPE, text=True, env=os.environ | asked
+    )
+    values = [line.partition(",")[2] for line in done.stdout.splitlines()]
     assert expected in values
     assert unwanted not in values

@@ -12,14 +12,8 @@ SMALL = ("DRIVCAV/cavity23", "Bai/mhd4800a", "Simon/raefsky2", "HB/orani678", "G
 
 
 def facts(**changes):
-    known = {
-        "matrix": "a/b",
-        "cols": changes["rows"],
-        "pattern_symmetry": 1.0,
-        "spatial": True,
-        "kind": "2D/3D problem",
-    }
-    return stand_ins.Facts(**known | {"source": "test"} | changes)
+    known = {"matrix": "a/b", "cols": changes["rows"], "pattern_symmetry": 1.0, "spatial": True}
+    return stand_ins.Facts(**known | {"kind": "2D/3D problem", "source": "test"} | changes)
 
 
 @pytest.mark.parametrize("name", [*SMALL, "SNAP/wiki-Vote:index"])
@@ -92,13 +86,11 @@ def test_what_holds_no_facts(told, line, said):
         stand_ins.known()
 
 
-def test_facts_that_are_not_there(monkeypatch, tmp_path):
+def test_facts_that_are_not_there_and_those_of_the_index_alone(monkeypatch, tmp_path):
     monkeypatch.setenv("SPMVBENCH_FACTS", str(tmp_path / "none"))
     with pytest.raises(UsageError, match="no folder of an imported run"):
         stand_ins.known()
-
-
-def test_facts_of_the_index_alone():
+    monkeypatch.delenv("SPMVBENCH_FACTS")
     whole, index = stand_ins.facts("HB/bcsstk16"), stand_ins.facts("HB/bcsstk16:index")
     assert whole.row_len_max == 81
     assert index.row_len_max is index.row_len_std is index.bandwidth is None
