@@ -1,10 +1,12 @@
 """Diagonals in pieces: what each storage keeps of which matrix."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench import load
+from spmvbench import load, testing
 from spmvbench.formats import Skip, get
 from spmvbench.formats.dia.ddd import MOST
 
@@ -56,6 +58,18 @@ def test_segments_with_the_same_diagonals_share_a_pattern():
     fmt = get("crsd").from_csr(load("pde:16"))
     assert len(fmt.parts["diagonals"].pattern) == 32
     assert fmt.detail["diagonals_patterns"] < 5
+
+
+@pytest.mark.parametrize("kernel", ["fast", "paper"])
+def test_a_pattern_s_adjacent_diagonals_are_groups_for_generated_code(kernel, emulated):
+    """A table lists diagonals one by one: threads then know where several are."""
+    a = sparse.csr_array(sparse.diags_array([1.0, 2, 3, 4, 5, 6], offsets=[-9, -1, 0, 1, 20, 21], shape=(300, 300)))
+    fmt = testing.convert(f"crsd[kernel={kernel}]", a).parts["diagonals"]
+    table = np.stack([fmt.offset, fmt.width], axis=1) if kernel == "paper" else fmt.offset
+    patterns = [table[begin:end].tolist() for begin, end in pairwise(fmt.pattern_ptr)]
+    assert patterns == [[[-9, 1], [-1, 3], [20, 2]] if kernel == "paper" else [-9, -1, 0, 1, 20, 21]]
+    assert fmt.values.shape == (3 * 6, 128), "a segment has its diagonals one after the other"
+    testing.check_product(f"crsd[kernel={kernel}]", a, emulated)
 
 
 def test_a_row_with_a_scattered_entry_is_apart_as_a_whole():
