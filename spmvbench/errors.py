@@ -1,4 +1,7 @@
-"""Exceptions that are shown to the user as one line. All other exceptions are defects and keep their traceback."""
+"""Exceptions that are shown to the user as one line, and words of such lines.
+
+All other exceptions are defects and keep their traceback.
+"""
 
 from __future__ import annotations
 
@@ -26,3 +29,8 @@ def did_you_mean(word: str, known: list[str], limit: int = 3) -> str:
     spelled = {name.lower(): name for name in reversed(known)}
     near = difflib.get_close_matches(word.lower(), list(spelled), n=limit, cutoff=0.5)
     return f"; did you mean {' or '.join(spelled[name] for name in near)}?" if near else ""
+
+
+def counted(count: int | str, word: str) -> str:
+    """A number, or its text, and what it counts: 1 case, 2 cases, 1,000 matrices."""
+    return f"{count} {word if str(count) == '1' else 'matrices' if word == 'matrix' else f'{word}s'}"

@@ -13,6 +13,7 @@ import pandas as pd
 
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.analysis.profiles import performance_profile, share_within
+from spmvbench.errors import counted
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 
@@ -106,7 +107,7 @@ def _judged(rule: Callable[[_Measured], _Found], measured: _Measured) -> dict[st
 def _mostly(kept: pd.Series, text: str, more: str = "") -> _Found:
     """A rule of thumb holds if it is true on more than half of the matrices."""
     yes, of = int(kept.sum()), len(kept)
-    return _Found(yes, of, 2 * yes > of, f"{text} on {yes} of {of} matrices{more}")
+    return _Found(yes, of, 2 * yes > of, f"{text} on {yes} of {counted(of, 'matrix')}{more}")
 
 
 def _ratio(rates: pd.DataFrame, name: str, others: list[str]) -> pd.Series:
@@ -201,7 +202,7 @@ def _heavy(measured: _Measured) -> _Found:
     if ratio.empty:
         raise _Unknown("no matrix that both HLL and CSR hold")
     yes = int((ratio > HEAVY).sum())
-    text = f"HLL takes more than {HEAVY:g} times the bytes of CSR on {yes} of {len(ratio)} matrices; "
+    text = f"HLL takes more than {HEAVY:g} times the bytes of CSR on {yes} of {counted(len(ratio), 'matrix')}; "
     return _Found(yes, len(ratio), yes > 0, f"{text}at most {ratio.max():.1f} times ({ratio.idxmax()})")
 
 

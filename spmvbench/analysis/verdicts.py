@@ -9,6 +9,7 @@ import pandas as pd
 
 from spmvbench.analysis.cases import parts
 from spmvbench.analysis.coverage import geometric_mean
+from spmvbench.errors import counted
 
 HOLDS, DIRECTION, DIFFERS, NOT_TESTED = "holds", "holds by direction", "differs", "not tested"
 VERDICTS = (HOLDS, DIRECTION, DIFFERS, NOT_TESTED)
@@ -68,7 +69,8 @@ def reason(claim: Any, of: pd.DataFrame, pair: tuple[str, str], measured: pd.Ser
         some = measured[part]
         if FEW <= len(some) < len(measured) and rank(claim, some) < rank(claim, measured):
             won = (some > 1).mean()
-            return f"On the {len(some)} matrices of {words} it is {geometric_mean(some):.2f}, faster on {won:.0%}."
+            on = f"On the {counted(len(some), 'matrix')} of {words}"
+            return f"{on} it is {geometric_mean(some):.2f}, faster on {won:.0%}."
     times = of.pivot(index="matrix", columns="label", values="t_median").reindex(measured.index)
     other, rivals_other = (other_kernel(name, times) for name in pair)
     slower = geometric_mean(times[label] / times[other]) if other else np.nan

@@ -38,7 +38,7 @@ from spmvbench.bundles.findings import (
 )
 from spmvbench.bundles.matrices import matrices
 from spmvbench.bundles.programs import processes, programs
-from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.errors import SpmvbenchError, UsageError, counted
 from spmvbench.measure import operations
 from spmvbench.paths import scratch, trusted_folder
 from spmvbench.rows import store
@@ -224,8 +224,7 @@ def metadata(bundle: Bundle) -> Iterator[Finding]:
         yield Finding("metadata", FAILED, f"run.json lacks {', '.join(sorted(missing))}")
     else:
         names = sorted({str(mapping(session.get("properties")).get("device_name")) for session in bundle.sessions})
-        plural = "s" * (len(bundle.sessions) != 1)
-        yield Finding("metadata", PASSED, f"{len(bundle.sessions)} invocation{plural} on {', '.join(names)}")
+        yield Finding("metadata", PASSED, f"{counted(len(bundle.sessions), 'invocation')} on {', '.join(names)}")
     if older:
         text = f"run.json held nothing of {', '.join(sorted(older))} yet: not checked"
         yield Finding("metadata", OPEN, text)

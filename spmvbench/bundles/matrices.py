@@ -14,7 +14,7 @@ from spmvbench import orders
 from spmvbench.bundles import limited
 from spmvbench.bundles.derived import same
 from spmvbench.bundles.findings import FAILED, OPEN, PASSED, Bundle, Finding, mapping, shortened
-from spmvbench.errors import SpmvbenchError
+from spmvbench.errors import SpmvbenchError, counted
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.conversion import EMULATED
 from spmvbench.matrices import Matrix, lookup, suitesparse, synthetic
@@ -79,12 +79,16 @@ def matrices(
     if wrong:
         yield Finding("matrices", FAILED, f"{len(wrong)} of {total} do not match their names: {shortened(wrong)}")
     if passed:
-        yield Finding("matrices", PASSED, f"{passed} of {total} matrices made again: their rows match")
+        yield Finding("matrices", PASSED, f"{passed} of {counted(total, 'matrix')} made again: their rows match")
     if late:
-        text = f"{len(late)} of {total} matrices not made again in {seconds:g} s (--seconds): {shortened(late)}"
+        text = (
+            f"{len(late)} of {counted(total, 'matrix')} not made again in {seconds:g} s (--seconds): {shortened(late)}"
+        )
         yield Finding("matrices", OPEN, text)
     for reason, names in unavailable.items():
-        yield Finding("matrices", OPEN, f"{len(names)} of {total} matrices not verified, {reason}: {shortened(names)}")
+        yield Finding(
+            "matrices", OPEN, f"{len(names)} of {counted(total, 'matrix')} not verified, {reason}: {shortened(names)}"
+        )
 
 
 OfMatrix = tuple[tuple[str, str, str, str], pd.DataFrame]  # group, name, order, hash of a matrix, and its rows

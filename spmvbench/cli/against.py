@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from spmvbench.cli.compare import CASES, INCOMPLETE, SLOWER
-from spmvbench.cli.results import counted, echo_table
-from spmvbench.errors import UsageError
+from spmvbench.cli.results import echo_table
+from spmvbench.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from pathlib import Path

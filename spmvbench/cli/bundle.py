@@ -7,7 +7,7 @@ import os
 import click
 
 from spmvbench.cli import completion, option_types
-from spmvbench.cli.results import counted
+from spmvbench.errors import counted
 
 
 @click.command()

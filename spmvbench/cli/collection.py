@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spmvbench.cli.progress import Progress, stoppable
-from spmvbench.cli.results import counted, echo_failed, echo_next, echo_results, echo_table, few
-from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.cli.results import echo_failed, echo_next, echo_results, echo_table, few
+from spmvbench.errors import SpmvbenchError, UsageError, counted
 
 if TYPE_CHECKING:
     from spmvbench.cli.distribution import Distribution

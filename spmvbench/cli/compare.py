@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from spmvbench.cli import completion, option_types
-from spmvbench.cli.results import Columns, counted, echo_table, few, number, time
-from spmvbench.errors import UsageError
+from spmvbench.cli.results import Columns, echo_table, few, number, time
+from spmvbench.errors import UsageError, counted
 
 if TYPE_CHECKING:
     import pandas as pd

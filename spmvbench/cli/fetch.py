@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spmvbench.cli.results import counted, few
+from spmvbench.cli.results import few
 from spmvbench.cli.selection import selection
-from spmvbench.errors import UsageError
+from spmvbench.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from spmvbench.matrices.selection import Selection

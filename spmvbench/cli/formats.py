@@ -13,8 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from spmvbench.cli import completion, option_types
-from spmvbench.cli.results import counted
-from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.errors import UsageError, counted, did_you_mean
 
 if TYPE_CHECKING:
     from spmvbench.formats import Format

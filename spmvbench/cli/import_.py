@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from spmvbench.cli import option_types
-from spmvbench.cli.results import counted
+from spmvbench.errors import counted
 
 UNITS = ("s", "ms", "us", "ns")  # as rows.ginkgo.UNITS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from spmvbench.cli.results import counted
+from spmvbench.errors import counted
 
 LANGUAGES = ("c", "cpp", "cuda", "python", "numba", "triton")
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spmvbench.errors import counted
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -148,11 +150,6 @@ _VERIFIED: Columns = {
     "error / rounding bound": lambda row: number(row.error_ratio, ".2g"),
     **_COUNTS,
 }
-
-
-def counted(count: int, word: str) -> str:
-    """A number of things: 1 case, 2 cases, 2 matrices."""
-    return f"{count} {word if count == 1 else 'matrices' if word == 'matrix' else f'{word}s'}"
 
 
 def few(names: Sequence[str], most: int = 3, between: str = ", ") -> str:

@@ -18,9 +18,9 @@ from spmvbench.cli.formats import echo_meanings
 from spmvbench.cli.option_groups import GroupedCommand
 from spmvbench.cli.option_types import SECONDS, SIZE, words
 from spmvbench.cli.progress import Progress, stoppable
-from spmvbench.cli.results import counted, echo_failed, echo_next, echo_results
+from spmvbench.cli.results import echo_failed, echo_next, echo_results
 from spmvbench.cli.selection import OPTIONS, selection
-from spmvbench.errors import UsageError
+from spmvbench.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from spmvbench import errors
 from spmvbench.analysis.cases import counted, gpus, latest_cases, verified
 from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE, best_formats, by_mean_slowdown
 from spmvbench.paths import written_whole
@@ -102,7 +103,7 @@ def _circumstances(rows: pd.DataFrame, data: pd.DataFrame) -> str:
     parts = itertools.zip_longest(*(setting.split(" ", 1) for setting in settings))  # types, modes with operations
     words = [" and ".join(_WORDS.get(word, word) for word in dict.fromkeys(part) if word) for part in parts]
     matrices = (data["matrix"] if "matrix" in data else verified(rows)["matrix"]).nunique()
-    return "; ".join([", ".join(models), *words, f"{matrices:,} {'matrix' if matrices == 1 else 'matrices'}"]) + "."
+    return "; ".join([", ".join(models), *words, errors.counted(f"{matrices:,}", "matrix")]) + "."
 
 
 def _figure(figure: Drawn, out: Path, star: str, rows: pd.DataFrame) -> str:

@@ -32,6 +32,7 @@ from matplotlib.typing import LineStyleType
 from PIL import Image
 
 from spmvbench.analysis.trend import medians
+from spmvbench.errors import counted
 from spmvbench.matrices.sets import is_stand_in, short_name
 
 WIDTH = 11.0  # inches of every figure, so that text has one size on the page
@@ -417,7 +418,7 @@ def legend(
     """One legend under all panels, of so many columns. others: formats drawn in grey."""
     entries = {label: (mark, label) for label, mark in shown.items()}
     if others:
-        entries[""] = (OTHERS, f"{others} other format{'s' if others > 1 else ''}")
+        entries[""] = (OTHERS, counted(others, "other format"))
     found = handles({text: mark for mark, text in entries.values()}, lines=lines)
     if any(line.get_label() == _TREND for axes in figure.axes for line in axes.lines):
         found.append(Line2D([], [], color=INK, linewidth=1.8, label="line: median of similar sizes"))
@@ -621,7 +622,8 @@ def ranges(
             ax.plot([q1, q3], [y, y], color=color, linewidth=5, alpha=0.45, solid_capstyle="butt")
             face = color if mark.filled else "white"
             (dot,) = ax.plot(middle, y, color=color, marker=mark.marker, markerfacecolor=face, markersize=5)
-            titled(dot, f"{label}: median {middle:.3g}, middle half {q1:.3g} to {q3:.3g}, {len(rows):,} matrices")
+            held = counted(f"{len(rows):,}", "matrix")
+            titled(dot, f"{label}: median {middle:.3g}, middle half {q1:.3g} to {q3:.3g}, {held}")
             if note is not None:
                 right_note(ax, y, note(rows))
         ax.set(title=str(name), xlabel=xlabel, xscale="log")

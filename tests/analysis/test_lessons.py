@@ -116,7 +116,7 @@ def test_numbers_tell_what_even_rows_are_compared_with():
         "even rows", measured((EVEN, {"ELL": 19.0, "HLL": 20.0, "HYB": 10.0}), (UNEVEN, {"ELL": 5.0, "HLL": 20.0}))
     )
     assert found["numbers"] == (
-        "ELL is within 5% of the best of HLL, HYB on 1 of 1 matrices; median 0.95 of it, 0.25 on the others"
+        "ELL is within 5% of the best of HLL, HYB on 1 of 1 matrix; median 0.95 of it, 0.25 on the others"
     )
 
 

@@ -559,7 +559,7 @@ def test_real_matrices_are_read_from_a_mirror(mirror, tmp_path):
     rows = rows[rows["name"] == "wiki-Vote"]
     sessions = store.environment(SEARCHED)["sessions"]
     (finding,) = matrices.matrices(check.Bundle(tmp_path, None, rows, sessions), math.inf, lambda text: None)
-    assert (finding.verdict, finding.text) == (check.PASSED, "1 of 1 matrices made again: their rows match")
+    assert (finding.verdict, finding.text) == (check.PASSED, "1 of 1 matrix made again: their rows match")
     rows = rows.assign(work=rows["work"] + (rows["op"] == "bfs@1") * 2)
     (finding,) = matrices.matrices(check.Bundle(tmp_path, None, rows, sessions), math.inf, lambda text: None)
     assert finding.text.endswith("SNAP/wiki-Vote: work")

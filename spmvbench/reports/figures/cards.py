@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot, verified
 from spmvbench.analysis.ranking import SLOWDOWN_CAP
+from spmvbench.errors import counted
 from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options, ReportFigure, panels
 
@@ -52,7 +53,7 @@ def ranks(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
         means = np.exp(chosen.groupby("device_name").mean()).reindex(order)
         count = chosen.index.get_level_values("name").nunique()
         part = means.rename_axis("card").reset_index().melt("card", var_name="storage", value_name="mean_slowdown")
-        parts.append(part.assign(sizes=f"{sizes}: {count:,} matrices", matrices=count))
+        parts.append(part.assign(sizes=f"{sizes}: {counted(f'{count:,}', 'matrix')}", matrices=count))
     table = pd.concat(parts, ignore_index=True)
     table["rank"] = table.groupby(["sizes", "card"])["mean_slowdown"].rank(method="first").astype(int)
     return table[["sizes", "matrices", "card", "storage", "mean_slowdown", "rank"]]

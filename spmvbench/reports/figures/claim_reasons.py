@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.analysis.verdicts import NOT_EXAMINED
+from spmvbench.errors import counted
 from spmvbench.reports.tables import percent, seconds
 
 AMOUNTS = ("bytes", "peak", "conversion")  # quantities that both sides have
@@ -58,7 +59,7 @@ def _fastest(of: pd.DataFrame, label: str, rival: str, matrices: pd.Index) -> tu
         return rival, rival
     fastest = times.dropna(how="all").idxmin(axis=1)
     most = str(fastest.mode()[0])
-    return most, f"{most}, the fastest of the others on {(fastest == most).sum()} of {len(fastest)} matrices,"
+    return most, f"{most}, the fastest of the others on {(fastest == most).sum()} of {counted(len(fastest), 'matrix')},"
 
 
 def _reached(rows: pd.DataFrame) -> float:

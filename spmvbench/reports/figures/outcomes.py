@@ -11,6 +11,7 @@ from spmvbench.analysis.cases import hot
 from spmvbench.analysis.details import kernel_times
 from spmvbench.analysis.products import ADVISED, CUPY, MEASURED, ORACLE, SINGLE, VENDOR, products
 from spmvbench.analysis.ranking import VENDORS
+from spmvbench.errors import counted
 from spmvbench.reports import style, tables
 from spmvbench.reports.advised import choices
 from spmvbench.reports.figures import Options, ReportFigure
@@ -46,7 +47,7 @@ def _draw_statuses(table: pd.DataFrame, options: Options) -> Figure:
     right = shares.get("ok", cases * 0.0).groupby("label").mean()
     whole = int((right == 1).sum())
     partly = right[right < 1].sort_values(kind="stable").index
-    lines = [*partly, *([f"{whole} format{'s' if whole > 1 else ''}: every case ok"] if whole else [])]
+    lines = [*partly, *([f"{counted(whole, 'format')}: every case ok"] if whole else [])]
     figure, axes = style.grid(len(types), len(types), height=0.9 + 0.21 * len(lines), lines=True, sharey=True)
     for ax, dtype in zip(axes, types, strict=True):
         part = shares.loc[dtype].reindex(lines).fillna(0.0)

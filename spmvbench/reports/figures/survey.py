@@ -15,6 +15,7 @@ from spmvbench.analysis.cases import hot, labels_of
 from spmvbench.analysis.lessons import EVEN, FULL, POWER_LAW, lessons
 from spmvbench.analysis.ranking import TIE
 from spmvbench.analysis.roofline import VALUE_BYTES
+from spmvbench.errors import counted
 from spmvbench.formats.survey import CONFIDENCE, confidence, lacks
 from spmvbench.matrices.sets import is_stand_in, stands_for
 from spmvbench.reports import published, style, tables
@@ -291,7 +292,7 @@ def _show_published(table: pd.DataFrame, options: Options) -> list[Table]:
         both = part[part["matrix"].isin(part.loc[part["status"] != "", "matrix"].unique())]
         keys = both["label"].map(key)
         both = both.assign(confidence=keys.map(confidence), lacks=keys.map(lacks))
-        coverage = f"{both['matrix'].nunique()} of {part['matrix'].nunique()} matrices"
+        coverage = f"{both['matrix'].nunique()} of {counted(part['matrix'].nunique(), 'matrix')}"
         found.append(tables.table(f"{setting} and {titles[name]}, {coverage}", both, columns))
     return found
 

@@ -14,7 +14,7 @@ import pandas as pd
 from spmvbench import formats
 from spmvbench.analysis.cases import matrix_names
 from spmvbench.analysis.totals import read, totals
-from spmvbench.errors import UsageError
+from spmvbench.errors import UsageError, counted
 from spmvbench.formats.descriptions import summary
 from spmvbench.paths import inside, written_whole
 from spmvbench.reports import links, page, tables
@@ -130,7 +130,12 @@ class _Writer:
         self.site, self.repository = site, repository
         self.documentation = (site.resolve().parent / DOCUMENTATION).is_file()
         self.templates = page.templates("spmvbench.reports.site")
-        self.templates.globals |= {"links": links, "number": tables.number, "percent": tables.percent}
+        self.templates.globals |= {
+            "counted": counted,
+            "links": links,
+            "number": tables.number,
+            "percent": tables.percent,
+        }
 
     def page(self, template: str, place: str, title: str, **values: Any) -> None:
         root = "../" * place.count("/")

@@ -60,10 +60,11 @@ const LINKED = {
     return tied.length > 2 ? [...names, ` and ${tied.length - 2} more`] : names;
   },
 };
+const counted = (n, word) => `${n} ${n === 1 ? word : word === "matrix" ? "matrices" : `${word}s`}`;
 const tables = {
   ranking: {
     items: () => statistic("coverage"),
-    said: (lines) => `${lines.length} formats on ${chosenMatrices().size} matrices`,
+    said: (lines) => `${counted(lines.length, "format")} on ${counted(chosenMatrices().size, "matrix")}`,
     head: ({ f, label, mean_slowdown: v }) =>
       ({ id: `format-${label}`, "data-f": f, style: `--bar:${Math.log(v) / Math.log(data.cap)}`, first: formatLink(f) }),
   },
@@ -73,7 +74,7 @@ const tables = {
         const about = Object.entries(matrices).map(([field, column]) => [field, column[m]]);
         return { m, ...Object.fromEntries(about), ...statistic("best").get(m) };
       }),
-    said: (lines) => `${lines.length} matrices`,
+    said: (lines) => counted(lines.length, "matrix"),
     head: ({ m, name }) => ({ id: `matrix-${name}`, first: matrixLink(m) }),
   },
 };
