@@ -71,7 +71,7 @@ def matrices(
                 continue
             except SpmvbenchError as error:
                 # An error names its matrix: the rest of it is the reason.
-                reason = re.sub("'[^']*'", "them", str(error).partition("; did you mean ")[0])
+                reason = re.sub(" of '[^']*'", " of them", str(error).partition("; did you mean ")[0])
                 unavailable.setdefault(reason, []).append(shown)
                 continue
             passed += not wrong_columns
