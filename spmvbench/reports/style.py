@@ -524,13 +524,14 @@ def bars(axes: Axes, heights: pd.DataFrame, shown: Mapping[str, Mark], *, stacke
 def dots(axes: Axes, values: pd.DataFrame, shown: Mapping[str, Mark], *, lines: bool = False) -> None:
     """One dot per label (column of `values`) and matrix (row), matrices from left to right.
 
-    lines: connected, as a paper draws them, although matrices side by side have nothing to do with one another.
+    lines: connected, as a paper draws them, although matrices side by side have nothing to do with one another. More
+    than RASTER_FROM dots are an image.
     """
     for label, mark in shown.items():
         axes.plot(
             range(len(values)), values.reindex(columns=[label])[label], color=mark.color, marker=mark.marker,
             linestyle=mark.line if lines else "", linewidth=0.9, markerfacecolor=mark.face,
-            markersize=4.5 if len(values) <= names_fit() else 3,
+            markersize=4.5 if len(values) <= names_fit() else 3, rasterized=values.size > RASTER_FROM,
         )  # fmt: skip
     axes.set_xlabel("matrices, most nonzeros last")
     names_below(axes, list(values.index))
