@@ -60,19 +60,21 @@ def merge(sources: Sequence[Path], target: Path) -> pd.DataFrame:
 
     tables = [store.valid(source, files.CASES)[0] for source in sources]
     table = pa.concat_tables(tables)
+    if not len(table):
+        raise UsageError(f"no row is in {' and '.join(map(str, sources))}: there is nothing to merge")
     rows = table.select([*_CASE, "case_id", "matrix_sha256", "status", "started_at"]).to_pandas()
     rows["run"] = np.repeat([str(source) for source in sources], [len(each) for each in tables])
     case = rows[_CASE].assign(order=rows["order"].replace("", "none"), device=rows["device"].str.partition(":")[0])
     case["device_name"] = case["device_name"].mask(case["device"].str.startswith("emulated"), "")
-    # If the clock was set back, it counts as stopped.
-    case["start"] = rows.groupby("run", sort=False)["started_at"].transform(
-        lambda starts: list(accumulate(starts, max))
-    )
+    # If the clock was set back, it counts as stopped; of rows of one time the one written last is the newest.
+    runs = rows.groupby("run", sort=False)
+    case["start"] = runs["started_at"].transform(lambda starts: list(accumulate(starts, max)))
+    case["place"] = runs.cumcount()
     case["failed"] = ~rows["status"].isin(SETTLED)
 
     read = rows["matrix_sha256"].where(rows["matrix_sha256"] != "")
     other = read.notna() & (read != read.groupby([case[name] for name in _MATRIX]).transform("first"))
-    newest = case[~other].sort_values("start", ascending=False, kind="stable")
+    newest = case[~other].sort_values(["start", "place"], ascending=False, kind="stable")
     taken = newest.sort_values("failed", kind="stable").drop_duplicates(_CASE).index.sort_values()
     newest = newest.drop_duplicates(_CASE).index
     places = [rows.index.isin(taken), other, rows.index.isin(newest)]
@@ -126,7 +128,9 @@ def created(folder: Path) -> Iterator[Path]:
         try:
             (place / folder.name).rename(folder)
         except OSError:
-            raise there from None
+            if os.path.lexists(folder):  # made meanwhile
+                raise there from None
+            raise
 
 
 def removable(run: Path | str, results: Path | str = "results") -> Path:

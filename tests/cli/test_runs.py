@@ -1,8 +1,11 @@
 """`spmvbench runs` and what the shell completes, on run folders written by the store; no kernel runs."""
 
+import errno
 import json
 import subprocess
 import sys
+from pathlib import Path
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -150,6 +153,9 @@ def test_merge_holds_every_row_once(runs, tmp_path):
     assert starts == ["2026-01-01T10:00:00", "2026-02-01T10:00:00"]
     assert store.next_sequence(tmp_path / "all") == 5
     assert len(store.load(tmp_path / "old")) == 2
+    write_run(tmp_path / "again", "ab", "2026-03-01T10:00:00", name="x")  # two rows of one case, in one second
+    assert runs("merge", "again", "--into", "last").code == 0
+    assert list(store.load(tmp_path / "last")["case_id"]) == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -182,6 +188,13 @@ def test_merge_refuses_one_case_of_two_devices_and_leaves_nothing_where_it_fails
     write_run(tmp_path / "other", "bx", "2026-03-01T10:00:00", device_name="another")
     result = runs("merge", "old", "new", "other", "--into", "all")
     assert result.code == 2 and "G/b ell f64 hot" in result.err and "spmvbench compare" in result.err
+    (tmp_path / "other/rows.jsonl").write_text('{"cut off')
+    result = runs("merge", "other", "--into", "all")
+    assert result.code == 2 and "there is nothing to merge" in result.err
+    with monkeypatch.context() as full:
+        full.setattr(Path, "rename", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+        result = runs("merge", "old", "new", "--into", "all")
+        assert result.code == 1 and "No space left on device" in result.err
     monkeypatch.setattr(files, "write", lambda *_, **__: json.loads("no JSON"))
     assert runs("merge", "old", "new", "--into", "all").code == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "old", "other"]
