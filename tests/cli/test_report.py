@@ -86,6 +86,7 @@ def test_emulated_run_says_how_to_see_its_times(command, tmp_path):
         ("new --formats ell --highlight csr-vector", "the report holds no format 'csr-vector'"),
         ("new --highlight ,", "name something with --highlight"),
         ("new --dtype f16", "no row has dtype f16: there is"),
+        ("new --mode cold", "no row has mode cold: there is hot"),
         ("new --all", "give no RUN, --out or --site"),
         ("--all --out x", "give no RUN, --out or --site"),
         ("new --site elsewhere", "is not in elsewhere"),
@@ -214,6 +215,8 @@ def test_all_runs_are_pages_of_one_site(command, results):
         for name in ("odd%20name", "new", "old")  # the newest first
     ]
     assert "<p>What was done, on a.</p>" in index
+    links = re.findall(r'(?:href|src)="(\.\.[^"]*)"', (results / "old" / "report" / "index.html").read_text())
+    assert len(links) > 2 and all((results / "old" / "report" / link).is_file() for link in links)
     assert not (results / "old" / "report" / "figures").exists()
     assert (results / "matrices" / "G-a.html").is_file() and (results / "formats" / "ell.html").is_file()
 

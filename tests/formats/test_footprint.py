@@ -10,6 +10,7 @@ from spmvbench.formats import Csr, Format, Launch, Loop, flat, single_steps
 from spmvbench.formats.csr.csr import CsrScalar
 from spmvbench.formats.footprint import bytes_read, footprint, outside, span
 from spmvbench.formats.vectors import parts
+from tests.formats.rows import with_lengths
 
 KEYS = formats.keys()
 EMULATED = [key for key in KEYS if "emulated" in formats.get(key).devices]
@@ -44,6 +45,30 @@ def test_a_footprint_is_what_the_buffers_of_an_spmv_take(key):
         assert 0 <= bytes_read(fmt, found, launches) <= sum(found.values())
 
     testing.over(MATRICES, check)
+
+
+# Slots for rows of 17, 16 times 2 and no entries, and what `detail` says of them.
+STORED = {
+    "csr-bb": (32 + 16 * 16, {}),
+    "icsr": (32 + 16 * 32, {}),
+    "jds-enh": (32 + 32 + 15 * 16, {}),
+    "pjds": (17 * 32, {}),
+    "ellr-t[threads=4]": (32 * 32, {}),
+    "sell-p": (20 * 32, {}),
+    "sliced-ellr-t[threads=4]": (20 * 32, {}),
+    "sliced-ellr-t[threads=16]": ((32 + 16 + 16) * 8, {}),
+    "bccoo[h=2,w=2,steps=8,group=64]": (64 * 8 * 4, {"fill": 49 / 2048}),
+    "pcsr[width=1024]": (20 + 16 * 4, {"x_bytes_copied": 8 * 1024}),
+    "dasp": (17 + 64, {"slots_per_entry": 81 / 49}),
+    "ell-warp-k2[thr=4]": (5 * 32 * 3, {"warps": 5}),
+    "tile-spmspv[nt=16,extract=2]": (46, {"tiles": 1, "extracted_share": 3 / 49}),
+}
+
+
+@pytest.mark.parametrize("spec", STORED)
+def test_rows_are_padded_as_the_paper_says(spec):
+    fmt, (slots, said) = testing.convert(spec, with_lengths([17, *[2] * 16, 0], 100)), STORED[spec]
+    assert fmt.values.size == slots and said.items() <= fmt.detail.items()
 
 
 OF_LIBRARIES = [key for key in KEYS if "footprint" in formats.get(key).parameters()]

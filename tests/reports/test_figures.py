@@ -279,7 +279,11 @@ def test_a_format_keeps_its_mark_over_a_whole_report(monkeypatch, unrendered, su
 def test_marks_of_all_differ_and_those_of_one_figure_by_colour_too():
     labels = [f"format{i}" for i in range(150)]
     beside = labels[100:107]
-    found = style.marks_of_all([*labels, "format100[k=1]"], style.marks(labels, "format3"), [beside])
+    first = style.marks(labels, "format3")
+    assert len(first) == 9 and next(iter(first)) == "format3"
+    others = [mark.parts for mark in first.values() if mark is not style.BASELINE]
+    assert [len(set(parts)) for parts in zip(*others, strict=True)] == [8, 8, 8], "each part tells them apart"
+    found = style.marks_of_all([*labels, "format100[k=1]"], first, [beside])
     assert len({(mark.color, mark.marker, mark.filled) for mark in found.values()}) == len(found) == 151
     assert len({found[label].color for label in beside}) == len(beside)
     assert found["format3"] is style.BASELINE

@@ -195,6 +195,11 @@ def test_a_partition_is_made_once_and_read_from_the_disk_later(counted):
     assert counted == [3, 2]  # another number of partitions is another file
 
 
+def test_the_graph_has_both_directions_and_no_diagonal():
+    a = Csr.of(sparse.csr_array([[1, 2, 0], [3, 4, 0], [5, 0, 0]]))
+    assert partitions.graph(a.row_ptr, a.col_idx).astype(bool).toarray().tolist() == [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
+
+
 def test_a_damaged_partition_is_made_again(counted, tmp_path, caplog):
     a = Csr.of(shuffled(cliques(40, 40)))
     Ehyb.from_csr(a, sms=2, share=1)

@@ -48,6 +48,11 @@ def test_rows_are_folded_up_to_a_number_of_entries_and_of_rows():
     assert Folds.of(Csr.of(with_lengths([40] * 3, 20000)), 32).height == 1
 
 
+def test_entries_of_a_folded_row_are_in_order_of_column():
+    fmt = testing.convert("csr-amf", with_lengths([3, 2, 4], 20000))
+    assert (fmt.columns & (2**28 - 1)).tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 3]
+
+
 def test_a_row_that_is_far_too_long_is_cut():
     longest = 32 * LONG
     folds = Folds.of(Csr.of(with_lengths([5, 2 * longest + 1, 4], 20000)), 32)

@@ -21,6 +21,11 @@ def test_fragments_end_where_less_than_three_quarters_are_filled():
     assert kept(*[20] * 5, 5, 5, 5) == 1  # in the second 20 + 3
 
 
+@pytest.mark.parametrize(("ones", "threes", "found"), [(127, 500, (127, 0, 500)), (140, 135, (12, 256, 7))])
+def test_rows_of_one_and_three_entries_are_pairs_if_they_are_128_of_each(ones, threes, found):
+    assert Classes.of(np.repeat([3, 1], [threes, ones]), 256).counts[2:5] == found
+
+
 SHARES = {
     "every class": [300, 5, 1, 0, 2, 3, 4, 700, 255, 256, 17, 40] * 6,
     "pairs": [1, 3] * 200 + [2] * 45 + [4] * 33,
