@@ -19,6 +19,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -168,7 +169,8 @@ def run_until(words: Sequence[str], ask_at: float, kill_at: float, log: IO[bytes
     except KeyboardInterrupt:  # a second signal, of another number, stops it at once
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGTERM)
-        process.wait(GRACE)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
         raise
     finally:
         if process.poll() is None:

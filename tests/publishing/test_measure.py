@@ -145,6 +145,13 @@ def test_a_run_that_is_asked_while_it_starts_was_stopped(tmp_path, monkeypatch):
     now = time.monotonic()
     with open(tmp_path / "log", "wb") as log:
         assert published.run_until([], now + 0.3, now + 600, log) == published.STOPPED
+        # One that a terminated piece waits for in vain is killed.
+        program.write_text(
+            f"#!/bin/sh\ntrap '' INT TERM\nsleep 0.3\nkill -INT {os.getpid()}\nexec sleep 60\n", encoding="ascii"
+        )
+        monkeypatch.setattr(published, "GRACE", 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            published.run_until([], now + 600, now + 600, log)
 
 
 def test_a_piece_that_is_terminated_leaves_no_run_behind(tmp_path):
