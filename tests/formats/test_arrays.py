@@ -1,4 +1,4 @@
-"""Canonical CSR: what becomes one, and what is refused."""
+"""Canonical CSR: what becomes one, and what is refused; pointers and keys that take 64 bits."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench.formats.arrays import (
-    PARTS,
-    Csr,
-    nonzero_mask,
-)
+from spmvbench.formats.arrays import PARTS, Csr, nonzero_mask, offsets, stable_order
 from spmvbench.formats.csr.csr import CsrScalar
 
 
@@ -27,6 +23,18 @@ def test_canonical_form_sorts_sums_and_keeps_zeros():
 def test_values_that_are_not_floats_become_double():
     assert Csr.of(sparse.csr_array(np.eye(3, dtype=np.int8))).dtype == np.float64
     assert Csr.of(sparse.csr_array(np.eye(3, dtype=np.float32))).dtype == np.float32
+
+
+def test_pointers_and_keys_of_64_bits_and_blocks_of_rows():
+    assert [offsets(np.array([most, 1])).dtype for most in (2**30, 2**31 - 1)] == [np.int32, np.int64]
+    assert stable_order(np.array([5, 3, 5, 2**61, 3, 0]), 2**62).tolist() == [5, 1, 4, 0, 2, 3]
+    blocks = list(Csr.of(sparse.csr_array(np.triu(np.ones((9, 9))))).row_blocks(2, 20))
+    assert [(first, block.rows, block.nnz) for first, block in blocks] == [
+        (0, 2, 17),
+        (2, 2, 13),
+        (4, 4, 14),
+        (8, 1, 1),
+    ]
 
 
 def test_complex_values_and_dense_arrays_are_refused():
