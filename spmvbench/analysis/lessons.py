@@ -159,7 +159,7 @@ def _everything(measured: _Measured) -> _Found:
         raise _Unknown("no matrix held by any format")
     kept = rates["CSR"].notna()
     missed = f", not {', '.join(kept.index[~kept][:3])}" if not kept.all() else ""
-    text = f"CSR holds {int(kept.sum())} of the {len(kept)} matrices that any format holds{missed}"
+    text = f"CSR holds {int(kept.sum())} of the {counted(len(kept), 'matrix')} that any format holds{missed}"
     slowest = (rates.max(axis=1) / rates["CSR"]).max()
     return _Found(int(kept.sum()), len(kept), bool(kept.all()), f"{text}; at worst {slowest:.1f} times the best time")
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from spmvbench.errors import counted
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -123,12 +125,15 @@ def check_rows(
     """
     wrong = np.asarray(bad, dtype=bool)
     missing = np.zeros(len(rows), bool) if unknown is None else np.asarray(unknown, dtype=bool) & ~wrong
+    of = counted(len(rows), "row")
     if wrong.any():
         yield Finding(
-            check, FAILED, f"{what}: violated in {int(wrong.sum())} of {len(rows)} rows: {cases(rows[wrong])}"
+            check,
+            FAILED,
+            f"{what}: violated in {int(wrong.sum())} of {of}: {cases(rows[wrong])}",
         )
     elif len(rows) > missing.sum():
-        yield Finding(check, PASSED, f"{what}: {len(rows) - int(missing.sum())} rows")
+        yield Finding(check, PASSED, f"{what}: {counted(len(rows) - int(missing.sum()), 'row')}")
     if missing.any():
-        text = f"{what}: cannot be verified of {int(missing.sum())} of {len(rows)} rows, {why}"
+        text = f"{what}: cannot be verified of {int(missing.sum())} of {of}, {why}"
         yield Finding(check, OPEN, text)

@@ -8,7 +8,7 @@ import click
 
 from spmvbench.cli import completion, option_types
 from spmvbench.cli.results import echo_table, time
-from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.errors import SpmvbenchError, UsageError, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,7 +189,7 @@ def _echo(advice: Advice, what: str, dtype: str, spmvs: float, vectors: int, top
     products = "SpMVs" if vectors == 1 else f"products of {vectors} vectors"
     click.echo(
         f"Prediction for a GPU like {about['device']}, {dtype}, {spmvs:,.10g} {products} and the conversion on "
-        f"the device (trained on {about['matrices']} matrices of {about['families']} families)\n"
+        f"the device (trained on {counted(about['matrices'], 'matrix')} of {about['families']} families)\n"
     )
     if advice.out_of_range:
         click.secho(f"Unlike all matrices of the training: {'; '.join(advice.out_of_range)}.", fg="yellow")

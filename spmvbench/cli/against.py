@@ -42,7 +42,7 @@ def compare_builds(
         raise UsageError("--against compares times and needs a GPU: times of the emulated device are meaningless")
     pairs = pairs or PAIRS
     count = counted(len(cases), "case")
-    click.echo(f"{folder}: {count}, {pairs} pairs each, against {against}")
+    click.echo(f"{folder}: {count}, {counted(pairs, 'pair')} each, against {against}")
     with measuring.build_folder(against, folder.parent, lambda said: click.echo(said, err=True)) as root:
         if dry_run:
             return 0

@@ -74,7 +74,7 @@ def _echo_others(table: pd.DataFrame, every: bool) -> None:
         alike = list(part.groupby(["label", "setting", reasons.rename("why")], observed=True, sort=False)["matrix"])
         for (label, setting, why), matrices in alike[: len(alike) if every else LISTED * (outcome in KEPT_APART)]:
             names = ", ".join(matrices if every else matrices[:1])
-            more = "" if every or len(matrices) == 1 else f" and {len(matrices) - 1} matrices more"
+            more = "" if every or len(matrices) == 1 else f" and {counted(len(matrices) - 1, 'matrix')} more"
             click.echo(f"  {label} {setting}: {names}{more}{f': {why}' if why else ''}")
         if outcome in KEPT_APART and len(alike) > LISTED and not every:
             click.echo(f"  and {len(alike) - LISTED} more; --all lists every case")
@@ -175,8 +175,8 @@ def _two_formats(
     for row in against_summary(table).itertuples():
         interval = "" if row.low != row.low else f" (95 %: {row.low:.3f} to {row.high:.3f})"
         click.echo(
-            f"{label} against {over}, {row.setting}: {row.wins} wins, {row.ties} ties, {row.losses} losses on "
-            f"{row.matrices} matrices; geometric mean of the speed-up {row.geomean:.3f}{interval}"
+            f"{label} against {over}, {row.setting}: wins {row.wins}, ties {row.ties}, losses {row.losses} on "
+            f"{counted(row.matrices, 'matrix')}; geometric mean of the speed-up {row.geomean:.3f}{interval}"
         )
     return 0
 
@@ -275,8 +275,8 @@ def _echo_sources(table: pd.DataFrame) -> None:
             f"or compiled otherwise: {few(tuned, LISTED)}"
         )
     if varying := sorted(set(table.loc[table["other_bits"], "label"])):
-        cases = table["other_bits"].sum()
-        click.echo(f"{cases} cases gave other bits with the same x, by the same program: {few(varying, LISTED)}")
+        cases = counted(table["other_bits"].sum(), "case")
+        click.echo(f"{cases} gave other bits with the same x, by the same program: {few(varying, LISTED)}")
 
 
 def _held(rows: pd.DataFrame) -> str:

@@ -12,7 +12,7 @@ import click
 
 from spmvbench.cli import completion
 from spmvbench.cli.option_types import Checked, gathered
-from spmvbench.errors import UsageError
+from spmvbench.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,7 +142,7 @@ class Distribution:
         gpus = self.count or 1
         found = estimate.estimate(sample, plan.grouped(cases), gpus)
         others = f"; {unknown} of {len(labels)} formats have no rows and are taken for the others' mean" * bool(unknown)
-        click.echo(f"By {sample.cases} cases on {len(sample.seconds)} matrices{others}:")
+        click.echo(f"By {counted(sample.cases, 'case')} on {counted(len(sample.seconds), 'matrix')}{others}:")
         duration = estimate.duration
         click.echo("on one GPU about {}, {} to {} with 95 % confidence".format(*map(duration, found.one)))
         if gpus > 1:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from spmvbench.cli import option_types
-from spmvbench.errors import SpmvbenchError
+from spmvbench.errors import SpmvbenchError, counted
 
 PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "matplotlib", "cupy", "ziglang", "pymetis")
 # Optional packages: their purpose, and the extra that installs them.
@@ -100,7 +100,7 @@ def command(as_json: bool) -> None:
         "spmvbench": f"{about['spmvbench']}, Python {about['python']}, {about['platform']}",
         "packages": ", ".join(f"{name} {version}" for name, version in about["packages"].items()),
         **{name: _device_text(device) for name, device in about["devices"].items()},
-        "home": f"{about['home']} ({byte_text(about['home_bytes'])}, {about['matrices']} matrices)",
+        "home": f"{about['home']} ({byte_text(about['home_bytes'])}, {counted(about['matrices'], 'matrix')})",
         "mirror": about["mirror"] or "none: fetch goes to the SuiteSparse site",
         "completion": COMPLETION.get(shell, COMPLETION["bash"]),
     }

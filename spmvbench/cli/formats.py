@@ -53,7 +53,7 @@ def _show_keys(classes: list[type[Format]]) -> None:
         click.secho(family, bold=True)
         click.echo(_wrapped("  ".join(cls.key for cls in members), "  "))
     hint = "spmvbench formats NAME describes a format or a family; see also --search TEXT, --survey, --recent"
-    click.echo(f"\n{len(classes)} formats; {hint}")
+    click.echo(f"\n{counted(len(classes), 'format')}; {hint}")
 
 
 def _show_some(classes: list[type[Format]]) -> None:
@@ -165,7 +165,7 @@ def _show_same(name: str | None, matrix: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"matrix": found.id, "programs": clusters, "skipped": failed}, indent=2))
         return
-    click.secho(f"{found.id}: {len(held)} formats are {len(clusters)} programs", bold=True)
+    click.secho(f"{found.id}: {counted(len(held), 'format')}, {counted(len(clusters), 'program')}", bold=True)
     for labels in sorted(shown):
         click.echo(_wrapped(" = ".join(labels), "  "))
     alone = sorted(label for label in wanted if [label] in clusters)

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from spmvbench.cli import completion, option_types
 from spmvbench.cli.progress import PLAIN_PROGRESS_SECONDS
 from spmvbench.cli.results import echo_unread
-from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.errors import SpmvbenchError, UsageError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,9 +74,9 @@ def _once(rows: pd.DataFrame) -> pd.DataFrame:
     twice = places[places.map(len) > 1]
     if len(twice):
         (setting, matrix, label), (one, other) = twice.index[0], twice.iloc[0][:2]
-        more = f" and {len(twice) - 1} cases more" if len(twice) > 1 else ""
+        more = f" and {counted(len(twice) - 1, 'case')} more" if len(twice) > 1 else ""
         raise UsageError(
-            f"{matrix} {label} {setting}{more} are in several of these runs, and a report shows a case once: "
+            f"several of these runs hold {matrix} {label} {setting}{more}, and a report shows a case once: "
             f"compare them with spmvbench compare {one} {other}"
         )
     return rows.drop(columns="folder")
@@ -328,7 +328,8 @@ def _write(
             click.echo(f"  {path.name}")
         shown = rows["label"].nunique()
         click.echo(
-            f"{shown} of {tried} formats" + (f": {latex.RULE}. --formats names others" if formats is None else "")
+            f"{shown} of {counted(tried, 'format')}"
+            + (f": {latex.RULE}. --formats names others" if formats is None else "")
         )
     click.echo(f"Report: {report.page}")
     return report.page
@@ -391,9 +392,11 @@ def _echo_left_out(left_out: dict[str, list[str]], *, asked: bool) -> None:
         return
     hidden = {reason: len(names) for reason, names in left_out.items() if "--emulated" in reason}
     for reason, count in hidden.items():
-        click.echo(f"{count} figures are left out: {reason}")
+        click.echo(f"{counted(count, 'figure')} left out: {reason}")
     if rest := sum(map(len, left_out.values())) - sum(hidden.values()):
-        click.echo(f"{rest} {'more' if hidden else 'figures'} are left out: the page says why, under Not drawn")
+        click.echo(
+            f"{f'{rest} more' if hidden else counted(rest, 'figure')} left out: the page says why, under Not drawn"
+        )
 
 
 def _echo_cards(table: pd.DataFrame, cards: tuple[str, str], bandwidths: float) -> None:
@@ -406,6 +409,6 @@ def _echo_cards(table: pd.DataFrame, cards: tuple[str, str], bandwidths: float) 
     for row in carried_over(table).itertuples():
         ranks = "" if row.rank_correlation != row.rank_correlation else f", ranks correlate {row.rank_correlation:.3f}"
         click.echo(
-            f"  {row.matrix}, {row.setting}: {row.formats} formats, {row.low:.2f} to {row.high:.2f}, median "
+            f"  {row.matrix}, {row.setting}: {counted(row.formats, 'format')}, {row.low:.2f} to {row.high:.2f}, median "
             f"{row.middle:.2f}{ranks}; {row.best} loses {100 * row.lost:.1f} %"
         )

@@ -335,7 +335,8 @@ def _measure(
             finished = distribution.measure(folder, plan.grouped(todo), request.settings(), watcher, workers)
         if not finished:
             click.echo(
-                f"Stopped after {progress.work.rows} of {len(todo)} cases. The same command continues.", err=True
+                f"Stopped after {progress.work.rows} of {counted(len(todo), 'case')}. The same command continues.",
+                err=True,
             )
             return 130
         rows, mixture = rows_of(folder, cases)

@@ -8,7 +8,7 @@ import click
 
 from spmvbench.cli import completion, option_types
 from spmvbench.cli.results import echo_results, echo_table, echo_unread
-from spmvbench.errors import SpmvbenchError
+from spmvbench.errors import SpmvbenchError, counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,7 +147,7 @@ def _cases(folder: Path) -> str:
     from spmvbench.rows import store
 
     try:
-        return f"{len(store.load(folder))} cases"
+        return counted(len(store.load(folder)), "case")
     except SpmvbenchError:
         return "damaged, cases unknown"
 
@@ -177,4 +177,4 @@ def merge(runs: tuple[str, ...], into: str, results: str) -> None:
         names = sorted(set(left_out["group"] + "/" + left_out["name"]))
         if names:
             click.echo(f"{what}: {', '.join(names)}")
-    click.echo(f"{target}: {(rows['merged'] == folders.TAKEN).sum()} cases of {len(counts)} runs")
+    click.echo(f"{target}: {counted((rows['merged'] == folders.TAKEN).sum(), 'case')} of {counted(len(counts), 'run')}")

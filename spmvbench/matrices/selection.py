@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.errors import SpmvbenchError, UsageError, counted
 from spmvbench.matrices import sets, suitesparse
 from spmvbench.matrices.conditions import ANY, Conditions, option
 from spmvbench.matrices.download import Unreachable
@@ -90,7 +90,7 @@ class Selection:
             missing = sorted(set(missing) - {matrix.id for matrix in found})
         fetch = shlex.join(["spmvbench", "fetch", *self.words()])
         if missing and found:
-            notify(f"Left out because not cached: {len(missing)} matrices; to fetch them: {fetch}")
+            notify(f"Left out because not cached: {counted(len(missing), 'matrix')}; to fetch them: {fetch}")
         elif missing:
             raise SpmvbenchError(f"none of the {len(missing)} matrices is cached; to fetch them: {fetch}")
         elif not found:

@@ -12,7 +12,6 @@ import pandas as pd
 from spmvbench.analysis import verdicts
 from spmvbench.analysis.cases import authors, emulated, latest_cases
 from spmvbench.analysis.older import changed
-from spmvbench.errors import UsageError
 from spmvbench.publishing import in_page
 from spmvbench.reports import figures
 from spmvbench.reports.figures import LeftOut, Options, claims
@@ -135,10 +134,7 @@ def _measured(row: Any) -> str:
 
 
 def _of_folder(given: argparse.Namespace) -> dict[str, str]:
-    runs = store.runs(given.folder)
-    if not runs:
-        raise UsageError(f"{given.folder} holds no run")
-    found = table({run.name: measured(store.load(run), given.card) for run in runs})
+    found = table({run.name: measured(store.load(run), given.card) for run in store.runs(given.folder)})
     return {"": markdown(found, in_page.link(given.folder, given.page)), "sums": sums(found)}
 
 

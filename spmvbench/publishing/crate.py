@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from spmvbench import paths
 from spmvbench.errors import UsageError
+from spmvbench.publishing import in_page
 from spmvbench.rows import files, folders, store
 
 NAME = "ro-crate-metadata.json"
@@ -153,9 +153,9 @@ def _anchor(device: str) -> str:
 
 def main() -> None:
     """Write the crate of the folder that is named."""
-    if len(sys.argv) != 2:
-        raise UsageError("name the folder of the runs: python -m spmvbench.publishing crate results/published")
-    folder = Path(sys.argv[1])
+    words = in_page.parser(__name__)
+    words.add_argument(in_page.FOLDER[0], **in_page.FOLDER[1])
+    folder = words.parse_args().folder
     pack(folder)
     with paths.written_whole(folder / NAME) as file:
         file.write(text(folder).encode())

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from spmvbench import formats, paths
 from spmvbench.formats import recent
 from spmvbench.formats.descriptions import by_family, readings, summary
 from spmvbench.formats.survey import Name
+from spmvbench.publishing import in_page
 
 # The text above the table on a family's page: what its formats have in common.
 ABOUT = {
@@ -180,9 +180,9 @@ def pages() -> dict[str, str]:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Write all pages into a folder."""
-    parser = argparse.ArgumentParser(prog="python -m spmvbench.publishing format_pages", description=__doc__)
-    parser.add_argument("folder", type=Path, help="docs/formats")
-    folder = parser.parse_args(given).folder
+    words = in_page.parser(__name__)
+    words.add_argument("folder", type=Path, help="docs/formats")
+    folder = words.parse_args(given).folder
     for page, text in pages().items():
         with paths.written_whole(folder / page) as file:
             file.write(text.encode())

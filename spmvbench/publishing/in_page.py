@@ -111,6 +111,12 @@ FOLDER: Argument = ("folder", {"type": Path, "help": "the folder of the runs, su
 Made = Callable[[argparse.Namespace], str | Mapping[str, str]]
 
 
+def parser(module: str) -> argparse.ArgumentParser:
+    """The parser of a module's arguments, with what it says of itself. module: its full name."""
+    package, _, name = module.rpartition(".")
+    return argparse.ArgumentParser(prog=f"python -m {package} {name}", description=sys.modules[module].__doc__)
+
+
 def command(made: Made, *arguments: Argument) -> Callable[..., None]:
     """The function `main` of a module of this package, which prints a table or writes it into ``--page``.
 
@@ -119,14 +125,17 @@ def command(made: Made, *arguments: Argument) -> Callable[..., None]:
     module = made.__module__
 
     def main(given: Sequence[str] | None = None) -> None:
-        package, _, name = module.rpartition(".")
-        parser = argparse.ArgumentParser(prog=f"python -m {package} {name}", description=sys.modules[module].__doc__)
-        parser.add_argument(
+        words = parser(module)
+        words.add_argument(
             "--page", type=Path, help="the page that holds the table, between two comments; else it is printed"
         )
         for argument, about in arguments:
-            parser.add_argument(argument, **about)
-        options = parser.parse_args(given)
+            words.add_argument(argument, **about)
+        options = words.parse_args(given)
+        if options.page and not options.page.is_file():
+            raise UsageError(f"there is no page {options.page}")
+        if "folder" in options and not store.runs(options.folder):
+            raise UsageError(f"{options.folder} holds no run")
         tables = made(options)
         places = [getattr(options, name, None) for name in ("folder", "run", "other")] + getattr(options, "runs", [])
         rows = rows_of(filter(None, places)) if options.page else ""

@@ -10,7 +10,6 @@ is over and the same command continues; 2, the command is wrong.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import signal
@@ -27,6 +26,7 @@ from typing import IO, Any
 from spmvbench import paths
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.programs import making
+from spmvbench.publishing import in_page
 
 MEASURED, FAILED, WRONG, UNFINISHED = 0, 1, 2, 3  # exit codes
 GRACE = 30.0  # seconds in which the case in progress may end, within the time of the piece
@@ -188,11 +188,8 @@ def _complete(words: Sequence[str]) -> bool:
 
 def main(words: Sequence[str] | None = None) -> int:
     """The command; see the module. words: the arguments, by default those of the process."""
-    parser = argparse.ArgumentParser(
-        prog="python -m spmvbench.publishing measure",
-        description=__doc__.split("\n")[0],
-        epilog="After --: options for every `spmvbench run`.",
-    )
+    parser = in_page.parser(__name__)
+    parser.epilog = "After --: options for every `spmvbench run`."
     parser.add_argument("card", help="name of the card, which its device's name contains, such as h200")
     parser.add_argument("--steps", type=Path, default=paths.configs() / "measure.toml", help="list of the runs")
     parser.add_argument("--seconds", type=float, default=540.0, help="time of a piece (default: 540)")

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from spmvbench.publishing.in_page import parser
+
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = (".py", ".html", ".js", ".css", ".hpp", ".cpp")
 COMPLEXITY = "C901,PLR0915,PLR0912"  # ruff's rules on branches and statements, at their usual limits
@@ -37,6 +39,7 @@ def findings() -> int:
 
 def main() -> None:
     """Print the counts."""
+    parser(__name__).parse_args()
     others = lines("spmvbench", lambda part: part.parts[0] != "formats" and "library" not in part.parts)
     for what, count in {
         "lines of spmvbench outside of formats, with templates": others,

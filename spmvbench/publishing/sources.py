@@ -13,6 +13,7 @@ from spmvbench import formats, paths
 from spmvbench.bundles import sources
 from spmvbench.errors import UsageError
 from spmvbench.formats.two_copies import PLUS
+from spmvbench.publishing.in_page import parser
 from spmvbench.runner.session import host
 
 
@@ -37,6 +38,7 @@ def pairs() -> list[str]:
 
 def main() -> None:
     """Add the hashes of this checkout to the table, under its revision. Raises UsageError if it has changes."""
+    parser(__name__).parse_args()
     revision = host()["git"]
     if not revision or revision.endswith("-dirty"):
         raise UsageError("released sources need a clean checkout: commit first")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.errors import UsageError
 from spmvbench.paths import scratch, written_whole
 from spmvbench.rows import files, metadata, store, stored
 from spmvbench.rows.schema import SETTLED
@@ -53,7 +53,7 @@ def merge(sources: Sequence[Path], target: Path) -> pd.DataFrame:
     A case is what pages take the latest row of (`analysis.cases.latest_cases`). A row that failed counts as older than
     one that did not. A name has the matrix of the first run that read it. Rows are in the order of their starts,
     `run_id` is the new run's name. Returns all rows of the sources: the columns of `_CASE`, `status`, `run` (the
-    source) and `merged`, one of `MERGED`. Raises SpmvbenchError if `target` exists, UsageError if rows of one case are
+    source) and `merged`, one of `MERGED`. Raises UsageError if `target` exists or rows of one case are
     of several devices.
     """
     import pyarrow as pa
@@ -116,9 +116,9 @@ def descriptions(tables: Iterable[pd.DataFrame], only: set[str] | None = None) -
 def created(folder: Path) -> Iterator[Path]:
     """A folder to write a new run into, which becomes `folder` at the end: a killed process leaves no part of a run.
 
-    Raises SpmvbenchError if `folder` exists.
+    Raises UsageError if `folder` exists.
     """
-    there = SpmvbenchError(f"{folder} is there already: choose another name")
+    there = UsageError(f"{folder} is there already: choose another name")
     if os.path.lexists(folder):
         raise there
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -203,7 +203,7 @@ def test_merge_refuses_one_case_of_two_devices_and_leaves_nothing_where_it_fails
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
-        (["merge", "old", "new", "--into", "old"], 1, "is there already"),
+        (["merge", "old", "new", "--into", "old"], 2, "is there already"),
         (["merge", "old", "new", "--into", "a/b"], 2, "no name for a run"),
         (["merge", "old", "nwe", "--into", "all"], 2, "did you mean new"),
         (["rm", "odl", "--yes"], 2, "did you mean old"),

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import spmvbench
+from spmvbench.errors import UsageError
+from spmvbench.publishing import __main__ as publishing
 from spmvbench.publishing import in_page
 from spmvbench.rows import store
 from spmvbench.rows.schema import blank_row
@@ -77,3 +79,36 @@ def test_every_place_of_a_table_has_its_command():
     for page in PAGES:
         places = set(re.findall(r"^<!-- table: written by ([\w.]+)", read(page), re.MULTILINE))
         assert places - ELSEWHERE == by_page.get(page, set()), page
+
+
+def test_help_names_what_each_module_writes(capsys):
+    assert publishing.run(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert [line.split()[0] for line in lines] == publishing.NAMES and all(len(line.split()) > 3 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no name is none of advice, "),
+        (["speeed"], "speeed is none of .*; did you mean speed"),
+        (["in_page"], "in_page is none of"),
+        (["conversions", "h200-applications", "--page", "NONE"], "there is no page NONE"),
+        (["conversions", "NONE"], "there is no run 'NONE'"),
+        (["reproduce", "NONE"], "NONE holds no run"),
+        (["crate", "NONE"], "NONE holds no run"),
+    ],
+)
+def test_wrong_words_are_refused(words, said, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["", *words])
+    with pytest.raises(UsageError, match=said):
+        publishing.run(words)
+
+
+@pytest.mark.parametrize("name", publishing.NAMES)
+def test_every_module_refuses_arguments_that_it_does_not_have(name, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", [""])
+    with pytest.raises(SystemExit) as stopped:
+        publishing.run([name, "--no-such-option"])
+    assert stopped.value.code == 2 and f"python -m spmvbench.publishing {name}" in capsys.readouterr().err

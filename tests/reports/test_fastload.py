@@ -54,7 +54,7 @@ def test_rivals_are_compared_with_the_most_advanced_fastload(loaded):
     assert set(pairs["label"]) == {IMPROVED}
     assert set(pairs["over"]) == {"cusparse-csr-alg1", "csc-warp", "csr5", "tile-deferred-coo"}
     said = FAMILY.words("rivals", loaded)
-    assert "Shown are 16 matrices of the collection, in the paper all 2,757." in said
+    assert "Shown: 16 matrices of the collection, in the paper all 2,757." in said
     assert "No verified row" not in said
     fewer = loaded[~loaded["format"].isin(["csr5", "csc-warp"])]
     assert "No verified row in this run: basic CSC, CSR5." in FAMILY.words("rivals", fewer)

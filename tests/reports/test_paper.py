@@ -250,14 +250,14 @@ class TestAgainst:
         table = against(rows, "csr5", "ell")
         (row,) = against_summary(table).to_dict("records")
         assert (
-            f"csr5 against ell, f64 hot: {row['wins']} wins, {row['ties']} ties, {row['losses']} losses" in result.out
+            f"csr5 against ell, f64 hot: wins {row['wins']}, ties {row['ties']}, losses {row['losses']}" in result.out
         )
         assert f"speed-up {row['geomean']:.3f} (95 %: {row['low']:.3f} to {row['high']:.3f})" in result.out
         assert [line.split()[-2:] for line in result.out.splitlines() if "/matrix" in line] == [
             [f"{speedup:.3f}", outcome] for speedup, outcome in zip(table["speedup"], table["outcome"], strict=True)
         ]
         wide = command("compare", "mine", "--results", results, "--format", "csr5,ell", "--threshold", "99%")
-        assert f"0 wins, {row['matrices']} ties, 0 losses" in wide.out
+        assert f"wins 0, ties {row['matrices']}, losses 0" in wide.out
 
 
 class TestBeside:
@@ -281,7 +281,7 @@ class TestBeside:
         words = ("mine", "--results", results, "--beside", "theirs")
         result = command("compare", *words, "--format", "csr5,csr5 (theirs)")
         assert result.code == 0, result.err
-        assert "0 wins, 9 ties, 0 losses on 9 matrices" in result.out or "0 wins, 8 ties, 0 losses" in result.out
+        assert "wins 0, ties 9, losses 0 on 9 matrices" in result.out or "wins 0, ties 8, losses 0" in result.out
         result = command("report", *words, "--figures", "speedup")
         assert result.code == 0, result.err
         assert "csr5 (theirs)" in (results / "mine" / "report" / "figures" / "speedup.csv").read_text()

@@ -21,6 +21,7 @@ from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.analysis.details import kernel_times
 from spmvbench.analysis.ranking import ranked
 from spmvbench.analysis.speedup import pair_speedups
+from spmvbench.errors import counted
 from spmvbench.matrices.sets import is_stand_in, stands_for
 from spmvbench.reports import head_to_head, style
 from spmvbench.reports.figures import (
@@ -140,7 +141,7 @@ def _held(matrices: pd.Series) -> int:
 
 def _note_coverage(figure: Figure, held: int, missing: Sequence[str] = ()) -> Figure:
     """Above the panels: how many of the collection's matrices they show, and which rivals the run lacks."""
-    text = f"Shown are {held:,} matrices of the collection, in the paper all {MATRICES:,}."
+    text = f"Shown: {counted(f'{held:,}', 'matrix')} of the collection, in the paper all {MATRICES:,}."
     style.missing(figure, missing, before=text)
     return figure
 

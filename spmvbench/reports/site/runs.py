@@ -20,7 +20,7 @@ from spmvbench.analysis.cases import emulated, latest_cases, of_one_operation
 from spmvbench.analysis.older import changed
 from spmvbench.analysis.ranking import by_mean_slowdown
 from spmvbench.analysis.totals import Totals, read, totals
-from spmvbench.errors import SpmvbenchError
+from spmvbench.errors import SpmvbenchError, counted
 from spmvbench.formats.two_copies import PLUS
 from spmvbench.reports import page
 from spmvbench.rows import store
@@ -143,7 +143,8 @@ def source_changes(rows: pd.DataFrame) -> str:
     other = known[known["format"].isin(list(today)) & (known["source_hash"] != known["format"].map(today))]
     if other.empty:
         return ""
+    of = counted(known["format"].nunique(), "format")
     return (
-        f"The sources of {other['format'].nunique()} of {known['format'].nunique()} formats, or modules that they use, "
+        f"The sources of {other['format'].nunique()} of {of}, or modules that they use, "
         "have changed since these rows were measured. Only a run on the same GPU tells whether their times have."
     )

@@ -161,8 +161,8 @@ function show() {
     box.checked = !state.hidden.has(f);
     button.setAttribute("aria-pressed", state.pinned.has(f));
   }
-  const of = (some, every) => `${some} of ${every.length}`, shown = everyFormat.length - state.hidden.size,
-    words = [`${of(shown, everyFormat)} formats`, `${of(chosenMatrices().size, everyMatrix)} matrices`];
+  const of = (some, every, word) => `${some} of ${counted(every.length, word)}`, shown = everyFormat.length - state.hidden.size,
+    words = [of(shown, everyFormat, "format"), of(chosenMatrices().size, everyMatrix, "matrix")];
   byId("selected").textContent = words.join(", ");
   for (const id of Object.keys(tables)) fill(id);
 }

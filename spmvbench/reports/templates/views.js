@@ -245,7 +245,7 @@ const views = {
       const note = won ? "the best" : c.ratio ? `${times(c.ratio)} of ${formats.name[first]}` : statusOf(c);
       return { ...c, name: short(c.m), value: c.ratio || null, note, lines: told(c) };
     });
-    const title = `the best on ${items.filter((c) => c.note === "the best").length} of ${items.length} matrices`;
+    const title = `the best on ${items.filter((c) => c.note === "the best").length} of ${counted(items.length, "matrix")}`;
     if (items.length) lines(box, title, items, { label: "slowdown: time over the best time", one: true });
   },
 };

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from spmvbench import formats
-from spmvbench.errors import SpmvbenchError
+from spmvbench.errors import SpmvbenchError, counted
 from spmvbench.formats.two_copies import PLUS
 from spmvbench.measure.cases import Case, Group, Settings
 from spmvbench.measure.failures import Failure
@@ -239,7 +239,9 @@ class ClusterRun:
                 if assignment.worker in present
                 else "it is not connected"
             )
-            self.log.write(f"{assignment.worker} was lost with {len(assignment.missing)} cases: {how}\n".encode())
+            self.log.write(
+                f"{assignment.worker} was lost with {counted(len(assignment.missing), 'case')}: {how}\n".encode()
+            )
             self.reschedule(number, f"{MAX_LOSSES} workers died while they ran it alone")
 
     def reschedule(self, number: int, reason: str) -> None:
