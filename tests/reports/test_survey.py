@@ -1,6 +1,7 @@
 """The survey's tables and figures: what they hold, and what they say of what the run lacks."""
 
 import math
+import re
 from dataclasses import replace
 
 import pandas as pd
@@ -137,6 +138,12 @@ def test_patterns_are_whole_and_enlarged(surveyed, options):
         assert len(row.density.split()) == row.down * row.across
         assert 0 < max(map(float, row.density.split())) <= 1
     assert set(table["part"]) == {"whole", "enlarged"}
+    with style.theme():
+        few = table[table["matrix"].isin({"SNAP/roadNet-CA", "Williams/webbase-1M"})]
+        few = figure("patterns").draw(few.assign(first_row=0, first_col=0, rows=99, cols=99), options)  # short labels
+        svg = style.rendered(few, "svg").decode()
+    tops = [float(y) - 9 for y in re.findall(r'font-size:9px"[^>]* y="([-\d.]+)">enlarged', svg)]
+    assert len(tops) == 2 and min(tops) >= 0, "the titles of a single row are inside of the figure"
 
 
 @pytest.mark.parametrize("name", ["row-lengths", "patterns"])

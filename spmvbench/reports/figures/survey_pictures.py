@@ -113,7 +113,8 @@ def _draw_patterns(table: pd.DataFrame, options: Options) -> Figure:
     every = np.concatenate(list(known["density"]))
     norm = LogNorm(every[every > 0].min(), 1)
     matrices = list(known["matrix"].unique())
-    figure, axes = style.grid(4 * -(-len(matrices) // 2), 4, height=2.6)
+    # In less height, the titles of a single row are cut off.
+    figure, axes = style.grid(4 * -(-len(matrices) // 2), 4, height=3.0)
     for place, matrix in enumerate(matrices):
         pair = axes[2 * place : 2 * place + 2]
         for ax, part in zip(pair, known[known["matrix"] == matrix].itertuples(), strict=False):
