@@ -24,9 +24,11 @@ class Auto(Format):
     """The matrix in the format that is predicted to be the fastest for it, choosing and converting included.
 
     One kernel finds ten numbers of the matrix, in its row pointers and in a sample of its rows. A forest of regression
-    trees predicts each format's slowdown from them and from `spmvs`; nothing is timed. No format is near the best for
-    every number of products: name it. Without `spmvs` the choice is for 100, whose conversion pays for itself soon;
-    docs/results/auto.md has what that loses to knowing the number. An operator names 10,000 for `auto`'s forest.
+    trees predicts each format's slowdown from them and from `spmvs`; nothing is timed. Where that takes longer than it
+    saves, a tree chooses by rows, columns, entries and `spmvs` alone, and may err where few rows are much longer than
+    the others. No format is near the best for every number of products: name it. Without `spmvs` the choice is for
+    100, whose conversion pays for itself soon; docs/results/auto.md has what that loses to knowing the number. An
+    operator names 10,000 for `auto`'s forest.
 
     A matrix without entries, or with more than 2^27 rows and columns, is stored as `csr-lanes`. A format that the
     memory cannot hold is passed over. No candidate is a vendor's, or times products while it converts.

@@ -1,7 +1,8 @@
 """A choice at little cost: numbers that one kernel finds in a matrix, and a forest of a few comparisons on them.
 
 The forest predicts the logarithm of each format's slowdown, the time of the conversion and of N products over that of
-the best format, from the numbers and from N. It is trained on published rows: `publishing.auto`.
+the best format, from the numbers and from N. A tree before it sees the sizes and N alone: it chooses a format, or that
+the numbers are worth the time of finding them. Both are trained on published rows: `publishing.auto`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ WARP = constant("include/spmv.cuh", "WARP")
 PROBES = BLOCK // WARP
 SAMPLES = 512  # rows of a sample, at most
 BLOCKS = 1024  # that read the row pointers of a large matrix
-FEW_ENTRIES, FEW_SPMVS = 100_000, 300
 STEPS = 60  # of a unit of the natural logarithm, in which slowdowns are stored
 
 
@@ -77,8 +77,7 @@ class Numbers(NamedTuple):
 
     def features(self, spmvs: float) -> list[float]:
         """What the forest compares, for so many products."""
-        sizes = of_sizes(self.rows, self.cols, self.nnz, spmvs)
-        return [*sizes[:SIZES], *self.described()] if is_worth_looking(self.nnz, spmvs) else sizes
+        return [*of_sizes(self.rows, self.cols, self.nnz, spmvs), *self.described()]
 
     def described(self) -> list[float]:
         """The features that the sizes do not give."""
@@ -95,18 +94,12 @@ class Numbers(NamedTuple):
         ]
 
 
-SIZES, OTHERS = 5, 9
-UNKNOWN = [-100.0] * OTHERS  # below all that features can be
+SIZES = 5  # features that the sizes give, the first of all
 
 
 def of_sizes(rows: int, cols: int, nnz: int, spmvs: float) -> list[float]:
-    """The features of a matrix of which nothing but the sizes is known."""
-    return [log2(spmvs), log2(nnz), log2(rows), log2(cols / rows), log2(nnz / rows), *UNKNOWN]
-
-
-def is_worth_looking(nnz: int, spmvs: float) -> bool:
-    """Whether the numbers save more time than finding them takes: on a GPU, that of some products of a small matrix."""
-    return nnz > FEW_ENTRIES or spmvs > FEW_SPMVS
+    """The features that the sizes give, and what the tree compares; that of the products is the first."""
+    return [log2(spmvs), log2(nnz), log2(rows), log2(cols / rows), log2(nnz / rows)]
 
 
 def counts(a: Csr, samples: int) -> list[int]:
@@ -169,13 +162,23 @@ def _has_entries(a: Csr, row: np.ndarray, column: np.ndarray) -> np.ndarray:
 Node = tuple[int, float, "Node | None", "Node | None"]  # what it compares, and the next; in a leaf its number, and none
 
 
+def _leaf(node: Node, features: Sequence[float]) -> int:
+    """The number of the leaf. Python goes through nested tuples in a tenth of the time that arrays take for so few."""
+    feature, threshold, left, right = node
+    while left and right:
+        feature, threshold, left, right = left if features[feature] <= threshold else right
+    return int(threshold)
+
+
 @dataclass(frozen=True, eq=False)
 class Chooser:
-    """A forest of regression trees whose leaves have the slowdown of every format.
+    """A tree of the sizes and a forest of regression trees, whose leaves have the slowdown of every format.
 
     labels: the K formats. feature, threshold: (nodes,), what a node compares; feature is -1 in a leaf. left, right:
-    (nodes,), the next node if the feature is at most the threshold, and if it is above. slowdown: (nodes, K), the mean
-    of the natural logarithms, in STEPS. roots: (trees,). about: runs and cross-validation, JSON values.
+    (nodes,), the next node if the feature is at most the threshold, and if it is above. slowdown: (nodes, K + 1), in
+    STEPS, the mean of the natural logarithms, in the tree of the sizes the logarithm of the mean; the last is that of
+    looking, 0 in the forest. roots: (trees + 1,), that of the tree of the sizes last. about: runs and what choosing
+    takes, JSON values.
     """
 
     labels: tuple[str, ...]
@@ -197,15 +200,21 @@ class Chooser:
             nodes[k] = feature[k], threshold[k], nodes[left[k]], nodes[right[k]]
         return [nodes[root] for root in self.roots.tolist()]
 
+    @cached_property
+    def _by_sizes(self) -> list[tuple[bool, list[str]]]:
+        """`by_sizes` of each node of the tree."""
+        orders = self.slowdown[self.roots[-1] :].argsort(axis=1, kind="stable").tolist()
+        looking = len(self.labels)
+        return [(order[0] == looking, [self.labels[k] for k in order if k < looking]) for order in orders]
+
+    def by_sizes(self, sizes: Sequence[float]) -> tuple[bool, list[str]]:
+        """Whether the numbers save more than finding them takes, and the labels from the best on without them."""
+        return self._by_sizes[_leaf(self._trees[-1], sizes) - int(self.roots[-1])]
+
     def ranked(self, features: Sequence[float]) -> list[str]:
         """The labels from the best on, by the mean of the trees."""
-        leaves: list[Any] = []
-        # Python goes through nested tuples in a tenth of the time that arrays take for so few comparisons.
-        for feature, threshold, left, right in self._trees:
-            while left and right:
-                feature, threshold, left, right = left if features[feature] <= threshold else right
-            leaves.append(threshold)
-        order = self.slowdown[leaves].sum(axis=0, dtype=np.int64).argsort(kind="stable")
+        leaves = [_leaf(tree, features) for tree in self._trees[:-1]]
+        order = self.slowdown[leaves, :-1].sum(axis=0, dtype=np.int64).argsort(kind="stable")
         return [self.labels[k] for k in order.tolist()]
 
     @property
@@ -242,9 +251,10 @@ def chooser() -> Chooser:
 
 
 def ranked(a: Csr, spmvs: float) -> list[str]:
-    """The candidates for a matrix with entries from the best on. The matrix keeps its numbers."""
-    if not is_worth_looking(a.nnz, spmvs):
-        return chooser().ranked(of_sizes(*a.shape, a.nnz, spmvs))
+    """The candidates for a matrix with entries from the best on. The matrix keeps its numbers, if they were found."""
+    looks, labels = chooser().by_sizes(of_sizes(*a.shape, a.nnz, spmvs))
+    if not looks:
+        return labels
     kept: dict[str, Any] = a.__dict__
     if (numbers := kept.get("numbers")) is None:
         numbers = kept["numbers"] = Numbers.of(a)

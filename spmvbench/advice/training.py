@@ -188,7 +188,12 @@ def grown(
 
     forest = ExtraTreesRegressor(trees, min_samples_leaf=leaf, max_features=share, random_state=0)
     forest.fit(x, y if y.shape[1] > 1 else y[:, 0], sample_weight=weights)
-    grown = [tree.tree_ for tree in forest.estimators_]
+    return flattened(forest.estimators_)
+
+
+def flattened(trees: Sequence[Any]) -> Forest:
+    """The forest of scikit-learn's trees."""
+    grown = [tree.tree_ for tree in trees]
     roots = np.cumsum([0, *(tree.node_count for tree in grown[:-1])])
 
     def joined(of: Callable[[Any], np.ndarray]) -> np.ndarray:

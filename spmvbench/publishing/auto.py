@@ -22,12 +22,14 @@ CANDIDATES = 32
 TREES, LEAF, SHARE = 10, 8, 0.9  # of the forest, as `training.grown` takes them
 TEACHING_TREES, TEACHING_PAIR_TREES = 60, 40  # of the model that it learns from
 MIXED = 1500  # matrices between two of the training
-LARGEST = 30.0  # slowdown that counts in the training, and that of a format that cannot hold a matrix
+ALIKE = 450  # cases in a leaf of the tree of the sizes, whose mean has to know matrices with long rows
 TUNED = {"csr-am", "csr-gg", "ell-warp-k2", "hec", "sell"}  # conversions that time products
 
 NAMED = "`auto[spmvs=N]`"
 DEFAULT = "`auto`"
 WITHIN = "the best of its candidates"
+LOOKED = "the best of its candidates, looking always"
+UNSEEN = "by the sizes alone"
 WHATEVER = "of these the best for all N, on average"  # knows all times: no way of choosing without N does better
 ONE = "always `csr-lanes`"
 VENDOR = "always cuSPARSE"
@@ -37,21 +39,24 @@ VENDOR = "always cuSPARSE"
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--looking", default=3e-5, show_default=True, help="Seconds that finding the numbers takes.")
 @click.option("--comparing", default=2e-5, show_default=True, help="Seconds that the comparisons take.")
-def main(runs: tuple[str, ...], looking: float, comparing: float) -> None:
+@click.option("--sizes", default=2e-6, show_default=True, help="Seconds that the tree of the sizes takes.")
+def main(runs: tuple[str, ...], looking: float, comparing: float, sizes: float) -> None:
     """Write configs/auto.npz and docs/results/auto.md from runs of one or more GPUs."""
     rows = training.rows_of(runs)[0]
     tables = {str(gpu): training.table(training.of_one_run(part)) for gpu, part in rows.groupby("device_name")}
     known = list(tables.values())
     lines = []
+    looked = sizes + looking + comparing
     for family in sorted(set().union(*(table.family for table in known))):
         click.echo(f"without {family}", err=True)
-        found = trained([of_families(table, table.family != family) for table in known])
+        found = trained([of_families(table, table.family != family) for table in known], looked, sizes)
         for gpu, table in tables.items():
             if (table.family == family).any():
                 out = of_families(table, table.family == family)
-                lines += [{"gpu": gpu, **line} for line in regrets(found, out, looking, comparing)]
-    found = trained(known)
-    found.about.update(runs=[Path(run).name for run in runs], looking=looking, comparing=comparing)
+                lines += [{"gpu": gpu, **line} for line in regrets(found, out, looked, sizes)]
+    found = trained(known, looked, sizes)
+    names = [Path(run).name for run in runs]
+    found.about.update(runs=names, looking=looking, comparing=comparing, sizes=sizes)
     found.save(quick.path())
     PAGE.write_text(page(found, pd.DataFrame(lines)), encoding="utf-8")
 
@@ -78,20 +83,24 @@ def slowdowns(table: Table, labels: Sequence[str], spmvs: float) -> pd.DataFrame
     return total.reindex(columns=labels).div(total.min(axis=1), axis=0)
 
 
-def trained(known: Sequence[Table]) -> quick.Chooser:
-    """The forest of these tables, with the candidates of the first.
+def trained(known: Sequence[Table], looked: float, unseen: float) -> quick.Chooser:
+    """The tree and the forest of these tables, with the candidates of the first.
 
     The advice's model, which compares each format with each matrix, learns much more from a hundred matrices than a
     forest that has an output for each format, but takes a thousand times as long. So the forest is its student: it
     learns what the model predicts (Hinton et al., arXiv:1503.02531), also for matrices that are between two of the
     training: their numbers, and the bytes and bounds of their formats, are geometric means of both with random weights.
+    The tree learns from the same predictions what each format costs where the sizes alone are known, and what the
+    forest's choice costs.
+
+    looked, unseen: seconds that a choice takes by the forest, the numbers included, and by the tree.
     """
+    from sklearn.tree import DecisionTreeRegressor
+
     table, labels = training.stacked(known), candidates(known[0])
     every = [*labels, table.vendor]
     numbers = [quick.Numbers.of_row(row) for row in table.columns.to_dict("records")]
-    x = np.array(
-        [[*quick.of_sizes(one.rows, one.cols, one.nnz, 1)[1 : quick.SIZES], *one.described()] for one in numbers]
-    )
+    x = np.array([one.features(1)[1:] for one in numbers])
     model = training.fitted(table, every, x, TEACHING_TREES, TEACHING_PAIR_TREES)
     sizes, bounds = (np.log(part[every]).to_numpy() for part in (table.size, table.bound))
     whole = np.hstack([x, *(np.add(*training.additive(part)) for part in (sizes, bounds))])
@@ -101,30 +110,38 @@ def trained(known: Sequence[Table]) -> quick.Chooser:
     x, sizes, bounds = np.split(whole, [x.shape[1], x.shape[1] + len(every)], axis=1)
     nnz = 2 ** x[:, 0]
     spmv, conversion = (part[:, :-1] for part in model.predicted_of(x, nnz, np.exp(sizes), np.exp(bounds)))
-    cases, slower = [], []
-    for spmvs in SPMVS:
-        case = np.column_stack([np.full(len(x), np.log2(spmvs)), x])
-        case[[not quick.is_worth_looking(n, spmvs) for n in nnz], quick.SIZES :] = quick.UNKNOWN
-        total = conversion + spmvs * spmv
-        cases.append(case)
-        slower.append(np.log((total / total.min(axis=1, keepdims=True)).clip(max=LARGEST)))
-    forest = training.grown(np.vstack(cases), np.vstack(slower), None, TREES, LEAF, SHARE)
+    cases = np.vstack([np.column_stack([np.full(len(x), np.log2(spmvs)), x]) for spmvs in SPMVS])
+    total = np.vstack([conversion + spmvs * spmv for spmvs in SPMVS])
+    best = total.min(axis=1, keepdims=True)
+    forest = training.grown(cases, np.log((total / best).clip(max=WORST)), None, TREES, LEAF, SHARE)
+    chosen = np.take_along_axis(total, forest(cases).argmin(axis=1)[:, None], axis=1)
+    # Not of the logarithms, nor up to WORST: where rows may be long and nothing tells, one format in a hundred cases
+    # takes a thousand times as long.
+    slower = np.hstack([total + unseen, chosen + looked]) / best
+    sizes_known = DecisionTreeRegressor(min_samples_leaf=ALIKE, random_state=0).fit(cases[:, : quick.SIZES], slower)
+    tree = training.flattened([sizes_known])
+    nodes = len(forest.feature)
+    value = np.vstack([np.pad(forest.value, [(0, 0), (0, 1)]), np.log(tree.value.clip(min=1))])
+
+    def both(name: str, shift: int = 0) -> np.ndarray:
+        return np.concatenate([getattr(forest, name), getattr(tree, name) + shift])
+
     return quick.Chooser(
         tuple(labels),
-        forest.feature.astype(np.int8),
-        forest.threshold.astype(np.float32),
-        forest.left,
-        forest.right,
-        (forest.value * quick.STEPS).round().astype(np.uint8),
-        forest.roots,
+        both("feature").astype(np.int8),
+        both("threshold").astype(np.float32),
+        both("left", nodes),
+        both("right", nodes),
+        (value * quick.STEPS).round().clip(max=255).astype(np.uint8),
+        both("roots", nodes),
         {"matrices": len(known[0].columns), "families": int(known[0].family.nunique())},
     )
 
 
-def regrets(found: quick.Chooser, out: Table, looking: float, comparing: float) -> Iterator[dict[str, object]]:
+def regrets(found: quick.Chooser, out: Table, looked: float, unseen: float) -> Iterator[dict[str, object]]:
     """A line for each matrix, number of products and way of choosing: the format and its slowdown, choosing included.
 
-    looking, comparing: seconds that `auto` takes to find the numbers of a matrix, if it does, and for the forest.
+    looked, unseen: as for `trained`.
     """
     default = Auto.resolve({})["spmvs"]
     by_spmvs = {spmvs: (slowdowns(out, list(out.spmv), spmvs), out.total(spmvs).min(axis=1)) for spmvs in SPMVS}
@@ -136,20 +153,26 @@ def regrets(found: quick.Chooser, out: Table, looking: float, comparing: float) 
         whatever = str(sum(logs).idxmin())
         for spmvs, (every, best) in by_spmvs.items():
             slowdown = every.loc[matrix]
+
+            def first(ranked: Sequence[str], of: pd.Series = slowdown) -> str:
+                return str(of.reindex(ranked).first_valid_index())
+
             choices = {}
             for chooser, asked in ((NAMED, spmvs), (DEFAULT, default)):
-                ranked = found.ranked(numbers.features(asked))
-                seconds = comparing + (looking if quick.is_worth_looking(numbers.nnz, asked) else 0)
-                able = slowdown.reindex(ranked).dropna()
-                choices[chooser] = able.index[0], seconds / best[matrix]
+                features = numbers.features(asked)
+                looks, sizes_say = found.by_sizes(features)
+                choices[chooser] = (first(found.ranked(features)), looked) if looks else (first(sizes_say), unseen)
             within = slowdown.reindex(found.labels).idxmin()
             choices |= {
+                UNSEEN: (first(found.by_sizes(numbers.features(spmvs))[1]), unseen),
+                LOOKED: (within, looked),
                 WITHIN: (within, 0.0),
                 WHATEVER: (whatever, 0.0),
                 ONE: ("csr-lanes", 0.0),
                 VENDOR: (out.vendor, 0.0),
             }
-            for chooser, (label, extra) in choices.items():
+            for chooser, (label, seconds) in choices.items():
+                extra = seconds / best[matrix]
                 yield {
                     "matrix": matrix,
                     "nnz": numbers.nnz,
@@ -165,6 +188,7 @@ def regrets(found: quick.Chooser, out: Table, looking: float, comparing: float) 
 def page(found: quick.Chooser, lines: pd.DataFrame) -> str:
     """The text of docs/results/auto.md."""
     runs = " ".join(f"results/published/{run}" for run in found.about["runs"])
+    options = " ".join(f"--{name} {found.about[name]:g}" for name in ("looking", "comparing", "sizes"))
     default = Auto.resolve({})["spmvs"]
     parts = []
     for gpu, of_gpu in lines.groupby("gpu", sort=False):
@@ -187,24 +211,28 @@ def page(found: quick.Chooser, lines: pd.DataFrame) -> str:
     return f"""# What the format `auto` is worth
 
 ```sh
-python -m spmvbench.publishing auto {runs} --looking {found.about["looking"]:g} --comparing {found.about["comparing"]:g}
+python -m spmvbench.publishing auto {runs} {options}
 ```
 
-This command trains the forest by which `auto` chooses, and writes this page. The forest compares numbers of the matrix
-that one kernel finds in its row pointers and in a sample of its rows. It was trained on {found.about["matrices"]}
-matrices of {found.about["families"]} families in double precision, [hot](../glossary.md#hot), with the times of each
-GPU: it is the student of a [model](../advice.md) that compares each format with each matrix. For the tables, each
-family was left out once, and the formats for its matrices were chosen by a forest of all other families.
+This command trains the tree and the forest by which `auto` chooses, and writes this page. The forest compares numbers
+of the matrix that one kernel finds in its row pointers and in a sample of its rows. The tree compares rows, columns,
+entries and the number of products alone. It names a format, or leaves the choice to the forest where the numbers save
+more time than finding them takes. Both were trained on {found.about["matrices"]} matrices of {found.about["families"]}
+families in double precision, [hot](../glossary.md#hot), with the times of each GPU: they are the students of a
+[model](../advice.md) that compares each format with each matrix. For the tables, each family was left out once, and the
+formats for its matrices were chosen by a tree and a forest of all other families.
 
 ## Regret
 
 Per cent: geometric mean / 95th percentile / worst, by the number of SpMVs. The [regret](../glossary.md#regret) is the
 time of conversion and SpMVs divided by that of the best of all measured formats, less one. The lines of `auto` include
-choosing as the options of the command have it, which these rows do not measure: {1e6 * found.about["comparing"]:.0f} us
-for the comparisons and {1e6 * found.about["looking"]:.0f} us for the numbers of the matrix. With up to
-{quick.FEW_ENTRIES:,} entries and {quick.FEW_SPMVS} products, `auto` goes by rows, columns and entries alone.
-`auto` without `spmvs` chooses for {default:g} products, whatever N is. No such choice suits every N: the
-line "{WHATEVER}" has the least that one format for a matrix loses, if all times are known.
+choosing as the options of the command have it, which these rows do not measure: {1e6 * found.about["sizes"]:.0f} us for
+the tree, {1e6 * found.about["comparing"]:.0f} us for the forest and {1e6 * found.about["looking"]:.0f} us for the
+numbers of the matrix.
+The line "{LOOKED}" has what remains if all times are known, but only after
+the numbers are found; "{UNSEEN}" has the tree without the forest. `auto` without `spmvs` chooses for
+{default:g} products, whatever N is. No such choice suits every N: the line "{WHATEVER}" has the
+least that one format for a matrix loses, if all times are known.
 
 {tables}
 
