@@ -317,11 +317,10 @@ def formats_known(
         names = ", ".join(path.name for path in modules)
         yield Finding("formats", OPEN, f"not run: {names} of {keys}; read them, then use --run-sources")
         return
-    if solved := [key for key, measured in unknown if not sources.solver_known(measured)]:
+    runnable = [pair for pair in unknown if sources.solver_known(pair[1])]
+    if solved := [key for key, measured in unknown if (key, measured) not in runnable]:
         yield Finding("formats", OPEN, f"measured in a solver of no known release: {shortened(solved)}")
-    for key, measured in unknown:
-        if not sources.solver_known(measured):
-            continue
+    for key, measured in runnable:
         rows = bundle.rows[(bundle.rows["format"] == key) & (bundle.rows["source_hash"] == measured)]
         settings = [parsed(text) for text in sorted(rows["params"].unique())]
         progress(f"running {key}")

@@ -127,11 +127,7 @@ def check_rows(
     missing = np.zeros(len(rows), bool) if unknown is None else np.asarray(unknown, dtype=bool) & ~wrong
     of = counted(len(rows), "row")
     if wrong.any():
-        yield Finding(
-            check,
-            FAILED,
-            f"{what}: violated in {int(wrong.sum())} of {of}: {cases(rows[wrong])}",
-        )
+        yield Finding(check, FAILED, f"{what}: violated in {int(wrong.sum())} of {of}: {cases(rows[wrong])}")
     elif len(rows) > missing.sum():
         yield Finding(check, PASSED, f"{what}: {counted(len(rows) - int(missing.sum()), 'row')}")
     if missing.any():
