@@ -97,6 +97,19 @@ def array_module(*arrays: Any) -> ArrayModule:
     return cast(ArrayModule, np)
 
 
+_NOTHING: dict[tuple[str, int, str], Array] = {}
+
+
+def nothing(xp: ArrayModule, dtype: Any) -> Array:
+    """The array without elements, (0,), of a type, always the same: a conversion passes up to ten, each of which would
+    cost the host as much as an allocation.
+    """
+    key = xp.__name__, 0 if xp is np else int(cast(Any, xp).cuda.runtime.getDevice()), np.dtype(dtype).char
+    if (found := _NOTHING.get(key)) is None:
+        found = _NOTHING[key] = xp.empty(0, dtype=dtype)
+    return found
+
+
 def on_host(array: Array) -> np.ndarray:
     """The array in the host's memory, copied only where it has to move."""
     return array if array_module(array) is np else cast(Any, array).get()

@@ -29,6 +29,7 @@ from spmvbench.formats.arrays import (
     array_module,
     cdiv,
     index_dtype,
+    nothing,
     on_host,
     ordinal,
     round_up,
@@ -386,7 +387,7 @@ def taken(a: Csr, *, first: int = 0, last: int = INT32_MAX, above: int = -1, upt
     if total == a.nnz:
         a.__dict__["slice_slots"] = slots
         return a
-    col_idx, values = xp.empty(total, dtype=np.int32), xp.empty(total, dtype=a.dtype)
+    col_idx, values = (xp.empty(total, dtype=t) if total else nothing(xp, t) for t in (np.int32, a.dtype))
     kernel = f"take_entries<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(row_ptr)}>"
     given = (rows, np.int64(total), np.int32(first), a.row_ptr, row_ptr, a.col_idx, a.values, col_idx, values)
     run(Launch(TAKE, kernel, cdiv(total, _TAKE_BLOCK * TAKE_EACH), _TAKE_BLOCK, given))

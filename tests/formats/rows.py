@@ -50,7 +50,10 @@ def with_long_pointers(matrix):
 class Module(ModuleType):
     """NumPy under another name, which formats take for that of a device."""
 
-    cuda = SimpleNamespace(get_current_stream=lambda: SimpleNamespace(synchronize=lambda: None))
+    cuda = SimpleNamespace(
+        get_current_stream=lambda: SimpleNamespace(synchronize=lambda: None),
+        runtime=SimpleNamespace(getDevice=lambda: 0),
+    )
     __getattr__ = staticmethod(partial(getattr, np))
 
 

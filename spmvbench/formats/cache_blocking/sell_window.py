@@ -17,6 +17,7 @@ from spmvbench.formats.arrays import (
     cdiv,
     expand,
     inverse,
+    nothing,
     offsets,
     on_host,
     put,
@@ -255,7 +256,7 @@ class SellWindow(Format):
         xp, index, order = a.xp, ctype(a.row_ptr), order_of(a, sigma)
         columns, least = cls._windows(a, params["window"], params["vectors"], params["blocks"], threads)
         slices, sorted_ = cdiv(a.rows, WARP), cbool(order is not None)
-        perm = xp.empty(0, dtype=np.int32) if order is None else order
+        perm = nothing(xp, np.int32) if order is None else order
         position, word, bits, low, narrow, high, begins, firsts, sizes = xp.empty((9, slices + 1), dtype=np.int32)
         chunks, table = (xp.empty((slices, 4), dtype=np.int32) for _ in range(2))
         rows, count, state, chunk_state = np.int32(a.rows), np.int32(slices), notes(xp, slices, 1), notes(xp, slices)

@@ -7,7 +7,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, ArrayModule, Csr, cdiv, expand, index_dtype, inverse, offsets, round_up
+from spmvbench.formats.arrays import (
+    Array,
+    ArrayModule,
+    Csr,
+    cdiv,
+    expand,
+    index_dtype,
+    inverse,
+    nothing,
+    offsets,
+    round_up,
+)
 from spmvbench.formats.compressed.bits import WORD, bit_lengths, pack, unpack
 from spmvbench.formats.conversion import Run, filled_rows, runner, summed
 from spmvbench.formats.conversion import offsets as offsets_by
@@ -62,7 +73,7 @@ class BroEll(Adding):
         """`perm`, and the place of each row."""
         xp = a.xp
         if not cls.by_length:
-            return xp.empty(0, dtype=np.int32), xp.arange(a.rows, dtype=np.int32)
+            return nothing(xp, np.int32), xp.arange(a.rows, dtype=np.int32)
         perm = sorted_rows(a, 0)
         assert perm is not None
         return perm, inverse(perm)
@@ -351,7 +362,7 @@ class BroCsr(Adding):
     def _tables(cls, a: Csr, lanes: int) -> tuple[dict[str, Array], int, Array, Array, Array]:
         """The fields that say where strings are, the threads, and of each entry its round, rank there and field."""
         xp = a.xp
-        rows, row_ptr = xp.empty(0, dtype=np.int32), a.row_ptr
+        rows, row_ptr = nothing(xp, np.int32), a.row_ptr
         if cls.listed:
             rows = xp.flatnonzero(a.row_lengths).astype(np.int32)
             row_ptr = xp.concatenate([a.row_ptr[rows], a.row_ptr[-1:]])
@@ -386,7 +397,7 @@ class BroCsr(Adding):
     def _by_kernels(cls, a: Csr, lanes: int, run: Run) -> dict[str, Any]:
         """The fields by kernels."""
         xp, index = a.xp, ctype(a.row_ptr)
-        rows, row_ptr = filled_rows(a) if cls.listed else (xp.empty(0, dtype=np.int32), a.row_ptr)
+        rows, row_ptr = filled_rows(a) if cls.listed else (nothing(xp, np.int32), a.row_ptr)
         stored = len(row_ptr) - 1
         lanes = cls._lanes(a, stored, lanes)
         args: tuple[Any, ...] = np.int32(stored), np.int32(lanes), row_ptr

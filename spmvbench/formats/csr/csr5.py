@@ -9,7 +9,7 @@ import numpy as np
 
 from spmvbench.errors import UsageError
 from spmvbench.formats.admission import Skip
-from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, offsets
+from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, nothing, offsets
 from spmvbench.formats.carries import SUM, add_carries
 from spmvbench.formats.compressed.dictionary import coded
 from spmvbench.formats.conversion import Run, narrow_offsets, numbers, runner
@@ -165,9 +165,9 @@ def by_kernels(a: Csr, sigma: int, run: Run) -> dict[str, Any]:
 
     launch(f"csr5_convert<{ctype(values)}, {ctype(a.row_ptr)}, {sigma}>", tiles + 1, *size, *matrix, *found)
     tail_row, empty_rows, filled = numbers(counts)
-    empty_offset, empty_ptr = xp.zeros(filled, dtype=np.int32), slots
+    empty_offset, empty_ptr = nothing(xp, np.int32), slots
     if filled:
-        empty_ptr = narrow_offsets(slots[1:], run)
+        empty_offset, empty_ptr = xp.zeros(filled, dtype=np.int32), narrow_offsets(slots[1:], run)
         descriptor = tile_ptr, tile_desc, empty_ptr, empty_offset
         launch(f"csr5_empty_offsets<{ctype(a.row_ptr)}, {sigma}>", tiles, *size, a.row_ptr, *descriptor)
     return {

@@ -26,6 +26,7 @@ from spmvbench.formats.arrays import (
     expand,
     index_dtype,
     inverse,
+    nothing,
     offsets,
     round_up,
 )
@@ -140,7 +141,7 @@ def first_steps(
         ptr = offsets(steps_of_slices(counts, xp, height) if height > 1 else counts)
         return ptr, int(ptr[-1])
     slices = cdiv(len(counts), height)
-    order = xp.empty(0, dtype=np.int32) if perm is None else perm
+    order = nothing(xp, np.int32) if perm is None else perm
     args = (np.int32(len(counts)), np.int32(slices), np.int32(height), counts, order)
     kernel = f"slice_steps<{ctype(counts)}, {cbool(perm is not None)}"
     ptr, (*_, steps) = summed(xp, slices, CONVERT, kernel, args, run, total=known)
@@ -361,7 +362,7 @@ class MergedTiles:
         """As that of `SortedTiles`."""
         a, xp = self.a, self.a.xp
         if r * c == 1 and height > 1:
-            none = xp.empty(0, dtype=np.int32)
+            none = nothing(xp, np.int32)
             s = Slices(a.rows, steps * height, height, 1, slice_ptr, none if perm is None else perm, none)
             filled = fill(a, s, self.run, height)
             return filled["columns"].reshape(steps, height), filled["values"].reshape(steps, height)
@@ -369,7 +370,7 @@ class MergedTiles:
         whole = height == 1 and perm is None and steps == tiles
         block_col = xp.empty((steps, 1), np.int32) if whole else xp.full((steps, height), -1, dtype=np.int32)
         values = (xp.empty if whole else xp.zeros)((steps, r * c * height), dtype=a.dtype)
-        places = xp.empty(0, dtype=np.int32) if perm is None else places_of(perm, self.run)
+        places = nothing(xp, np.int32) if perm is None else places_of(perm, self.run)
         types = f"{ctype(values)}, {ctype(a.row_ptr)}, {ctype(slice_ptr)}, {cbool(perm is not None)}"
         sizes = (*map(np.int32, (a.rows, r, c, height, load)), np.bool_(whole))
         arrays = (a.row_ptr, a.col_idx, a.values, cuts, ptr, of_share, places, slice_ptr, block_col, values)

@@ -7,15 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import (
-    Array,
-    Csr,
-    aligned,
-    cdiv,
-    expand,
-    index_dtype,
-    nonzero_mask,
-)
+from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, index_dtype, nonzero_mask, nothing
 from spmvbench.formats.dense_blocks.blocks import (
     MergedTiles,
     Shape,
@@ -102,13 +94,13 @@ class Tiled(Format):
         if (r, c, cut.height, cut.sort) == (1, 1, 1, False):  # CSR as it is
             row_ptr = a.row_ptr.astype(index_dtype(a.nnz), copy=False)
             block_col, values = (aligned(array).reshape(-1, 1) for array in (a.col_idx, a.values))
-            found = {"block_col": block_col, "values": values, "perm": xp.empty(0, dtype=np.int32)}
+            found = {"block_col": block_col, "values": values, "perm": nothing(xp, np.int32)}
             return {**cls.finder(row_ptr), **found, "tile": (r, c), "nnz": a.nnz}
         perm = tiles.most_first(r, c) if cut.sort else None
         slice_ptr, steps = tiles.slices(r, c, cut.height, perm)
         load = values_together(cls.load, a.dtype, r, c)
         block_col, values = tiles.store(r, c, cut.height, load, slice_ptr, steps, perm)
-        none = xp.empty(0, dtype=np.int32)
+        none = nothing(xp, np.int32)
         found = {"block_col": block_col, "values": values, "perm": none if perm is None else perm}
         return {**cls.finder(slice_ptr), **found, "tile": (r, c), "nnz": a.nnz}
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from spmvbench.formats import transposed
-from spmvbench.formats.arrays import Array, Csr, cdiv
+from spmvbench.formats.arrays import Array, Csr, cdiv, nothing
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.ellpack.sell_convert import WARP, Slices, fill, sorted_rows
 from spmvbench.formats.format import Adding
@@ -143,7 +143,7 @@ class SlicedEll(Adding):
     @classmethod
     def filled(cls, a: Csr, layout: Layout, s: Slices) -> dict[str, Any]:
         """The fields, from where every slot is."""
-        lengths = s.first_row if not len(s.first_row) else a.xp.empty(0, dtype=np.int32)
+        lengths = s.first_row if not len(s.first_row) else nothing(a.xp, np.int32)
         if cls.stop and s.lengths is not None:
             lengths = s.lengths
         elif cls.stop:

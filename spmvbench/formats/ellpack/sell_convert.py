@@ -6,16 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import (
-    Array,
-    Csr,
-    array_module,
-    cdiv,
-    expand,
-    longest_first,
-    offsets,
-    round_up,
-)
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, longest_first, nothing, offsets, round_up
 from spmvbench.formats.conversion import Run, filled_rows, longest_row, numbers, refuse_more_than_memory, runner, summed
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype
@@ -75,7 +66,7 @@ def falling_order(
     size = np.int64(n), np.int32(window), np.int32(bits)
     grid = min(cdiv(n, _ORDER_BLOCK), 1024)
     run(Launch(_ROWS, f"order_counts<{types}>", grid, _ORDER_BLOCK, (*size, np.int32(passes), numbers, notes)))
-    perm = xp.empty(0, dtype=np.int32)
+    perm = nothing(xp, np.int32)
     for number in range(passes):
         counts = notes[1 + number * digits :][:digits]
         words = notes[head + number * each :][:each]
@@ -105,7 +96,7 @@ class Slices(NamedTuple):
     @classmethod
     def whole(cls, a: Csr, *, perm: Array | None = None, align: int = 1, lanes: int = 1) -> Slices:
         """All rows, or those of `perm`, as one slice, as wide as the longest row."""
-        none = a.xp.empty(0, dtype=np.int32)
+        none = nothing(a.xp, np.int32)
         rows = a.rows if perm is None else len(perm)
         height = round_up(rows, WARP)
         slots = round_up(longest_row(a), align) * height
@@ -130,7 +121,7 @@ class Slices(NamedTuple):
         """
         xp = a.xp
         ordered, rows = perm is not None, a.rows if perm is None else len(perm)
-        none = xp.empty(0, dtype=np.int32)
+        none = nothing(xp, np.int32)
         perm = none if perm is None else perm
         slices = cdiv(rows, height)
         if run is None:

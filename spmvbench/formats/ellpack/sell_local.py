@@ -15,6 +15,7 @@ from spmvbench.formats.arrays import (
     cdiv,
     expand,
     inverse,
+    nothing,
     offsets,
 )
 from spmvbench.formats.conversion import Run, narrow_offsets, numbers, runner, taken
@@ -99,8 +100,8 @@ class LongRows(NamedTuple):
     def none(cls, a: Csr) -> LongRows:
         """No rows."""
         xp = a.xp
-        empty, index = xp.empty(0, dtype=np.int32), xp.empty(0, dtype=a.row_ptr.dtype)
-        bits, pieces = xp.empty(0, dtype=np.uint32), xp.empty((0, 2), dtype=np.int32)
+        empty, index, bits = (nothing(xp, dtype) for dtype in (np.int32, a.row_ptr.dtype, np.uint32))
+        pieces = empty.reshape(0, 2)
         return cls(bits, empty, pieces, index, index, empty, a.values[:0])
 
     @classmethod
