@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, index_dtype, round_up
-from spmvbench.formats.conversion import Run, offsets
+from spmvbench.formats.arrays import Array, Csr, cdiv, index_dtype, nothing, round_up
+from spmvbench.formats.conversion import Run, narrow_offsets, numbers, offsets
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Struct, ctype, per_thread
 from spmvbench.formats.tile.convert import COO, CSR, DNS_COL, DNS_ROW, ELL, HYB, NAMES, TILE, Rules, hyb_rows
@@ -20,6 +20,7 @@ SEGMENT = constant(SOURCE, "SEGMENT")  # entries of a tile row for each of its s
 GROUP = constant(SOURCE, "GROUP")  # tiles of a warp
 PACKED_TILES = constant(SOURCE, "PACKED_TILES")  # of half a warp
 SUMS = constant(SOURCE, "SUMS")  # kinds of sums: four for each format, and two
+ON_HOST = 2**13  # most numbers that are copied whole where some are wanted
 
 
 class Room(NamedTuple):
@@ -66,7 +67,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
         run(Launch(SOURCE, kernel, *per_thread(threads, 128), args))
 
     def empty(n: int, dtype: Any) -> Array:
-        return xp.empty(n, dtype=dtype)
+        return xp.empty(n, dtype=dtype) if n else nothing(xp, dtype)
 
     # Tiles of each segment of a tile row, and how many are before it.
     tile_rows = cdiv(a.rows, TILE)
@@ -78,7 +79,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
 
     row, col, entries = empty(tiles, np.int32), empty(tiles, np.int32), empty(tiles, np.uint16)
     fmt, tail = empty(tiles, np.uint8), empty(tiles, np.uint8)
-    apart = xp.zeros(a.nnz // 32 + 1 if defer else 0, dtype=np.uint32)
+    apart = xp.zeros(a.nnz // 32 + 1, dtype=np.uint32) if defer else nothing(xp, np.uint32)
     coo, dns, te, th, least = rules or Rules(0, 0, 0.0, 0.0, 0)
     limits = np.int32(coo), np.int32(dns), *(np.float64(t * abs(t)) for t in (te, th))
     limits = *limits, np.int32(hyb_rows(a.dtype.itemsize)), np.int32(least)
@@ -90,8 +91,11 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     of_tiles = np.int32(tiles), np.int32(groups), entries, fmt, tail
     sums = empty(1 + SUMS * groups, np.int32)
     launch(f"count_room<{deferred}>", groups * 32, *of_tiles, sums)
-    sums = xp.cumsum(sums, dtype=np.int64)
-    room = Room.of(sums[::groups].tolist())
+    sums = narrow_offsets(sums[1:], run, np.int64)
+    if len(sums) > ON_HOST:
+        room = Room.of(sums[::groups].tolist())
+    else:  # to copy them takes less than a kernel that picks every so many
+        room = Room.of(numbers(sums)[::groups])
 
     stored = room.stored_tiles
     offset = index_dtype(max(*room.values, *room.units, a.nnz))
@@ -109,7 +113,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     launch(kernel, groups * 32, *of_tiles, sums, row, col, tile_row, *level1.values(), stored_before)
 
     kernel = f"pack_tiles<{value}, {index}, {ctype(offset)}, {deferred}>"
-    fields = level1 | _packed_tiles(kernel, a, room, level1, tile_row, launch)
+    fields: dict[str, Any] = level1 | _packed_tiles(kernel, a, room, level1, tile_row, launch)
 
     # Tile rows, and their chunks.
     rest_nnz = a.nnz - room.stored_entries
@@ -117,8 +121,8 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     schedule = stored_before, np.int32(tbalance(stored)), np.int32(not rest_nnz), tile_ptr, counts
     kernel = f"count_chunks<{index}, {ctype(first_tile)}, {deferred}>"
     launch(kernel, tile_rows + 1, rows, np.int32(tile_rows), a.row_ptr, first_tile, *schedule)
-    first = xp.cumsum(counts, dtype=np.int32)
-    chunks, and_split = first[-2:].tolist()
+    first = narrow_offsets(counts[1:], run)
+    chunks, and_split = numbers(first[-2:])
     chunk_ptr, chunk_row = empty(chunks + 1, np.int32), empty(chunks, np.int32)
     launch("fill_chunks", tile_rows, np.int32(tile_rows), tile_ptr, first, chunk_ptr, chunk_row)
 
@@ -135,14 +139,17 @@ def _packed_tiles(
     """The arrays of all tiles' entries by name. level1, tile_row: by tile, (stored tiles,)."""
 
     def empty(n: int, dtype: Any = np.uint8) -> Array:
-        return a.xp.empty(n, dtype=dtype)
+        return a.xp.empty(n, dtype=dtype) if n else nothing(a.xp, dtype)
 
-    val = {name: empty(n, a.dtype) for name, n in zip(NAMES, room.values, strict=True)}
-    val["csr"] = empty(round_up(room.values[CSR], 2), a.dtype)
-    val["csr"][room.values[CSR] :] = 0
+    val = {
+        name: empty(round_up(n, 2) if name == "csr" else n, a.dtype) for name, n in zip(NAMES, room.values, strict=True)
+    }
+    if room.values[CSR] % 2:
+        val["csr"][room.values[CSR] :] = 0
     sizes = {CSR: round_up(room.values[CSR], ALIGNED), ELL: room.values[ELL], HYB: 2 * room.units[HYB]}
     halves = {f: empty(n) for f, n in sizes.items()}
-    halves[CSR][room.values[CSR] :] = 0
+    if room.values[CSR] % ALIGNED:
+        halves[CSR][room.values[CSR] :] = 0
     csr_row_ptr, coo_idx = empty(room.units[CSR]), empty(room.values[COO])
     row_id, col_id = empty(room.units[DNS_ROW]), empty(room.units[DNS_COL])
     csr_coo = val["csr"], halves[CSR], csr_row_ptr, val["coo"], coo_idx
