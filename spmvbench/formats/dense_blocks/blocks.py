@@ -282,6 +282,8 @@ class MergedTiles:
         self._merged: dict[Shape, tuple[Struct, Array, Array, int]] = {}
         self._all = a.col_idx[:0]  # counts of all shapes that were measured, and where those of each are
         self._places: dict[Shape, slice] = {}
+        # Of the last shape that was sorted: its order, and by height the slices. Choosing asks before storing does.
+        self._sorted: tuple[Shape, Array, dict[int, tuple[Array, int]]] | None = None
 
     def sample(self) -> MergedTiles:
         """As that of `SortedTiles`."""
@@ -322,7 +324,9 @@ class MergedTiles:
 
     def most_first(self, r: int, c: int) -> Array:
         """As that of `SortedTiles`."""
-        return most_first(self.counts(r, c), r * longest_row(self.a), self.run)
+        if self._sorted is None or self._sorted[0] != (r, c):
+            self._sorted = (r, c), most_first(self.counts(r, c), r * longest_row(self.a), self.run), {}
+        return self._sorted[1]
 
     def merged(self, r: int, c: int) -> tuple[Struct, Array, Array, int]:
         """Shares of thread blocks; the first tile of each block row, of each share, each with the end; all tiles."""
@@ -350,9 +354,14 @@ class MergedTiles:
 
     def slices(self, r: int, c: int, height: int, perm: Array | None = None) -> tuple[Array, int]:
         """As that of `SortedTiles`."""
-        known = None if perm is not None else self.known.get((r, c, height))
-        if height > 1 or perm is not None or r * c == 1:
-            return first_steps(self.counts(r, c), height, self.run, known, perm)
+        if perm is not None:
+            found = self._sorted[2] if self._sorted is not None and perm is self._sorted[1] else {}
+            if height not in found:
+                found[height] = first_steps(self.counts(r, c), height, self.run, None, perm)
+            return found[height]
+        known = self.known.get((r, c, height))
+        if height > 1 or r * c == 1:
+            return first_steps(self.counts(r, c), height, self.run, known)
         _, ptr, _, tiles = self.merged(r, c)
         return ptr.astype(index_dtype(tiles), copy=False), tiles
 
