@@ -18,7 +18,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from operator import is_, itemgetter
+from operator import itemgetter
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ STREAMS = ("stdin", "stdout", "stderr")
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 DEFAULT_FLOATS = ctypes.c_void_p(-1)  # FE_DFL_ENV of fenv.h
 MISSING = object()
-ALL, MAP, ZIP = all, map, zip  # bound before a format can replace them
+ZIP = zip  # bound before a format can replace them
 PRINTED = 10_000  # bytes that are kept of what a step of a format prints
 
 
@@ -213,14 +213,14 @@ class _Owner(NamedTuple):
         if not found:
             return None
         names = tuple(found)
-        get = itemgetter(*names, names[0])  # of one name it would give no tuple
-        return cls(owner, vars(owner), names, tuple(found.values()), get)
+        return cls(owner, vars(owner), names, tuple(found.values()), itemgetter(*names))
 
     def is_unchanged(self) -> bool:
-        """Whether each of them is the same object."""
+        """Whether each of them is the same object, or equal to it."""
         try:
-            return ALL(MAP(is_, self.get(self.members), self.values))
-        except KeyError:
+            held = self.get(self.members)
+            return bool(held == self.values if len(self.names) > 1 else held is self.values[0])
+        except Exception:  # one is missing, or an object in its place cannot be compared
             return False
 
 
@@ -256,11 +256,13 @@ class ProcessState:
             if ours:
                 owners += [held for held in vars(module).values() if isinstance(held, type) and held.__module__ == name]
             self._owners += filter(None, map(_Owner.of, owners))
+        names = tuple(self._modules)
+        self._loaded = _Owner(sys, sys.modules, names, tuple(self._modules.values()), itemgetter(*names))
 
     def restore(self) -> list[str]:
         """Restore all that differs. Returns the names of what differed; `lost` has those of what still does."""
         found = []
-        for name, module in self._modules.items():
+        for name, module in () if self._loaded.is_unchanged() else self._modules.items():
             if sys.modules.get(name) is not module:
                 sys.modules[name] = module
                 found.append(f"the module {name}")

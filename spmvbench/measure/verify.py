@@ -119,15 +119,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The largest error as a fraction of its bound, and its place. Infinite for a NaN, and for any error if the bound
-    is 0. row: -1 if `array` names a number that was made of a whole array.
+    """The largest error as a fraction of its bound, and, of one that is not passed, its place. Infinite for a NaN, and
+    for any error if the bound is 0. row: -1 if `array` names a number that was made of a whole array.
     """
 
     ratio: float
-    row: int
-    found: float
-    expected: float
-    bound: float
+    row: int = 0
+    found: float = math.nan
+    expected: float = math.nan
+    bound: float = 0.0
     array: str = "y"
 
     @property
@@ -492,12 +492,14 @@ def compare(y: Array, reference: Reference, array: str = "y") -> Verdict:
         return reference.judge(y)
     found = y if reference.rows is None else y[reference.rows]
     if not len(found):
-        return Verdict(0.0, 0, math.nan, math.nan, 0.0, array)
+        return Verdict(0.0)
     ratio = _ratios(found, reference.y, reference.bound)
+    if (worst := float(ratio.max())) <= 1:
+        return Verdict(worst)  # the host would wait for the device for each of the other numbers
     place = int(ratio.argmax())
     row = place if reference.rows is None else int(reference.rows[place])
     bound = float(reference.bound[place if len(reference.bound) > 1 else 0])
-    return Verdict(float(ratio[place]), row, float(found[place]), float(reference.y[place]), bound, array)
+    return Verdict(worst, row, float(found[place]), float(reference.y[place]), bound, array)
 
 
 def set_x(fmt: Format, reference: Reference, x: Array | SparseVector) -> Array | SparseVector:
@@ -533,7 +535,7 @@ def run_and_verify(run: Run, references: Iterable[Reference], starts: Sequence[s
     references: in the matrix's order; if the format takes another one, x is permuted before the run and y after it.
     starts: content of y before each run, in turn: NaN, the result for the previous x, garbage, or 0.
     """
-    worst = Verdict(0.0, 0, math.nan, math.nan, 0.0)
+    worst = Verdict(0.0)
     for reference, start in zip(references, itertools.cycle(starts)):
         placed = set_x(run.fmt, reference, run.x)
         fill(run.y, start)

@@ -17,10 +17,10 @@ from spmvbench.runner import driver, plan, precompile, prefetch, session
 @pytest.mark.slow
 def test_a_process_prefetches_and_errors_are_silent(tmp_path):
     matrix = lookup.obtain("tridiag:9")
-    assert prefetch.start(tmp_path, matrix, 0, False).wait() == 0
+    unknown = lookup.Matrix("a", "b:1", "", "synthetic")
+    assert prefetch.start(tmp_path, {(unknown, 0): (), (matrix, 0): ()}, False).wait() == 0
     assert matrix_cache.cache_path(tmp_path, matrix, 0, False).exists()
-    assert prefetch.start(tmp_path, matrix, 0, False) is None
-    assert prefetch.start(tmp_path, lookup.Matrix("a", "b:1", "", "synthetic"), 0, False).wait() == 0
+    assert prefetch.start(tmp_path, {(matrix, 0): ()}, False) is None
 
 
 CUT = "ehyb-rcm[shared_bytes=1024]"  # more than one partition of a small matrix
@@ -48,15 +48,17 @@ def finish(ahead):
 
 
 @pytest.mark.slow
-def test_matrices_are_read_ahead_and_formats_prepared(work, groups, monkeypatch):
+@pytest.mark.parametrize(("least", "read"), [(0, 2), (30, 3)], ids=["alone", "small ones together"])
+def test_matrices_are_read_ahead_and_formats_prepared(work, groups, monkeypatch, least, read):
+    monkeypatch.setattr(prefetch, "MIN_ENTRIES", least)
     with work(groups, "device") as ahead:
         ahead.advance(groups[0])
         assert len(ahead.running) == 2  # as many as there are cores for
         finish(ahead)
+        assert len({*ahead.folder.glob("*.csr")}) == read
         ahead.advance(groups[0])
         finish(ahead)
-        cached = {path.name for path in ahead.folder.glob("*.csr")}
-        assert len(cached) == 3
+        assert len({*ahead.folder.glob("*.csr")}) == 3
         ahead.advance(groups[1])  # the first matrix is not needed any more
         assert len({path.name for path in ahead.folder.glob("*.csr")}) == 2
     assert not ahead.folder.exists()
@@ -136,7 +138,7 @@ def test_a_preparation_that_takes_too_long_ends_and_nobody_waits_for_it(tmp_path
     (tmp_path / "slow.py").write_text(SLOW)
     monkeypatch.setenv("SPMVBENCH_FORMATS", str(tmp_path / "slow.py"))
     matrix = lookup.obtain("tridiag:9")
-    process = prefetch.start(tmp_path, matrix, 0, False, [("slow", {}, "f64")], EMULATED, seconds=1)
+    process = prefetch.start(tmp_path, {(matrix, 0): [("slow", {}, "f64")]}, False, EMULATED, seconds=1)
     assert process.wait() == -signal.SIGALRM
     with paths.locked(matrix_cache.preparation_lock(tmp_path, matrix, 0, False), lambda: True) as had:
         assert had

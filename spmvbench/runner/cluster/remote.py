@@ -270,8 +270,8 @@ def release(token: str | None = None) -> None:
 def _prefetch(state: WorkerState, folder: Any, matrix: tuple[Matrix, int], real_part: bool) -> None:
     """Start a process that prefetches a matrix, unless it is cached or too large for the free memory."""
     state.prefetches = {known: process for known, process in state.prefetches.items() if process.poll() is None}
-    if prefetching.is_worthwhile(*matrix):
-        process = prefetching.start(folder, *matrix, real_part)
+    if prefetching.is_worthwhile([matrix]):
+        process = prefetching.start(folder, {matrix: ()}, real_part)
         if process:
             state.prefetches[matrix] = process
 
