@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spmvbench.cli import completion, option_types
-from spmvbench.cli.results import echo_results, echo_table, echo_unread
+from spmvbench.cli.results import echo_results, echo_table, echo_unread, few
 from spmvbench.errors import SpmvbenchError, counted
 
 if TYPE_CHECKING:
@@ -176,5 +176,5 @@ def merge(runs: tuple[str, ...], into: str, results: str) -> None:
         left_out = rows[rows["merged"] == what]
         names = sorted(set(left_out["group"] + "/" + left_out["name"]))
         if names:
-            click.echo(f"{what}: {', '.join(names)}")
+            click.echo(f"{what}: {few(names)}")
     click.echo(f"{target}: {counted((rows['merged'] == folders.TAKEN).sum(), 'case')} of {counted(len(counts), 'run')}")

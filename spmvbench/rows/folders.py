@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spmvbench.errors import UsageError
+from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.paths import scratch, written_whole
 from spmvbench.rows import files, metadata, store, stored
 from spmvbench.rows.schema import SETTLED
@@ -48,7 +48,7 @@ def set_aside(run_folder: Path) -> Path | None:
 
 
 def merge(sources: Sequence[Path], target: Path) -> pd.DataFrame:
-    """Merge runs into a new one, completely or not at all: the newest row of each case, and every invocation.
+    """Merge runs into a new one, completely or not at all: the newest row of each case, every invocation, all facts.
 
     A case is what pages take the latest row of (`analysis.cases.latest_cases`). A row that failed counts as older than
     one that did not. A name has the matrix of the first run that read it. Rows are in the order of their starts,
@@ -95,12 +95,29 @@ def merge(sources: Sequence[Path], target: Path) -> pd.DataFrame:
     sessions = [session for source in sources for session in metadata.sessions(source)]
     sessions = [session for place, session in enumerate(sessions) if session not in sessions[:place]]
 
+    facts = _facts([path for source in sources if _is_regular(path := source / store.FACTS)])
+
     with created(target) as folder:
+        if facts:
+            with written_whole(folder / store.FACTS) as file:
+                file.write(facts)
         metadata.write(folder, sorted(sessions, key=lambda session: session["started"]))
         for layout, content in ((files.DESCRIPTIONS, described), (files.CASES, found)):
             with written_whole(folder / layout.merged, durable=True) as file:
                 files.write(content, layout, file)
     return rows
+
+
+def _facts(paths: Sequence[Path]) -> bytes:
+    """A file of the facts of matrices that imported runs hold; of several of a matrix the first. Empty without any."""
+    import pandas as pd
+
+    try:
+        read = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths]
+        facts = pd.concat(read).drop_duplicates("matrix") if read else pd.DataFrame()
+    except (ValueError, KeyError) as error:
+        raise SpmvbenchError(f"{' or '.join(map(str, paths))} holds no facts of matrices: {error}") from None
+    return facts.to_csv(index=False, lineterminator="\n").encode() if len(facts) else b""
 
 
 def descriptions(tables: Iterable[pd.DataFrame], only: set[str] | None = None) -> pa.Table:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 MOST_BYTES = 2**30  # of an unpacked file: Ginkgo's of one GPU and the whole collection has 20 MB
-FACTS = "facts.csv"
 # Of a distribution of lengths: name in the file, and end of the name of the column in facts.csv.
 LENGTHS = {"min": "min", "q1": "q1", "median": "median", "q3": "q3", "max": "max", "variance": "std"}
 FACT_COLUMNS = (
@@ -298,7 +297,7 @@ def _facts(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keep(sources: Sequence[File], folder: Path, session: Mapping[str, Any]) -> int:
-    """Write a new run: its rows, facts of matrices (FACTS) and metadata. Returns the number of rows.
+    """Write a new run: its rows, facts of matrices (store.FACTS) and metadata. Returns the number of rows.
 
     Raises SpmvbenchError if the folder is there, and as `rows`; nothing is written then.
     """
@@ -320,7 +319,7 @@ def keep(sources: Sequence[File], folder: Path, session: Mapping[str, Any]) -> i
     facts = pd.DataFrame(list(known.values()), columns=FACT_COLUMNS).convert_dtypes()  # whole numbers without a point
     with folders.created(folder) as place:
         metadata.write(place, [about])
-        with written_whole(place / FACTS) as file:
+        with written_whole(place / store.FACTS) as file:
             file.write(facts.to_csv(index=False, lineterminator="\n").encode())
         with written_whole(place / files.CASES.merged, durable=True) as file:
             files.write(table, files.CASES, file)

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-LOG, LOCK = "worker.log", ".lock"
+LOG, LOCK, FACTS = "worker.log", ".lock", "facts.csv"  # facts: of an imported run
 ROWS, LINES = files.CASES.merged, files.CASES.lines
 MATRICES, MATRIX_LINES = files.DESCRIPTIONS.merged, files.DESCRIPTIONS.lines
 PUBLISHED = "results/published"  # folder of the runs that a checkout holds
 # Names of files in a run's folder and next to runs in a folder of reports: no run may have them.
 _TAKEN = {ROWS, LINES, ENVIRONMENT, LOG, LOCK, MATRICES, MATRIX_LINES, "report", "pairs.csv", "pairs.json", "README.md"}
-_TAKEN |= {"facts.csv", "index.html", "shared", "formats", "papers.html"}
+_TAKEN |= {FACTS, "index.html", "shared", "formats", "papers.html"}
 _LONGEST = 200  # bytes of a name: file systems allow 255, and shards and removed runs have longer names
 NAMED = 3  # most invalid rows named in a warning
 

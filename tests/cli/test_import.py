@@ -47,7 +47,7 @@ def imported(command, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "unit"), [("s", 1.0), ("us", 1e-6), ("ns", 1e-9)])
-def test_units_are_found(imported, tmp_path, name, unit):
+def test_units_are_found(command, imported, tmp_path, name, unit):
     said = imported(sample(unit))
     assert said.code == 0 and f"2 matrices on K40m, times in {name}" in said.out and "7 rows imported" in said.out
     rows = store.load(tmp_path / "K40m").set_index(["name", "label"])
@@ -60,8 +60,15 @@ def test_units_are_found(imported, tmp_path, name, unit):
     failed = rows.loc[("a", "hipsparse-csr")]
     assert failed["status"] == "error" and "not completed" in failed["reason"]
     assert str(latest_cases(rows.reset_index())["setting"].iloc[0]) == "f64 hot imported"
-    (facts, *_) = (tmp_path / "K40m" / "facts.csv").read_text().splitlines()[1:]
-    assert facts == "HB/a,100,90,1000,0.5,yes,graph,K40m.json.gz,,1,2,3.5,5,9,1.5,1,2,3.5,5,8,1.5"
+    _, *facts = (tmp_path / "K40m" / "facts.csv").read_text().splitlines()
+    assert facts[0] == "HB/a,100,90,1000,0.5,yes,graph,K40m.json.gz,,1,2,3.5,5,9,1.5,1,2,3.5,5,8,1.5"
+    imported([*sample(unit), entry("c", 1_000, {"Csr": 6e-6}, unit)], "--gpu", "K40m", file="more.json")
+    assert command("runs", "merge", "K40m", "more", "--into", "both", "--results", tmp_path).code == 0
+    _, *both = (tmp_path / "both" / "facts.csv").read_text().splitlines()
+    assert both[:2] == facts and [line.partition(",")[0] for line in both[2:]] == ["HB/c"]
+    (tmp_path / "more" / "facts.csv").write_text("")
+    said = command("runs", "merge", "K40m", "more", "--into", "again", "--results", tmp_path)
+    assert said.code == 1 and "holds no facts of matrices" in said.err and not (tmp_path / "again").exists()
 
 
 @pytest.mark.parametrize("size", [1.0, math.inf, 10**400])
