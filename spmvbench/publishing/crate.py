@@ -113,7 +113,7 @@ def pack(folder: Path) -> None:
         if not path.is_file() or _file("", path)["sha256"] in known:
             continue
         content = io.BytesIO()
-        files.write(files.read(path, layout), layout, content, level=19)
+        files.write(files.read(path, layout), layout, content, smallest=True)
         if len(content.getvalue()) < path.stat().st_size:
             with paths.written_whole(path) as file:
                 file.write(content.getvalue())
