@@ -151,7 +151,7 @@ def _with_costs(name: str, request: RunRequest, items: Sequence[Item], distribut
     if not known:
         known = [place for run in LIKE if (place := results.parent / store.PUBLISHED / run).is_dir()]
     cases = request.cases([items[0].matrix(results)]) if items else []
-    sample = estimate.Sample.of(known, cases)
+    sample = estimate.Sample.of(known, cases, request.settings())
     line = sample.costs() if sample else costs.default_costs(request.settings())
     timed = [
         replace(item, seconds=item.cases * (line.case + line.case_entry * (item.entry.stored or 0))) for item in items

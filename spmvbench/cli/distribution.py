@@ -98,7 +98,7 @@ class Distribution:
         from spmvbench.runner import costs, plan
 
         part, count = self.shard
-        sampled = self._sample(cases, folder.parent, []) if self.like else None
+        sampled = self._sample(cases, folder.parent, [], settings) if self.like else None
         expected = sampled.costs() if sampled else costs.default_costs(settings)
         groups = costs.shards(plan.grouped(cases), count, expected)[part - 1]
         if not groups:
@@ -120,18 +120,19 @@ class Distribution:
             request = replace(request, selection=Selection(tuple(few)))
         return request.find(notify, dry_run=dry_run, unasked=self.estimate)
 
-    def _sample(self, cases: Sequence[Case], results: Path, also: list[Path]) -> Sample | None:
+    def _sample(self, cases: Sequence[Case], results: Path, also: list[Path], settings: Settings) -> Sample | None:
         from spmvbench.rows import store
         from spmvbench.runner import estimate
 
-        return estimate.Sample.of([*(store.folder(run, results) for run in self.like), *also], cases)
+        return estimate.Sample.of([*(store.folder(run, results) for run in self.like), *also], cases, settings)
 
-    def predict(self, cases: Sequence[Case], folder: Path) -> None:
+    def predict(self, cases: Sequence[Case], folder: Path, settings: Settings) -> None:
         """Print the estimated run time of cases. Raises UsageError if there are too few rows to estimate it from."""
         from spmvbench.rows import metadata
         from spmvbench.runner import estimate, plan
 
-        sample = self._sample(cases, folder.parent, [folder] if (folder / metadata.ENVIRONMENT).exists() else [])
+        also = [folder] if (folder / metadata.ENVIRONMENT).exists() else []
+        sample = self._sample(cases, folder.parent, also, settings)
         if sample is None:
             raise UsageError(
                 f"--estimate goes by rows, of {estimate.MIN_MATRICES} matrices or more: measure a sample of them first "

@@ -274,7 +274,7 @@ def command(
         todo = request.pending(folder, cases)
         _echo_plan(folder, found, cases, len(todo), by_default=request.has_default_formats)
         if distribution.estimate:
-            distribution.predict(todo, folder)
+            distribution.predict(todo, folder, request.settings())
         return 0
     return _measure(request, folder, found, cases, distribution, workers)
 

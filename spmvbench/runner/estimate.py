@@ -16,15 +16,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from spmvbench.matrices import Matrix
 from spmvbench.matrices.suitesparse import Entry
-from spmvbench.measure.cases import Case, Group
+from spmvbench.measure.cases import Case, Group, Settings, device_kind
+from spmvbench.measure.timing import RULES
 from spmvbench.rows import store
 from spmvbench.runner.costs import Costs, entries, shards
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 M = TypeVar("M", Matrix, Entry)
 
@@ -45,9 +49,9 @@ class Sample:
     labels: frozenset[str]
 
     @classmethod
-    def of(cls, runs: Sequence[Path], cases: Sequence[Case]) -> Sample | None:
-        """A sample from the rows of runs, for formats, types and modes as in `cases`. None if there are too few
-        matrices.
+    def of(cls, runs: Sequence[Path], cases: Sequence[Case], settings: Settings) -> Sample | None:
+        """A sample from the rows of runs, for formats, types and modes as in `cases`, as if sampled with the budget of
+        the settings. None if there are too few matrices.
         """
         if not runs:
             return None
@@ -57,6 +61,7 @@ class Sample:
             rows = rows[rows[name].isin({getattr(case, name) for case in cases})]
         if rows["matrix_sha256"].nunique() < MIN_MATRICES:
             return None
+        rows["t_case"] = _with_budget(rows, settings)
         # A slow format that only some matrices have must not make those look slow.
         usual = rows.groupby("label")["t_case"].transform("mean")
         by_matrix = rows.assign(usual=usual).groupby("matrix_sha256")
@@ -94,6 +99,17 @@ class Sample:
     def residuals(self) -> np.ndarray:
         """Times divided by the line."""
         return np.asarray(self.seconds / (self.line[0] + self.line[1] * self.entries))
+
+
+def _with_budget(rows: pd.DataFrame, settings: Settings) -> pd.Series:
+    """Seconds of cases had they been sampled with the budget of the settings. Samples that agree early end at the first
+    check of the clocks. A row with more seconds of samples than of its case has the samples of another one.
+    """
+    rule = RULES[device_kind(settings.device)]
+    sampled = rows["repeats"] * rows["samples"].map(np.sum, na_action="ignore").astype(float)
+    expected = sampled.clip(lower=rule.rounds * rule.clock_check).clip(upper=settings.budget or rule.budget)
+    own = (rows["mode"] == "hot") & sampled.between(0, rows["t_case"], inclusive="neither")
+    return rows["t_case"] + (expected - sampled).where(own, 0.0)
 
 
 def _overhead(runs: Sequence[Path]) -> float:
