@@ -30,6 +30,7 @@ PACKAGE = __name__.partition(".")[0]
 LIMITS = sorted(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
 STREAMS = ("stdin", "stdout", "stderr")
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+LIBC = ctypes.CDLL(None)  # opened once, for what is asked after each step of a format
 DEFAULT_FLOATS = ctypes.c_void_p(-1)  # FE_DFL_ENV of fenv.h
 MISSING = object()
 ZIP = zip  # bound before a format can replace them
@@ -44,25 +45,25 @@ class Setting(NamedTuple):
     restore: Callable[[Any], object]
 
 
-def _signals(libc: Any) -> dict[int, tuple[Any, int]]:
+def _signals() -> dict[int, tuple[Any, int]]:
     """The handler of each signal, Python's and that of the C library, which code in C sets without Python."""
     found = {}
     for number in signal.valid_signals():
         action = (ctypes.c_void_p * 32)()  # larger than a struct sigaction, whose first member is the handler
-        libc.sigaction(number, None, action)
+        LIBC.sigaction(number, None, action)
         found[int(number)] = signal.getsignal(number), action[0] or 0
     return found
 
 
-def _with_signals(libc: Any, held: dict[int, tuple[Any, int]]) -> None:
-    now = _signals(libc)
+def _with_signals(held: dict[int, tuple[Any, int]]) -> None:
+    now = _signals()
     for number, (handler, function) in held.items():
         if now[number] == (handler, function):
             continue
         if handler is not None:
             signal.signal(number, handler)
         else:
-            libc.signal(number, ctypes.c_void_p(function))
+            LIBC.signal(number, ctypes.c_void_p(function))
     if faulthandler.is_enabled():  # its handlers are none of Python's
         faulthandler.disable()
         faulthandler.enable(2)
@@ -118,12 +119,11 @@ def _with_collector(held: tuple[bool, Any]) -> None:
 
 def settings(streams: list[int]) -> list[Setting]:
     """All settings that are noted but those of modules (`ProcessState`). streams: copies of the descriptors 0 to 2."""
-    libc = ctypes.CDLL(None)
     smallest = np.finfo(np.float64).smallest_normal / np.arange(1.0, 3.0)
     environ = os.environ
 
     def floats() -> tuple[int, bool]:
-        return libc.fegetround(), bool((smallest * 0.5)[1] == 0)
+        return LIBC.fegetround(), bool((smallest * 0.5)[1] == 0)
 
     def descriptors() -> list[tuple[int, int]]:
         return [(status.st_dev, status.st_ino) for status in map(os.fstat, range(3))]
@@ -135,7 +135,7 @@ def settings(streams: list[int]) -> list[Setting]:
         return [each for each in warnings.filters if each[0] == "error"]  # libraries add others when they are imported
 
     return [  # numbers can be compared only after the first
-        Setting("rounding or subnormals of the processor", floats, lambda _: libc.fesetenv(DEFAULT_FLOATS)),
+        Setting("rounding or subnormals of the processor", floats, lambda _: LIBC.fesetenv(DEFAULT_FLOATS)),
         Setting("sys.stdin, sys.stdout or sys.stderr", lambda: [getattr(sys, name) for name in STREAMS], _with_streams),
         Setting("file descriptors 0 to 2", descriptors, lambda _: [os.dup2(streams[n], n) for n in range(3)]),
         Setting("NumPy's handling of errors", np.geterr, lambda held: np.seterr(**held)),
@@ -144,7 +144,7 @@ def settings(streams: list[int]) -> list[Setting]:
         Setting("the environment", lambda: dict(os.environ), _environment(environ)),
         Setting("the working directory", os.getcwd, os.chdir),
         Setting("the umask", _umask, os.umask),
-        Setting("signal handlers", lambda: _signals(libc), lambda held: _with_signals(libc, held)),
+        Setting("signal handlers", _signals, _with_signals),
         Setting(
             "the signal mask",
             lambda: signal.pthread_sigmask(signal.SIG_BLOCK, []),
@@ -294,5 +294,5 @@ def take_own() -> str:
     """What this process has printed since the last call. Its standard output is a file."""
     with suppress(Exception):  # a stream that a format has closed
         sys.stdout.flush()
-    ctypes.CDLL(None).fflush(None)  # what C code has printed
+    LIBC.fflush(None)  # what C code has printed
     return take_printed(1)
