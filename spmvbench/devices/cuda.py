@@ -34,7 +34,7 @@ from spmvbench.devices.host_driven import HostDriven, OwnResult
 from spmvbench.formats.arrays import LINE_BYTES, Array, address, cdiv
 from spmvbench.formats.conversion import cuda_limits
 from spmvbench.formats.kernels import headers, kernel_path
-from spmvbench.formats.launches import AnyStep, Call, Launch, Loop, Step, Struct, single_steps
+from spmvbench.formats.launches import AnyStep, Call, Launch, Loop, Step, Struct, single_steps, three
 from spmvbench.formats.streams import Stream as KnownStream
 
 log = logging.getLogger(__name__)
@@ -291,13 +291,6 @@ def _cell(arg: Any) -> Any:
     if isinstance(arg, Struct):
         return arg.packed(address)
     return ctypes.c_void_p(arg.data.ptr) if hasattr(getattr(arg, "data", None), "ptr") else np.array([arg])
-
-
-def three(extent: int | tuple[int, ...]) -> tuple[int, int, int]:
-    """A grid or block extent in three dimensions."""
-    given = extent if isinstance(extent, tuple) else (extent,)
-    x, y, z = (*map(int, given), 1, 1, 1)[:3]
-    return x, y, z
 
 
 class Cuda(Device):

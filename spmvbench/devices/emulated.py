@@ -28,7 +28,7 @@ from spmvbench.formats import kernel_path
 from spmvbench.formats.arrays import ArrayModule
 from spmvbench.formats.conversion import EMULATED
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Call, Launch, Loop, Step, Struct, single_steps
+from spmvbench.formats.launches import Call, Launch, Loop, Step, Struct, single_steps, three
 
 MAX_WORKERS = 16  # each maps some 2,000 regions of the 65,530 that Linux allows a process
 _RUNTIME = str(build.FOLDER / "runtime.hpp")
@@ -84,7 +84,7 @@ class _Bound:
 
     def __init__(self, launch: Launch, made: build.Instantiation, seed: int | None):
         self.kernel, self.library, self.args = launch.kernel, made.library, launch.args
-        grid, block = cuda.three(launch.grid), cuda.three(launch.block)
+        grid, block = three(launch.grid), three(launch.block)
         _check_geometry(launch, grid, block)
         self.blocks = grid[0] * grid[1] * grid[2]
         self.threads = self.blocks * block[0] * block[1] * block[2]

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from time import perf_counter  # bound before a format can replace it
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,6 +22,7 @@ import numpy as np
 from spmvbench.formats.admission import refuse_size
 from spmvbench.formats.arrays import (
     INT32_MAX,
+    LINE_BYTES,
     Array,
     ArrayModule,
     Csr,
@@ -36,7 +37,7 @@ from spmvbench.formats.arrays import (
 )
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant, headers, kernel_options, kernel_path
-from spmvbench.formats.launches import MOST_SHARED_BYTES, Launch, Struct, ctype
+from spmvbench.formats.launches import MOST_SHARED_BYTES, Launch, Struct, ctype, flat, three
 
 LARGE = 2**30  # bytes
 Run = Callable[[Launch], None]
@@ -232,18 +233,41 @@ def runner(a: Csr) -> Run | None:
 
 
 class _Arguments(threading.local):
-    """Memory of the host from which the driver copies the arguments of a launch; for each thread."""
+    """Memory of the host from which the driver copies the arguments of a launch; for each thread.
 
-    MOST = 32
+    CuPy's own call looks at each argument for half of the time that a launch takes.
+    """
 
     def __init__(self) -> None:
         import cupy
 
         self.array, self.launch, self.stream = cupy.ndarray, cupy.cuda.driver.launchKernel, cupy.cuda.get_current_stream
-        self.cells = (ctypes.c_uint64 * self.MOST)()
-        begin = ctypes.addressof(self.cells)
-        self._pointers = (ctypes.c_void_p * self.MOST)(*(begin + 8 * k for k in range(self.MOST)))
-        self.pointers = ctypes.addressof(self._pointers)
+        self._layouts: dict[tuple[Any, ...], tuple[Callable[..., None], int, Any]] = {}
+
+    def packed(self, args: tuple[Any, ...]) -> int:
+        """The address of the pointers to the arguments, until the next call."""
+        kinds: tuple[Any, ...] = tuple(map(type, args))
+        if Struct in kinds:
+            kinds = tuple(tuple(map(type, arg)) if isinstance(arg, Struct) else type(arg) for arg in args)
+            args = tuple(flat(args))
+        pack, pointers, _ = self._layouts.get(kinds) or self._layout(kinds)
+        pack(*[arg.data.ptr if type(arg) is self.array else arg for arg in args])
+        return pointers
+
+    def _layout(self, kinds: tuple[Any, ...]) -> tuple[Callable[..., None], int, Any]:
+        """What packs arguments of these types, a tuple for those of a struct; where its pointers are; its memory."""
+        codes, begins = "", []
+        for kind in kinds:
+            codes += "0q"  # at a multiple of 8
+            begins.append(struct.calcsize(codes))
+            for member in kind if isinstance(kind, tuple) else (kind,):
+                codes += np.dtype(member).char if issubclass(member, np.generic) else "P"
+        whole = struct.Struct(codes)
+        cells = (ctypes.c_uint64 * cdiv(whole.size, 8))()
+        pointers = (ctypes.c_void_p * len(kinds))(*(ctypes.addressof(cells) + begin for begin in begins))
+        found = partial(whole.pack_into, cells, 0), ctypes.addressof(pointers), (cells, pointers)
+        self._layouts[kinds] = found
+        return found
 
 
 @cache
@@ -251,26 +275,49 @@ def _arguments() -> _Arguments:
     return _Arguments()
 
 
-_packed = [struct.Struct(f"{count}q").pack_into for count in range(_Arguments.MOST + 1)]
-
-
 def run(launch: Launch) -> None:
     """Enqueue a launch on CuPy's current stream; an empty grid does nothing."""
     if (found := _CHECK.get()) is not None:
         found([launch])
-    grid, block = (size if isinstance(size, tuple) else (size,) for size in (launch.grid, launch.block))
+    grid = three(launch.grid)
     if not all(grid):
         return
-    args, kernel, own = launch.args, compiled(launch.source, launch.kernel), _arguments()
-    try:  # of integers and arrays; CuPy's own call looks at each argument for half of the time that a launch takes
-        _packed[len(args)](own.cells, 0, *[arg.data.ptr if type(arg) is own.array else arg for arg in args])
-    except (IndexError, struct.error):
-        if Struct in map(type, args):  # CuPy passes a NumPy array of one element by value
-            args = tuple(arg.packed(address) if isinstance(arg, Struct) else arg for arg in args)
-        kernel(grid, block, args, shared_mem=launch.shared_bytes)
-        return
-    shape = (*grid, 1, 1)[:3] + (*block, 1, 1)[:3]
-    own.launch(kernel.kernel.ptr, *shape, launch.shared_bytes, own.stream().ptr, own.pointers, 0)
+    kernel, own = compiled(launch.source, launch.kernel).kernel.ptr, _arguments()
+    shape, pointers = (*grid, *three(launch.block), launch.shared_bytes), own.packed(launch.args)
+    own.launch(kernel, *shape, own.stream().ptr, pointers, 0)
+
+
+class _Zeros(threading.local):
+    """Memory of each device that was set to zero and not used since; for each thread."""
+
+    BYTES = 2**20  # set at once, which takes as long as to set eight
+
+    def __init__(self) -> None:
+        import cupy
+
+        self.array, self.stream, self.device = (
+            cupy.ndarray, cupy.cuda.get_current_stream, cupy.cuda.runtime.getDevice
+        )  # fmt: skip
+        self.left: dict[int, tuple[Any, int]] = {}  # by device: the memory, and the bytes in use
+
+
+@cache
+def _zeros() -> _Zeros:
+    return _Zeros()
+
+
+def zeros(xp: ArrayModule, n: int, dtype: Any) -> Array:
+    """(n,) zeros that a conversion needs for itself, not for the format: a few of a device take no launch."""
+    size = n * np.dtype(dtype).itemsize
+    if xp is np or size > _Zeros.BYTES // 4 or (own := _zeros()).stream().ptr:
+        return xp.zeros(n, dtype=dtype)  # on a stream of its own nothing says when others' zeros are there
+    device = own.device()
+    memory, used = own.left.get(device, (None, _Zeros.BYTES))
+    if used + size > _Zeros.BYTES:
+        memory, used = xp.zeros(_Zeros.BYTES, dtype=np.uint8).data, 0
+    own.left[device] = memory, used + round_up(size, LINE_BYTES)
+    found: Array = own.array(n, dtype, memory + used)
+    return found
 
 
 OFFSETS, _OFFSETS = "offsets.cu", "include/offsets.cuh"
@@ -282,7 +329,7 @@ def notes(xp: ArrayModule, numbers: int, each: int = _EACH, block: int = OFFSETS
 
     Zeros, uint64. Kernels may write to the first three words. The fourth will hold the total.
     """
-    return xp.zeros(_NOTES + max(cdiv(numbers, block * each), 1), dtype=np.uint64)
+    return zeros(xp, _NOTES + max(cdiv(numbers, block * each), 1), np.uint64)
 
 
 def summing(source: str, kernel: str, args: tuple[Any, ...], state: Array) -> Launch:
@@ -298,12 +345,13 @@ def noted(state: Array) -> list[int]:
 class _Pinned(threading.local):
     """Memory of the host to which a GPU copies in half the time that an array of its own takes; for each thread."""
 
-    BYTES = 1024
+    BYTES = 2**16
 
     def __init__(self) -> None:
         import cupy
 
         self.memory = cupy.cuda.alloc_pinned_memory(self.BYTES)
+        self.array = np.frombuffer(self.memory, np.uint8, self.BYTES)
         self.runtime, self.stream = cupy.cuda.runtime, cupy.cuda.get_current_stream
 
 
@@ -312,18 +360,21 @@ def _pinned() -> _Pinned:
     return _Pinned()
 
 
-def numbers(array: Array, count: int | None = None) -> list[int]:
-    """The first numbers of an array, or all of them, of the host, by one wait."""
-    count = array.size if count is None else count
-    found: list[int]
-    if array_module(array) is np or count * array.itemsize > _Pinned.BYTES:
-        found = on_host(array[:count]).tolist()
-        return found
+def first_on_host(array: Array, count: int) -> np.ndarray:
+    """The first elements of an array, by one wait; to be read before more are asked for."""
+    size = count * array.itemsize
+    if array_module(array) is np or size > _Pinned.BYTES:
+        return on_host(array[:count])
     pinned = _pinned()
     runtime, stream = pinned.runtime, pinned.stream()
-    runtime.memcpyAsync(pinned.memory.ptr, address(array), count * array.itemsize, runtime.memcpyDefault, stream.ptr)
+    runtime.memcpyAsync(pinned.memory.ptr, address(array), size, runtime.memcpyDefault, stream.ptr)
     stream.synchronize()
-    found = np.frombuffer(pinned.memory, array.dtype, count).tolist()
+    return pinned.array[:size].view(array.dtype)
+
+
+def numbers(array: Array, count: int | None = None) -> list[int]:
+    """The first numbers of an array, or all of them, of the host, by one wait."""
+    found: list[int] = first_on_host(array, array.size if count is None else count).tolist()
     return found
 
 
@@ -336,17 +387,20 @@ def summed(
     run: Run,
     each: int = _EACH,
     total: int | None = None,
+    wide: bool = False,
 ) -> tuple[Array, list[int]]:
     """As `arrays.offsets` of n numbers that a kernel counts, by it alone and one wait; and what was `noted`.
 
     kernel: its name without the last type, that of the offsets, and without the bracket. args: without the last two,
-    the offsets and `state`. total: where it is known, which alone is returned then, without a wait.
+    the offsets and `state`. total: where it is known, which alone is returned then, without a wait. wide: int64 in any
+    case.
     """
-    for dtype in (np.dtype(np.int32), np.dtype(np.int64)) if total is None else (index_dtype(total),):
+    narrow, int64 = index_dtype(total or 0), np.dtype(np.int64)
+    for dtype in (int64,) if wide else (narrow, int64) if total is None else (narrow,):
         ptr, state = xp.empty(n + 1, dtype=dtype), notes(xp, n, each)
         run(summing(source, f"{kernel}, {ctype(dtype)}>", (*args, ptr), state))
         found = noted(state) if total is None else [total]
-        if index_dtype(found[-1]) == dtype:
+        if wide or index_dtype(found[-1]) == dtype:
             break
     return ptr, found
 
@@ -360,18 +414,28 @@ def offsets(counts: Array, run: Run) -> tuple[Array, int]:
 
 def narrow_offsets(counts: Array, run: Run, dtype: Any = np.int32) -> Array:
     """The same without a wait, where the total is known to fit `dtype`."""
-    xp, n, most = array_module(counts), len(counts), INT32_MAX if dtype == np.int64 else 0
-    return summed(xp, n, OFFSETS, f"offsets<{ctype(counts)}", (np.int64(n), counts), run, total=most)[0]
+    xp, n = array_module(counts), len(counts)
+    args = (np.int64(n), counts)
+    return summed(xp, n, OFFSETS, f"offsets<{ctype(counts)}", args, run, total=0, wide=dtype == np.int64)[0]
 
 
 TAKE = "take_convert.cu"
 _TAKE_BLOCK, TAKE_EACH = constant(TAKE, "TAKE_BLOCK"), constant("include/take.cuh", "TAKE_EACH")
 
 
-def taken(a: Csr, *, first: int = 0, last: int = INT32_MAX, above: int = -1, upto: int = INT32_MAX) -> Csr:
+def taken(
+    a: Csr,
+    *,
+    first: int = 0,
+    last: int = INT32_MAX,
+    above: int = -1,
+    upto: int = INT32_MAX,
+    total: int | None = None,
+) -> Csr:
     """Of rows of more than `above` and at most `upto` entries those from the `first`-th on and before the `last`-th.
 
-    As a matrix of the same shape; all are the matrix itself. By kernels and one wait where there are any.
+    As a matrix of the same shape; all are the matrix itself. By kernels and one wait where there are any; none where
+    `total` says how many entries these are.
     """
     run = runner(a)
     if run is not None and not a.nnz:
@@ -382,24 +446,27 @@ def taken(a: Csr, *, first: int = 0, last: int = INT32_MAX, above: int = -1, upt
         return some.between(first, min(last, max(a.row_len_max, first)))
     xp, rows = a.xp, np.int32(a.rows)
     args = (rows, *(np.int32(bound) for bound in (first, last, above, upto)), a.row_ptr)
-    row_ptr, found = summed(xp, a.rows, TAKE, f"take_counts<{ctype(a.row_ptr)}", args, run)
-    most, a.__dict__["row_len_max"], slots, total = found
+    row_ptr, found = summed(xp, a.rows, TAKE, f"take_counts<{ctype(a.row_ptr)}", args, run, total=total)
+    about = {}
+    if total is None:
+        most, a.__dict__["row_len_max"], slots, total = found
+        about = {"row_len_max": most, "slice_slots": slots}
     if total == a.nnz:
-        a.__dict__["slice_slots"] = slots
+        a.__dict__.update(about)
         return a
     col_idx, values = (xp.empty(total, dtype=t) if total else nothing(xp, t) for t in (np.int32, a.dtype))
     kernel = f"take_entries<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(row_ptr)}>"
     given = (rows, np.int64(total), np.int32(first), a.row_ptr, row_ptr, a.col_idx, a.values, col_idx, values)
     run(Launch(TAKE, kernel, cdiv(total, _TAKE_BLOCK * TAKE_EACH), _TAKE_BLOCK, given))
     some = Csr(a.shape, row_ptr, col_idx, values, a.vectors)
-    some.__dict__.update(row_len_max=most, slice_slots=slots)
+    some.__dict__.update(about)
     return some
 
 
 def longest_row(a: Csr) -> int:
     """As `Csr.row_len_max`, by one kernel and one wait where there are any."""
     if "row_len_max" not in a.__dict__ and (run := runner(a)) is not None:
-        found = a.xp.zeros(1, dtype=np.uint64)
+        found = zeros(a.xp, 1, np.uint64)
         grid = min(cdiv(a.rows, _TAKE_BLOCK), 2048)
         run(Launch(TAKE, f"longest_row<{ctype(a.row_ptr)}>", grid, _TAKE_BLOCK, (np.int32(a.rows), a.row_ptr, found)))
         (a.__dict__["row_len_max"],) = numbers(found)
@@ -410,7 +477,7 @@ def is_sound(a: Csr, run: Run) -> bool:
     """Whether arrays are canonical CSR of finite values, by one kernel and one wait. nnz: of the columns and values."""
     if not a.rows:
         return False  # nothing to save time with
-    found = a.xp.zeros(3, dtype=np.uint64)
+    found = zeros(a.xp, 3, np.uint64)
     source, block = "check_csr.cu", constant("check_csr.cu", "CHECK_BLOCK")
     grid = min(cdiv(max(a.nnz, a.rows), block), 4096)
     args = (np.int32(a.rows), np.int32(a.cols), np.int64(a.nnz), a.row_ptr, a.col_idx, a.values, found)

@@ -12,12 +12,12 @@ import numpy as np
 
 from spmvbench import formats
 from spmvbench.devices import Device
-from spmvbench.devices.cuda import has_work, three
+from spmvbench.devices.cuda import has_work
 from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip, kernels, single_steps
 from spmvbench.formats.arrays import Array, array_module
 from spmvbench.formats.conversion import converting_for
 from spmvbench.formats.footprint import span as span_of
-from spmvbench.formats.launches import flat
+from spmvbench.formats.launches import flat, three
 from spmvbench.formats.vectors import SparseVector, parts
 from spmvbench.measure import operations
 

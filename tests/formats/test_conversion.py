@@ -38,6 +38,7 @@ from spmvbench.formats.conversion import (
     search_once,
 )
 from spmvbench.formats.dense_blocks.strips import SHAPES
+from spmvbench.formats.launches import Struct
 from spmvbench.formats.refilling import places
 from spmvbench.formats.tuning import one_by_one, tuned
 from tests.formats.rows import as_on_device, with_lengths, with_long_pointers
@@ -444,39 +445,57 @@ class _Array:
     "args",
     [
         (np.int32(-5), np.int64(-(2**40)), np.uint8(200), _Array(2**47 + 8)),
-        (np.float64(1.5), np.int32(1)),
-        (np.uint64(2**64 - 1),),
-        (np.bool_(True),),
+        (np.float64(1.5), np.float32(0.25), np.bool_(True), np.uint64(2**64 - 1)),
+        (np.int8(1), Struct((np.int32(7), _Array(2**40), np.bool_(True), np.int16(-3))), np.int32(2)),
         tuple(map(np.int32, range(40))),
+        (),
     ],
 )
-def test_integers_and_arrays_are_passed_as_the_driver_takes_them(monkeypatch, args):
+def test_arguments_are_passed_as_the_driver_takes_them(monkeypatch, args):
     own, calls = conversion._Arguments.__new__(conversion._Arguments), []
     monkeypatch.setitem(sys.modules, "cupy", _cupy(lambda *given: calls.append(given)))
     own.__init__()
     monkeypatch.setattr(conversion, "_arguments", lambda: own)
-
-    class Kernel:
-        kernel = SimpleNamespace(ptr=77)
-
-        def __call__(self, grid, block, given, shared_mem):
-            calls.append((grid, block, given, shared_mem))
-
-    monkeypatch.setattr(conversion, "compiled", lambda source, kernel: Kernel())
-    conversion.run(Launch("some.cu", "some", 3, (32, 4), args, 64))
-    conversion.run(Launch("some.cu", "some", 0, 32, args))  # of an empty grid
-    (call,) = calls
-    if len(args) != 4:  # by CuPy, as they are
-        assert call == ((3,), (32, 4), args, 64)
-        return
-    assert call == (77, 3, 1, 1, 32, 4, 1, 64, 5, own.pointers, 0)
-    pointers = (ctypes.c_void_p * len(args)).from_address(own.pointers)
-    for pointer, arg in zip(pointers, args, strict=True):
-        expected = np.uint64(arg.data.ptr) if isinstance(arg, _Array) else arg
-        assert ctypes.string_at(pointer, expected.nbytes) == expected.tobytes()
+    monkeypatch.setattr(conversion, "compiled", lambda *_: SimpleNamespace(kernel=SimpleNamespace(ptr=77)))
+    for _ in range(2):  # the second time as the layout is known
+        calls.clear()
+        conversion.run(Launch("some.cu", "some", 3, (32, 4), args, 64))
+        conversion.run(Launch("some.cu", "some", 0, 32, args))  # of an empty grid
+        ((*call, pointers, extra),) = calls
+        assert (call, extra) == ([77, 3, 1, 1, 32, 4, 1, 64, 5], 0)
+        for pointer, arg in zip((ctypes.c_void_p * len(args)).from_address(pointers), args, strict=True):
+            cell = arg.packed(lambda array: array.data.ptr) if isinstance(arg, Struct) else arg
+            expected = np.uint64(arg.data.ptr) if isinstance(arg, _Array) else cell
+            assert ctypes.string_at(pointer, expected.nbytes) == expected.tobytes()
 
 
 def _cupy(launch):
     stream = SimpleNamespace(ptr=5)
     cuda = SimpleNamespace(driver=SimpleNamespace(launchKernel=launch), get_current_stream=lambda: stream)
     return SimpleNamespace(ndarray=_Array, cuda=cuda)
+
+
+def test_zeros_of_a_conversion_are_set_many_at_once(monkeypatch):
+    """Each array has memory that no other had; long ones and those on another stream than the first are CuPy's own."""
+    made, stream = [], SimpleNamespace(ptr=0)
+
+    def whole(n, dtype):
+        made.append(np.zeros(n, dtype))
+        return SimpleNamespace(data=0)
+
+    def part(n, dtype, begin):
+        return made[-1][begin:][: n * np.dtype(dtype).itemsize].view(dtype)
+
+    cuda = SimpleNamespace(get_current_stream=lambda: stream, runtime=SimpleNamespace(getDevice=lambda: 0))
+    cupy = SimpleNamespace(ndarray=part, cuda=cuda, zeros=whole)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    own = conversion._Zeros()
+    monkeypatch.setattr(conversion, "_zeros", lambda: own)
+    for count in range(1, 3000):
+        found = conversion.zeros(cupy, count, np.uint64)
+        assert len(found) == count and not found.any() and found.ctypes.data % 128 == made[-1].ctypes.data % 128
+        found[:] = 1
+    assert len(made) == 35
+    for stream.ptr, count in ((0, 2**17), (7, 3)):
+        conversion.zeros(cupy, count, np.uint8 if count == 3 else np.int32)
+        assert len(made[-1]) == count

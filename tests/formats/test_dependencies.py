@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -258,9 +259,11 @@ def test_a_launch_from_a_file_that_no_module_names_is_refused(own, tmp_path):
 
 def test_a_conversion_is_held_to_its_sources_too(own, monkeypatch):
     ran = []
-    monkeypatch.setattr(conversion, "compiled", lambda source, kernel: lambda *_, **__: ran.append(source))
-    monkeypatch.setattr(conversion, "_arguments", lambda: None)
-    monkeypatch.setattr(conversion, "_packed", ())  # so that what was compiled is called, and not the driver
+    monkeypatch.setattr(conversion, "compiled", lambda source, _: SimpleNamespace(kernel=SimpleNamespace(ptr=source)))
+    driver = SimpleNamespace(
+        packed=len, stream=lambda: SimpleNamespace(ptr=0), launch=lambda *given: ran.append(given[0])
+    )
+    monkeypatch.setattr(conversion, "_arguments", lambda: driver)
     with converting_for(EMULATED, lambda launches: check_sources(own[0], launches)):
         conversion.run(launch("vector.cu"))
         with pytest.raises(UsageError, match=r"from csr/csr5\.cu, which no text"):

@@ -8,7 +8,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, column_places, tabled
 from spmvbench.formats.carries import SUM
-from spmvbench.formats.conversion import numbers, places_of, private_share, runner
+from spmvbench.formats.conversion import numbers, places_of, private_share, runner, zeros
 from spmvbench.formats.csr.csr5 import Csr5
 from spmvbench.formats.ellpack.sell_convert import falling_order
 from spmvbench.formats.format import Format
@@ -38,7 +38,7 @@ def renumbered(a: Csr, above: float) -> tuple[Array, Array]:
     if run is None or not tabled(a.nnz, a.cols):
         order = hub_order(a, above)
         return order, column_places(a.col_idx, order, a.cols)
-    cols, counts, found = np.int32(a.cols), xp.zeros(a.cols, dtype=np.int32), xp.zeros(2, dtype=np.uint64)
+    cols, counts, found = np.int32(a.cols), zeros(xp, a.cols, np.int32), zeros(xp, 2, np.uint64)
     grid, block = per_thread(a.cols)
     share = private_share(a.nnz)
     args = (np.int64(a.nnz), np.int32(share), a.col_idx, counts)

@@ -14,14 +14,13 @@ from spmvbench.formats.arrays import (
     array_module,
     cdiv,
     distinct_groups,
-    on_host,
     round_up,
     tabled,
 )
 from spmvbench.formats.cache_blocking.column_sweep import ColumnSweep
 from spmvbench.formats.cache_blocking.hub_cache import SHARE, HubCache
 from spmvbench.formats.carries import SUM
-from spmvbench.formats.conversion import Run, device_limits, numbers, runner
+from spmvbench.formats.conversion import Run, device_limits, numbers, runner, zeros
 from spmvbench.formats.csr.csr5 import Csr5
 from spmvbench.formats.ellpack.sell_local import SellLocal
 from spmvbench.formats.format import Format
@@ -86,7 +85,7 @@ def by_rows(a: Csr, run: Run | None) -> tuple[int, int]:
         lengths = np.zeros(round_up(a.rows, SLICE), dtype=np.int64)
         lengths[: a.rows] = a.row_lengths
         return SLICE * int(lengths.reshape(-1, SLICE).max(axis=1).sum()), a.row_len_max
-    found = a.xp.zeros(3, dtype=np.uint64)
+    found = zeros(a.xp, 3, np.uint64)
     run(_look_at_rows(a, found))
     _, slots, longest = numbers(found)
     a.__dict__.update(slice_slots=slots, row_len_max=longest)
@@ -118,7 +117,7 @@ def by_kernels(a: Csr, share: int, hubs: int, run: Run) -> tuple[int, int, int, 
     """As `by_arrays`. run: runs a launch on the arrays of `a`."""
     xp, width = a.xp, SECTOR_BYTES // a.vector_dtype.itemsize
     words = cdiv(cdiv(a.cols, width), 32)
-    found = xp.zeros(3 + BINS + 1 + cdiv(SAMPLES * words + a.cols, 2), dtype=np.uint64)
+    found = zeros(xp, 3 + BINS + 1 + cdiv(SAMPLES * words + a.cols, 2), np.uint64)
     found, room = found[: 3 + BINS + 1], found[3 + BINS + 1 :].view(np.uint32)
     seen, counts = room[: SAMPLES * words], room[SAMPLES * words :][: a.cols]
     stretches = np.int64(a.nnz), np.int64(share), np.int32(width), np.int64(words)
@@ -126,7 +125,7 @@ def by_kernels(a: Csr, share: int, hubs: int, run: Run) -> tuple[int, int, int, 
     run(Launch(SOURCE, "look_at_columns", (cdiv(share, 256 * LOOK_EACH), SAMPLES), 256, columns))
     run(_look_at_rows(a, found))
     run(Launch(SOURCE, "look_at_counts", min(cdiv(a.cols, 256), BLOCKS), 256, (np.int32(a.cols), counts, found)))
-    sectors, slots, longest, *counted = on_host(found).tolist()
+    sectors, slots, longest, *counted = numbers(found)
     a.__dict__.update(slice_slots=slots, row_len_max=longest)
     of_bin = np.array(counted[:-1])  # columns by their entries, in the last those of as many and of more
     taken = np.minimum(of_bin, np.maximum(hubs - (of_bin[::-1].cumsum()[::-1] - of_bin), 0))  # the fullest first

@@ -12,7 +12,7 @@ from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, nothing, offsets
 from spmvbench.formats.carries import SUM, add_carries
 from spmvbench.formats.compressed.dictionary import coded
-from spmvbench.formats.conversion import Run, narrow_offsets, numbers, runner
+from spmvbench.formats.conversion import Run, narrow_offsets, numbers, runner, zeros
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, after_zeros, ctype, per_thread, zero_fill, zero_rows
@@ -155,7 +155,7 @@ def by_kernels(a: Csr, sigma: int, run: Run) -> dict[str, Any]:
     size = rows, nnz, np.int32(tiles)
     tile_ptr = xp.empty(tiles + 2, dtype=np.uint32)
     tile_desc = xp.empty((tiles, packets(sigma), OMEGA), dtype=np.uint32)
-    slots, counts = xp.empty(tiles + 1, dtype=np.int32), xp.zeros(3, dtype=np.int32)
+    slots, counts = xp.empty(tiles + 1, dtype=np.int32), zeros(xp, 3, np.int32)
     col_idx, values = xp.empty(a.nnz, dtype=np.int32), xp.empty(a.nnz, dtype=a.dtype)
     matrix = a.row_ptr, a.col_idx, a.values
     found = tile_ptr, tile_desc, slots, counts, col_idx, values

@@ -30,7 +30,7 @@ from spmvbench.formats.arrays import (
     offsets,
     round_up,
 )
-from spmvbench.formats.conversion import Run, longest_row, noted, notes, numbers, places_of, runner, summed
+from spmvbench.formats.conversion import Run, longest_row, noted, notes, numbers, places_of, runner, summed, zeros
 from spmvbench.formats.ellpack.sell_convert import Slices, falling_order, fill
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Struct, cbool, ctype, per_thread
@@ -88,8 +88,9 @@ def best_shape(
         return count * (index_bytes + i * j * value), shape
 
     best: tuple[int, Shape] | None = None
-    for shape in sorted(choices, key=least):
-        if best is not None and least(shape) >= best:
+    for bound in sorted(map(least, choices)):
+        shape = bound[1]
+        if best is not None and (bound >= best or least(shape) >= best):
             continue
         if shape not in totals:
             totals[shape] = int(tiles.counts(*shape).sum())
@@ -280,8 +281,8 @@ class MergedTiles:
         self.totals: dict[Shape, int] = {}
         self.known: dict[tuple[int, int, int], int] = {}
         self._merged: dict[Shape, tuple[Struct, Array, Array, int]] = {}
-        self._all = a.col_idx[:0]  # counts of all shapes that were measured, and where those of each are
-        self._places: dict[Shape, slice] = {}
+        self._all = nothing(a.xp, np.int32)  # counts of all shapes that were measured, one after the other
+        self._measured: list[Shape] = []
         # Of the last shape that was sorted: its order, and by height the slices. Choosing asks before storing does.
         self._sorted: tuple[Shape, Array, dict[int, tuple[Array, int]]] | None = None
 
@@ -297,10 +298,11 @@ class MergedTiles:
         """
         a, xp = self.a, self.a.xp
         found, down, group, masks = _grid(tuple(choices))
-        counts = xp.zeros(sum(cdiv(a.rows, r) for r, _ in found), dtype=np.int32)
-        totals = xp.zeros(2 * len(found) + 1, dtype=np.uint64)
+        across = len(found) // len(down)
+        counts = zeros(xp, across * sum(cdiv(a.rows, r) for r in down), np.int32)
+        totals = zeros(xp, 2 * len(found) + 1, np.uint64)
         args = (np.int32(a.rows), np.int32(group), a.row_ptr, a.col_idx, counts, totals[-1:])
-        shared = 4 * sum(group // r for r, _ in found)
+        shared = 4 * across * sum(group // r for r in down)
         kernel = f"count_shapes<{ctype(a.row_ptr)}, {masks}>"
         self.run(Launch(CONVERT, kernel, (cdiv(a.rows, group), SHARING), BLOCK, args, shared))
         grid = cdiv(cdiv(cdiv(a.rows, down[0]), height), BLOCK), len(found)
@@ -310,10 +312,7 @@ class MergedTiles:
         *sums, a.__dict__["row_len_max"] = numbers(totals)
         self.totals = dict(zip(found, sums[: len(found)], strict=True))
         self.known = {(*shape, height): n for shape, n in zip(found, sums[len(found) :], strict=True)}
-        self._all, begin = counts, 0
-        for shape in found:
-            end = begin + cdiv(a.rows, shape[0])
-            self._places[shape], begin = slice(begin, end), end
+        self._all, self._measured = counts, found
 
     def steps(self, r: int, c: int, height: int, *, sort: bool = False) -> int:
         """As that of `SortedTiles`."""
@@ -345,11 +344,12 @@ class MergedTiles:
 
     def counts(self, r: int, c: int) -> Array:
         """Tiles of each block row, (block rows,)."""
+        if (r, c) in self.totals:
+            before = self._measured[: self._measured.index((r, c))]
+            return self._all[sum(cdiv(self.a.rows, height) for height, _ in before) :][: cdiv(self.a.rows, r)]
         if (r, c) == (1, 1):
             longest_row(self.a)  # by a kernel: storing asks for it
             return self.a.row_lengths
-        if (r, c) in self._places:
-            return self._all[self._places[r, c]]
         return self.a.xp.diff(self.merged(r, c)[1])
 
     def slices(self, r: int, c: int, height: int, perm: Array | None = None) -> tuple[Array, int]:

@@ -28,6 +28,7 @@ from spmvbench.formats.conversion import (
     runner,
     stays_in_cache,
     summed,
+    zeros,
 )
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.format import Adding
@@ -59,7 +60,7 @@ def hack_keys(a: Csr) -> Array:
 
 def _table(a: Csr, run: Run) -> Array:
     """The entries of every diagonal, by col - row + rows - 1."""
-    held = a.xp.zeros(a.rows + a.cols - 1, dtype=np.int32)
+    held = zeros(a.xp, a.rows + a.cols - 1, np.int32)
     args = (a.row_ptr.dtype.type(a.nnz), np.int32(a.rows), a.row_ptr, a.col_idx, held)
     run(Launch(CONVERT, f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.nnz, SHARE), 256, args))
     return held
@@ -104,7 +105,7 @@ def well_filled(a: Csr, theta: float) -> Array:
 
 def _listed(a: Csr, held: Array, theta: float, run: Run) -> Array | None:
     """The diagonals that the kernel `dia_list` keeps, ascending, int32; None if they are many. One wait."""
-    found, offset = a.xp.zeros(1 + LISTED, dtype=np.int32), a.xp.empty(LISTED, dtype=np.int32)
+    found, offset = zeros(a.xp, 1 + LISTED, np.int32), a.xp.empty(LISTED, dtype=np.int32)
     args = (np.int32(a.rows), np.int32(a.cols), held, np.float64(theta), np.int32(a.dtype.itemsize), found)
     run(Launch(CONVERT, f"dia_list<{ctype(held)}>", *per_thread(len(held)), args))
     run(Launch(CONVERT, "dia_ascending", *per_thread(LISTED), (found, offset)))
@@ -125,7 +126,7 @@ def dia_by_kernels(a: Csr, run: Run) -> dict[str, Any]:
     xp, index, pitch = a.xp, ctype(a.row_ptr), round_up(a.rows, HACK)
     threads = per_thread(pitch, 128)
     if tabled(a.nnz, a.rows + a.cols):
-        seen = xp.zeros(a.rows + a.cols - 1, dtype=np.uint8)
+        seen = zeros(xp, a.rows + a.cols - 1, np.uint8)
         args: tuple[Any, ...] = (np.int32(a.rows), a.row_ptr, a.col_idx, seen)
         run(Launch(CONVERT, f"dia_mark<{index}>", *threads, args))
         if (offset := _listed(a, seen, -1.0, run)) is None:

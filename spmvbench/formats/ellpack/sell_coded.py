@@ -8,7 +8,7 @@ import numpy as np
 
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, cdiv, diagonal_places, expand, inverse, offsets, put
-from spmvbench.formats.conversion import Run, device_limits, numbers, runner
+from spmvbench.formats.conversion import Run, device_limits, numbers, runner, zeros
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
 from spmvbench.formats.ellpack.sell_convert import WARP, Slices
@@ -287,7 +287,7 @@ class SellPack(Format):
 
     @classmethod
     def _by_kernels(cls, a: Csr, sigma: int, run: Run) -> dict[str, Any]:
-        xp, index, some = a.xp, ctype(a.row_ptr), a.xp.zeros(1, dtype=np.uint64)
+        xp, index, some = a.xp, ctype(a.row_ptr), zeros(a.xp, 1, np.uint64)
         block = constant(CONVERT, "CONVERT_BLOCK")
         grid = min(cdiv(a.nnz, block), 16 * device_limits(a).multiprocessors)
         run(Launch(CONVERT, f"pack_bits<{ctype(a.values)}>", grid, block, (np.int64(a.nnz), a.values, some)))

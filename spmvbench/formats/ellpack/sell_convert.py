@@ -7,7 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, longest_first, nothing, offsets, round_up
-from spmvbench.formats.conversion import Run, filled_rows, longest_row, numbers, refuse_more_than_memory, runner, summed
+from spmvbench.formats.conversion import (
+    Run,
+    filled_rows,
+    longest_row,
+    numbers,
+    refuse_more_than_memory,
+    runner,
+    summed,
+    zeros,
+)
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype
 
@@ -62,7 +71,7 @@ def falling_order(
         f"{ctype(numbers)}, {cbool(differences)}",
     )
     head, each = 1 + passes * digits, 1 + blocks * digits
-    notes = xp.zeros(head + passes * each, dtype=np.uint64)
+    notes = zeros(xp, head + passes * each, np.uint64)
     size = np.int64(n), np.int32(window), np.int32(bits)
     grid = min(cdiv(n, _ORDER_BLOCK), 1024)
     run(Launch(_ROWS, f"order_counts<{types}>", grid, _ORDER_BLOCK, (*size, np.int32(passes), numbers, notes)))

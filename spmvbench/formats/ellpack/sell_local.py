@@ -18,7 +18,7 @@ from spmvbench.formats.arrays import (
     nothing,
     offsets,
 )
-from spmvbench.formats.conversion import Run, narrow_offsets, numbers, runner, taken
+from spmvbench.formats.conversion import Run, narrow_offsets, numbers, runner, taken, zeros
 from spmvbench.formats.csr.rows import Pieces
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
 from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices, parts, slots_of, sorted_rows
@@ -135,7 +135,7 @@ class Bases(NamedTuple):
         wanted = [pieces] if pieces else [1, 2]
         if run is not None:
             made = {n: (xp.empty((slices * (n in wanted), n), np.int32), xp.empty(slices, np.int32)) for n in (1, 2)}
-            totals = xp.zeros(2, dtype=np.uint64)
+            totals = zeros(xp, 2, np.uint64)
             kernel = f"sell_local_bases<{ctype(a.row_ptr)}, {pieces}, {cbool(ordered)}>"
             args = (np.int32(a.rows), np.int32(slices), s.perm, a.row_ptr, a.col_idx, *made[1], *made[2], totals)
             run(Launch(CONVERT, kernel, cdiv(slices * WARP, BLOCK), BLOCK, args))

@@ -6,7 +6,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, chain, expand, inverse, offsets, put
+from spmvbench.formats.arrays import (
+    INT32_MAX,
+    Array,
+    Csr,
+    array_module,
+    cdiv,
+    chain,
+    expand,
+    inverse,
+    nothing,
+    offsets,
+    put,
+)
 from spmvbench.formats.conversion import Run, runner, summed
 from spmvbench.formats.conversion import chain as chain_by
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
@@ -256,14 +268,13 @@ class AdEll(LaneTiles):
         args = *sizes, starts, *pieces, of_row, lane_row, adds
         ptr, (*_, slots) = summed(xp, tiles, CONVERT, kernel, args, run, each=1)
         of_tiles = np.int32(tiles), ptr, starts, *pieces, a.col_idx
-        width, values = xp.empty(tiles if packed else 0, dtype=np.uint8), xp.empty(slots, dtype=a.dtype)
-        byte_ptr, held = xp.empty(0, dtype=np.int64), 0
+        width, values = nothing(xp, np.uint8), xp.empty(slots, dtype=a.dtype)
+        byte_ptr, held = nothing(xp, np.int64), 0
         if packed:
-            kernel = f"lane_widths<{index}, {ctype(ptr)}"
-            byte_ptr, (*_, held) = summed(xp, tiles, CONVERT, kernel, (*of_tiles, width), run, each=1)
+            width, kernel = xp.empty(tiles, dtype=np.uint8), f"lane_widths<{index}, {ctype(ptr)}"
+            byte_ptr, (*_, held) = summed(xp, tiles, CONVERT, kernel, (*of_tiles, width), run, each=1, wide=True)
         columns = xp.empty(WARP * tiles if packed else slots, dtype=np.int32)
-        differences = xp.empty(held, dtype=np.uint8)
-        byte_ptr = byte_ptr.astype(np.int64, copy=False)
+        differences = xp.empty(held, dtype=np.uint8) if packed else nothing(xp, np.uint8)
         kernel = f"lane_fill<{ctype(values)}, {index}, {ctype(ptr)}, {cbool(packed)}>"
         args = *of_tiles, a.values, width, byte_ptr, columns, differences, values
         run(Launch(CONVERT, kernel, *per_thread(WARP * tiles), args))
@@ -275,7 +286,7 @@ class AdEll(LaneTiles):
             "lane_row": lane_row,
             "adds": adds,
             "place_lanes": 1,
-            "cut_rows": xp.flatnonzero(xp.diff(of_row) > 1).astype(np.int32) if cut else xp.empty(0, dtype=np.int32),
+            "cut_rows": xp.flatnonzero(xp.diff(of_row) > 1).astype(np.int32) if cut else nothing(xp, np.int32),
             "missing": missing > 0,
             "values": values,
         }

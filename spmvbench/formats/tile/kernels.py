@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, index_dtype, nothing, round_up
-from spmvbench.formats.conversion import Run, narrow_offsets, numbers, offsets
+from spmvbench.formats.conversion import Run, narrow_offsets, numbers, offsets, zeros
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Struct, ctype, per_thread
 from spmvbench.formats.tile.convert import COO, CSR, DNS_COL, DNS_ROW, ELL, HYB, NAMES, TILE, Rules, hyb_rows
@@ -117,7 +117,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
 
     # Tile rows, and their chunks.
     rest_nnz = a.nnz - room.stored_entries
-    tile_ptr, counts = empty(tile_rows + 1, np.int32), xp.zeros(tile_rows + 2, dtype=np.int32)
+    tile_ptr, counts = empty(tile_rows + 1, np.int32), zeros(xp, tile_rows + 2, np.int32)
     schedule = stored_before, np.int32(tbalance(stored)), np.int32(not rest_nnz), tile_ptr, counts
     kernel = f"count_chunks<{index}, {ctype(first_tile)}, {deferred}>"
     launch(kernel, tile_rows + 1, rows, np.int32(tile_rows), a.row_ptr, first_tile, *schedule)
