@@ -42,15 +42,16 @@ __device__ __forceinline__ I first_behind_by_warp(const T* __restrict__ ascendin
 
 // A block for each of `samples`. It compares one row of every `rows_apart` with the row before, and takes neighbouring
 // entries of every `apart`, a lane for each: their runs, and whether their diagonals are full. A warp looks these up in
-// one row of each of PROBES equal parts. found: (NUMBERS,), zero before.
+// one row of each of PROBES equal parts. sums: (NUMBERS + 1,), zero before and after; the last counts blocks. found:
+// (NUMBERS,), which may be in the host's memory: the last block to leave writes it.
 template <typename I>
 __global__ void __launch_bounds__(NUMBERS_BLOCK)
     row_numbers(int rows, int cols, int samples, int rows_apart, I nnz, I apart, const I* __restrict__ row_ptr,
-                const int* __restrict__ col_idx, unsigned long long* __restrict__ found) {
-  __shared__ unsigned long long sums[NUMBERS];
+                const int* __restrict__ col_idx, unsigned long long* sums, unsigned long long* __restrict__ found) {
+  __shared__ unsigned long long own[NUMBERS];
   __shared__ int hits[WARP];
   const int lane = lane_id(), warp = threadIdx.x / WARP;
-  if (threadIdx.x < NUMBERS) sums[threadIdx.x] = 0;
+  if (threadIdx.x < NUMBERS) own[threadIdx.x] = 0;
   if (threadIdx.x < WARP) hits[threadIdx.x] = 0;
   __syncthreads();
 
@@ -70,10 +71,10 @@ __global__ void __launch_bounds__(NUMBERS_BLOCK)
   squares = group_sum<WARP>(squares);
   empty = group_sum<WARP>(empty);
   if (lane == 0 && longest + empty > 0) {
-    atomicMax(&sums[LONGEST], static_cast<unsigned long long>(longest));
-    atomicAdd(&sums[SQUARES], squares);
-    atomicAdd(&sums[EMPTY], static_cast<unsigned long long>(empty));
-    atomicAdd(&sums[WIDTHS], static_cast<unsigned long long>(widths));
+    atomicMax(&own[LONGEST], static_cast<unsigned long long>(longest));
+    atomicAdd(&own[SQUARES], squares);
+    atomicAdd(&own[EMPTY], static_cast<unsigned long long>(empty));
+    atomicAdd(&own[WIDTHS], static_cast<unsigned long long>(widths));
   }
 
   if (blockIdx.x < samples) {
@@ -105,18 +106,28 @@ __global__ void __launch_bounds__(NUMBERS_BLOCK)
       const bool differs = alike && lane < length && col_idx[above + lane] != col_idx[begin + lane];
       const int repeats = __all_sync(FULL_MASK, alike && !differs);
       if (lane == 0) {
-        sums[SAMPLED] = taken;
-        sums[RUNS] = runs;
-        sums[REPEATED] = repeats;
-        sums[ON_DIAGONALS] = full;
+        own[SAMPLED] = taken;
+        own[RUNS] = runs;
+        own[REPEATED] = repeats;
+        own[ON_DIAGONALS] = full;
       }
     }
   }
   __syncthreads();
-  if (threadIdx.x >= NUMBERS || sums[threadIdx.x] == 0) return;
-  if (threadIdx.x == LONGEST) {
-    atomicMax(found, sums[LONGEST]);
-  } else {
-    atomicAdd(found + threadIdx.x, sums[threadIdx.x]);
+  if (warp > 0) return;
+  if (lane < NUMBERS && own[lane] > 0) {
+    if (lane == LONGEST) {
+      atomicMax(sums, own[LONGEST]);
+    } else {
+      atomicAdd(sums + lane, own[lane]);
+    }
+    __threadfence();
   }
+  __syncwarp();
+  bool last = false;
+  if (lane == 0) last = atomicAdd(sums + NUMBERS, 1ull) == gridDim.x - 1;
+  if (!__any_sync(FULL_MASK, last)) return;
+  __threadfence();
+  if (lane < NUMBERS) found[lane] = atomicExch(sums + lane, 0ull);
+  if (lane == NUMBERS) atomicExch(sums + NUMBERS, 0ull);
 }

@@ -20,6 +20,7 @@ from spmvbench import formats, paths
 from spmvbench.devices import cuda, nvrtc
 from spmvbench.devices.base import DeviceFault, DeviceUnavailable
 from spmvbench.formats import Csr, Launch, Skip, single_steps
+from spmvbench.formats.dependencies import check_sources
 from spmvbench.formats.precision import PRECISIONS
 from spmvbench.testing import hard_matrices, suited, vectors
 from tests.formats.rows import with_long_pointers
@@ -284,7 +285,6 @@ def found_instantiations():
     for cls in map(formats.get, formats.keys()):
         if "emulated" not in cls.devices:
             continue  # a vendor's format: calls that need a GPU in place of kernels
-        sources = formats.sources(cls)  # once: it reads the modules of a format and all that they import
         for params in settings(cls):
             for a in inputs if params else (*inputs, *odd):
                 try:
@@ -295,9 +295,9 @@ def found_instantiations():
                 if cls.op == "spmv" and cls.transposes():
                     with suppress(Skip):
                         launches += fmt.transposed(*reversed(vectors(cls, a)))
+                check_sources(cls, launches)
                 for launch in single_steps(launches):
                     if isinstance(launch, Launch):
-                        assert launch.source in sources, f"{cls.key} launches a kernel of a file it does not name"
                         found[launch.source].add(launch.kernel)
         if cls.op == "spmv":
             for launch in mixed_launches(cls):

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import log2
 from pathlib import Path
+from threading import get_ident
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,8 +23,8 @@ from spmvbench import formats, paths
 from spmvbench.advice import model
 from spmvbench.advice.features import LARGE
 from spmvbench.errors import SpmvbenchError
-from spmvbench.formats.arrays import Csr, cdiv
-from spmvbench.formats.conversion import numbers, runner
+from spmvbench.formats.arrays import Array, Csr, cdiv, ordinal
+from spmvbench.formats.conversion import runner
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, ctype
@@ -32,6 +33,7 @@ SOURCE = "row_numbers.cu"
 BLOCK, MIXING = constant(SOURCE, "NUMBERS_BLOCK"), constant(SOURCE, "MIXING")
 WARP = constant("include/spmv.cuh", "WARP")
 PROBES = BLOCK // WARP
+COUNTS = 8  # numbers that the kernel finds
 SAMPLES = 512  # rows of a sample, at most
 BLOCKS = 1024  # that read the row pointers of a large matrix
 STEPS = 60  # of a unit of the natural logarithm, in which slowdowns are stored
@@ -112,13 +114,21 @@ def counts(a: Csr, samples: int) -> list[int]:
     rows, cols = a.shape
     rows_apart, apart = rows // samples, max(a.nnz // samples, 1)
     if run := runner(a):
-        sums = a.xp.zeros(8, dtype=np.uint64)
-        index = a.row_ptr.dtype.type
-        sizes = *(np.int32(size) for size in (rows, cols, samples, rows_apart)), index(a.nnz), index(apart)
+        index, int32 = a.row_ptr.dtype.type, np.int32
+        sizes = int32(rows), int32(cols), int32(samples), int32(rows_apart), index(a.nnz), index(apart)
         grid = max(samples, min(cdiv(rows, BLOCK), BLOCKS))
-        args = (*sizes, a.row_ptr, a.col_idx, sums)
-        run(Launch(SOURCE, f"row_numbers<{ctype(a.row_ptr)}>", grid, BLOCK, args))
-        return numbers(sums)
+        on_device = a.xp is not np
+        words = _words(ordinal(a.values) if on_device else None, get_ident())
+        args = (*sizes, a.row_ptr, a.col_idx, words.sums, words.found)
+        try:
+            run(Launch(SOURCE, f"row_numbers<{ctype(a.row_ptr)}>", grid, BLOCK, args))
+            if on_device:
+                a.xp.cuda.get_current_stream().synchronize()
+        except BaseException:
+            _words.cache_clear()  # the sums may not be zero
+            raise
+        of_all: list[int] = words.read.tolist()
+        return of_all
     lengths = a.row_lengths.astype(np.int64)
     widths = np.maximum.reduceat(lengths, np.arange(0, rows, WARP))
     sample, lane = np.arange(samples)[:, None], np.arange(WARP)
@@ -144,6 +154,32 @@ def counts(a: Csr, samples: int) -> list[int]:
     of_rows = lengths.max(), lengths @ lengths, rows - np.count_nonzero(lengths), widths.sum()
     of_sample = len(at), np.count_nonzero(starts), repeated, np.count_nonzero(2 * hits >= PROBES)
     return [int(number) for number in (*of_rows, *of_sample)]
+
+
+class Words(NamedTuple):
+    """Memory of one thread for the kernel, used again: to allocate, set to zero and copy takes as long as the kernel.
+
+    sums: (COUNTS + 1,), of the device, zero. found: (COUNTS,), of the host, as the device's array. read: as NumPy's.
+    """
+
+    sums: Array
+    found: Array
+    read: np.ndarray
+
+
+@cache
+def _words(gpu: int | None, thread: int) -> Words:
+    """Of a GPU, or without one of NumPy's arrays."""
+    if gpu is None:
+        found = np.zeros(COUNTS, np.uint64)
+        return Words(np.zeros(COUNTS + 1, np.uint64), found, found)
+    import cupy
+
+    size = COUNTS * np.dtype(np.uint64).itemsize
+    memory = cupy.cuda.alloc_pinned_memory(size)
+    pointer = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(memory.ptr, size, memory, gpu), 0)
+    sums = cupy.zeros(COUNTS + 1, np.uint64)
+    return Words(sums, cupy.ndarray(COUNTS, np.uint64, pointer), np.frombuffer(memory, np.uint64, COUNTS))
 
 
 def _has_entries(a: Csr, row: np.ndarray, column: np.ndarray) -> np.ndarray:
@@ -201,6 +237,12 @@ class Chooser:
         return [nodes[root] for root in self.roots.tolist()]
 
     @cached_property
+    def _leaves(self) -> list[list[int]]:
+        """The slowdowns of each node, without that of looking."""
+        found: list[list[int]] = self.slowdown[:, :-1].tolist()
+        return found
+
+    @cached_property
     def _by_sizes(self) -> list[tuple[bool, list[str]]]:
         """`by_sizes` of each node of the tree."""
         orders = self.slowdown[self.roots[-1] :].argsort(axis=1, kind="stable").tolist()
@@ -211,11 +253,12 @@ class Chooser:
         """Whether the numbers save more than finding them takes, and the labels from the best on without them."""
         return self._by_sizes[_leaf(self._trees[-1], sizes) - int(self.roots[-1])]
 
-    def ranked(self, features: Sequence[float]) -> list[str]:
-        """The labels from the best on, by the mean of the trees."""
-        leaves = [_leaf(tree, features) for tree in self._trees[:-1]]
-        order = self.slowdown[leaves, :-1].sum(axis=0, dtype=np.int64).argsort(kind="stable")
-        return [self.labels[k] for k in order.tolist()]
+    def ranked(self, features: Sequence[float]) -> Iterator[str]:
+        """The labels from the best on, by the mean of the trees. For so few NumPy, or to sort them, takes longer."""
+        sums = list(map(sum, zip(*(self._leaves[_leaf(tree, features)] for tree in self._trees[:-1]), strict=True)))
+        best = sums.index(min(sums))
+        yield self.labels[best]
+        yield from (self.labels[k] for k in sorted(range(len(sums)), key=sums.__getitem__) if k != best)
 
     @property
     def digest(self) -> str:
@@ -250,11 +293,11 @@ def chooser() -> Chooser:
         raise SpmvbenchError(f"{path()} is no model: {error}") from None
 
 
-def ranked(a: Csr, spmvs: float) -> list[str]:
+def ranked(a: Csr, spmvs: float) -> Iterator[str]:
     """The candidates for a matrix with entries from the best on. The matrix keeps its numbers, if they were found."""
     looks, labels = chooser().by_sizes(of_sizes(*a.shape, a.nnz, spmvs))
     if not looks:
-        return labels
+        return iter(labels)
     kept: dict[str, Any] = a.__dict__
     if (numbers := kept.get("numbers")) is None:
         numbers = kept["numbers"] = Numbers.of(a)

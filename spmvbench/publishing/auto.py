@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -154,8 +154,8 @@ def regrets(found: quick.Chooser, out: Table, looked: float, unseen: float) -> I
         for spmvs, (every, best) in by_spmvs.items():
             slowdown = every.loc[matrix]
 
-            def first(ranked: Sequence[str], of: pd.Series = slowdown) -> str:
-                return str(of.reindex(ranked).first_valid_index())
+            def first(ranked: Iterable[str], of: pd.Series = slowdown) -> str:
+                return str(of.reindex(list(ranked)).first_valid_index())
 
             choices = {}
             for chooser, asked in ((NAMED, spmvs), (DEFAULT, default)):
