@@ -44,7 +44,7 @@ def command(run: str, results: str, out: str | None, programs: tuple[str, ...], 
     size = f"{byte_text(os.path.getsize(target))}, " if os.path.isfile(target) and not piped else ""
     click.echo(f"{target}: {counted(manifest['cases'], 'case')}, {size}{manifest['division']} division", err=piped)
     if brought:
-        click.echo(f"with the sources of {', '.join(brought)}", err=piped)
+        click.echo(f"with the sources or the library of {', '.join(brought)}", err=piped)
     if known:
         click.echo(f"with hash and description of {', '.join(known)} alone (--include-program FILE)", err=piped)
     if not piped:

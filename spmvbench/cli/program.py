@@ -52,7 +52,8 @@ def new(name: str, language: str, out: Path) -> None:
         click.echo(f"Check: spmvbench program check {shlex.quote(str(files[0]))}")
 
 
-@command.command(context_settings={"ignore_unknown_options": True})
+# Without -h: click finds it in a compiler's -march=native and -Wl,-rpath, too.
+@command.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
 @click.argument("source", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The library. Default: libSOURCE.so here.")
@@ -88,12 +89,12 @@ def check(program: str, device: str) -> int:
     if device == "auto" and "emulated" in kinds and "cuda" not in kinds:
         device = "emulated"
     began = time.monotonic()
-    found, tried = trial.findings(labels, device)
+    found, tried, types = trial.findings(labels, device)
     for sentence in found:
         click.echo(sentence)
     seconds = time.monotonic() - began
     click.echo(
-        f"{', '.join(labels)}: {tried} of {len(trial.hard())} matrices in two precisions, {seconds:.0f} s: "
+        f"{', '.join(labels)}: {tried} of {len(trial.hard())} matrices in {types}, {seconds:.0f} s: "
         + (f"{counted(len(found), 'kind')} of failures" if found else "passed")
     )
     return 1 if found else 0

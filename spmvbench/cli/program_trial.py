@@ -39,15 +39,15 @@ def hard() -> dict[str, Any]:
     return {"4,000 random rows": sparse.csr_array(sparse.random_array((4000, 3000), density=0.002, rng=rng))} | small
 
 
-def findings(labels: Sequence[str], device: str) -> tuple[list[str], int]:
+def findings(labels: Sequence[str], device: str) -> tuple[list[str], int, str]:
     """What is wrong with some formats, a sentence for each kind of failure with the matrices; [] if nothing is. And how
-    many matrices were tried.
+    many matrices were tried, in which types of values.
 
     labels: as `formats.parse` takes them. After a crash or a hang no other matrix is tried, and of a program that is
     started for each product as many as there is time for.
     """
     rows = _rows(hard(), labels, device)
-    tried = rows["name"].nunique()
+    tried, types = rows["name"].nunique(), rows.loc[rows["status"] != "skipped", "dtype"].unique()
     found = [
         f"{label}: refuses every matrix: {cases['reason'].iloc[0]}"
         for label, cases in rows.groupby("label", sort=False)
@@ -65,7 +65,7 @@ def findings(labels: Sequence[str], device: str) -> tuple[list[str], int]:
         what = "" if op == "spmv" else f" ({op})"
         end = "; no other matrix was tried" if status in ENDED else ""
         found.append(f"{label}{what}: {status} on {few(where, SHOWN, '; ')}: {cases['reason'].iloc[0]}{end}")
-    return found, tried
+    return found, tried, " and ".join(types) or "no type"
 
 
 def _rows(matrices: dict[str, Any], labels: Sequence[str], device: str) -> pd.DataFrame:

@@ -48,7 +48,8 @@ def new(name: str, language: str, folder: Path) -> list[Path]:
 def build_command(source: Path, out: Path, options: tuple[str, ...] = ()) -> list[str]:
     """The compiler's command that makes a shared library of a source file. Raises SpmvbenchError without a compiler.
 
-    A function `main` in it is renamed, so that a program that has one need not be changed.
+    A function `main` in it is renamed, so that a program that has one need not be changed. The options
+    are behind the source, as linkers want libraries.
     """
     main = "-Dmain=main_that_is_not_called"
     if source.suffix == ".cu":
@@ -66,7 +67,7 @@ def build_command(source: Path, out: Path, options: tuple[str, ...] = ()) -> lis
                 f"{source.name} needs a compiler: install {compilers[0]} or {compilers[1]}, or set {variable}"
             )
         command = [*shlex.split(compiler), "-O3", f"-std={language}", "-shared", "-fPIC"]
-    return [*command, main, f"-I{FOLDER}", *options, str(source), "-o", str(out)]
+    return [*command, main, f"-I{FOLDER}", str(source), *options, "-o", str(out)]
 
 
 def _architecture() -> str:

@@ -75,7 +75,7 @@ def test_planted_faults_are_found_and_others_go_on(device, tmp_path):
 def test_a_check_says_what_is_wrong(fault, said, built, monkeypatch):
     few = dict(list(program_trial.hard().items())[-3:])
     monkeypatch.setattr(program_trial, "hard", lambda: dict(few))
-    found, _ = program_trial.findings(using.use([str(built(fault))]), "emulated")
+    found, *_ = program_trial.findings(using.use([str(built(fault))]), "emulated")
     assert any(re.search(said, sentence) for sentence in found), found
 
 
@@ -107,7 +107,7 @@ def test_the_interface_adds_at_most_300_ns_to_a_product_in_a_graph(tmp_path):
 
 def test_a_right_program_passes_the_hard_matrices(built):
     every = len(program_trial.hard())
-    assert program_trial.findings(using.use([str(built("NONE"))]), "emulated") == ([], every)
+    assert program_trial.findings(using.use([str(built("NONE"))]), "emulated") == ([], every, "f64 and f32")
 
 
 def rows_of(tmp_path, *programs, formats="ell"):
@@ -306,13 +306,14 @@ def test_a_new_program_works_on_a_gpu(language, tmp_path):
     assert list(rows["status"]) == ["ok"] * 4 and set(rows["timed_by"]) == {"graph"}
 
 
-def test_thirty_lines_make_an_existing_program_a_row(tmp_path):
+def test_thirty_lines_make_an_existing_program_a_row(command, tmp_path):
     """Those of docs/programs.md."""
     source = Path(spmvbench.__file__).parents[1] / "docs/example/program/pairs.cpp"
     if not source.is_file():
         pytest.skip("needs a checkout (git clone)")
     assert len(source.read_text().splitlines()) <= 34
-    making.build(source, tmp_path / "libpairs.so")
+    made = command("program", "build", source, "-Wl,-rpath,/here", "-lm", "--out", tmp_path / "libpairs.so")
+    assert made.code == 0 and f"{source} -Wl,-rpath,/here -lm -o " in made.err
     assert rows_of(tmp_path, str(tmp_path / "libpairs.so")).loc["pairs", "status"] == "ok"
 
 
@@ -385,7 +386,7 @@ def test_a_program_that_times_itself(fault, status, reason, tmp_path, monkeypatc
         assert row["timed_by"] == "self" and row["experiment"] and row["t_setup"] >= 0.25
         assert row["t_median"] == pytest.approx(10.5e-6) and math.isnan(row["t_x_changed"])
         monkeypatch.setattr(program_trial, "STARTED_SECONDS", 0.0)  # one matrix, whatever it takes
-        assert program_trial.findings(using.use([str(program)]), "emulated") == ([], 1)
+        assert program_trial.findings(using.use([str(program)]), "emulated") == ([], 1, "f64")
 
 
 def test_memory_of_the_host_is_counted():
