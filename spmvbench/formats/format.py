@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, cast, dataclass_transform
 
@@ -236,6 +237,11 @@ class Format(Parametrised):
 
     def arrays(self) -> dict[str, Array]:
         """The stored arrays by name; a part that is itself a format, alone or in a mapping, gives ``part.array``."""
+        return dict(self._arrays)
+
+    @cached_property
+    def _arrays(self) -> dict[str, Array]:
+        """Found once, as the fields do not change: an operator asks ten times before its first product."""
         found: dict[str, Array] = {}
         for field in _names(type(self)):
             value = getattr(self, field)
@@ -245,7 +251,7 @@ class Format(Parametrised):
             parts = value if isinstance(value, Mapping) else {field: value}
             for part, inside in parts.items():
                 if isinstance(inside, Format):
-                    found |= {f"{part}.{name}": array for name, array in inside.arrays().items()}
+                    found |= {f"{part}.{name}": array for name, array in inside._arrays.items()}
         return found
 
     def with_arrays(self, change: Callable[[str, Array], Array], prefix: str = "") -> Self:
@@ -264,7 +270,7 @@ class Format(Parametrised):
     @property
     def nbytes(self) -> int:
         """Footprint: the bytes of the stored arrays, counted and not computed, and `hidden_bytes`."""
-        return sum(array.nbytes for array in self.arrays().values()) + self.hidden_bytes
+        return sum(array.nbytes for array in self._arrays.values()) + self.hidden_bytes
 
     @property
     def hidden_bytes(self) -> int:
@@ -287,12 +293,12 @@ class Format(Parametrised):
     @property
     def value_dtype(self) -> np.dtype:
         """float64 or float32: the type of the values, x and y."""
-        return next(a.dtype for a in self.arrays().values() if a.dtype.kind == "f")
+        return next(a.dtype for a in self._arrays.values() if a.dtype.kind == "f")
 
     @property
     def xp(self) -> ArrayModule:
         """The array module that holds the arrays."""
-        return array_module(*self.arrays().values())
+        return array_module(*self._arrays.values())
 
     @property
     def x_order(self) -> Array | None:
