@@ -388,17 +388,21 @@ def summed(
     each: int = _EACH,
     total: int | None = None,
     wide: bool = False,
+    beside: Callable[[Array], None] | None = None,
 ) -> tuple[Array, list[int]]:
     """As `arrays.offsets` of n numbers that a kernel counts, by it alone and one wait; and what was `noted`.
 
     kernel: its name without the last type, that of the offsets, and without the bracket. args: without the last two,
     the offsets and `state`. total: where it is known, which alone is returned then, without a wait. wide: int64 in any
-    case.
+    case. beside: launches what notes numbers in two words that are zeros, if the kernel itself writes to the first
+    alone: one wait is for both.
     """
     narrow, int64 = index_dtype(total or 0), np.dtype(np.int64)
     for dtype in (int64,) if wide else (narrow, int64) if total is None else (narrow,):
         ptr, state = xp.empty(n + 1, dtype=dtype), notes(xp, n, each)
         run(summing(source, f"{kernel}, {ctype(dtype)}>", (*args, ptr), state))
+        if beside is not None:
+            beside(state[1:3])
         found = noted(state) if total is None else [total]
         if wide or index_dtype(found[-1]) == dtype:
             break
@@ -430,12 +434,11 @@ def taken(
     last: int = INT32_MAX,
     above: int = -1,
     upto: int = INT32_MAX,
-    total: int | None = None,
 ) -> Csr:
     """Of rows of more than `above` and at most `upto` entries those from the `first`-th on and before the `last`-th.
 
-    As a matrix of the same shape; all are the matrix itself. By kernels and one wait where there are any; none where
-    `total` says how many entries these are.
+    As a matrix of the same shape; all are the matrix itself. By kernels and one wait where there are any, without it
+    where the host knows how many rows have each length.
     """
     run = runner(a)
     if run is not None and not a.nnz:
@@ -446,8 +449,14 @@ def taken(
         return some.between(first, min(last, max(a.row_len_max, first)))
     xp, rows = a.xp, np.int32(a.rows)
     args = (rows, *(np.int32(bound) for bound in (first, last, above, upto)), a.row_ptr)
+    known, total = a.__dict__.get("rows_by_length"), None
+    if known is not None:
+        lengths = np.arange(len(known))
+        counts = np.maximum(np.minimum(lengths, last) - first, 0) * ((lengths > above) & (lengths <= upto))
+        total, about = int(known @ counts), {"row_len_max": int((counts * (known > 0)).max(initial=0))}
+    if total == a.nnz:
+        return a
     row_ptr, found = summed(xp, a.rows, TAKE, f"take_counts<{ctype(a.row_ptr)}", args, run, total=total)
-    about = {}
     if total is None:
         most, a.__dict__["row_len_max"], slots, total = found
         about = {"row_len_max": most, "slice_slots": slots}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,6 +102,7 @@ class Slices(NamedTuple):
     perm: Array  # (rows,), int32: row of each place; empty if rows keep their order
     first_row: Array  # (slices + 1,), int32: first place of each slice; empty if all have the same height
     lengths: Array | None = None  # (rows,), int32: entries at each place, if they were asked for
+    noted: Sequence[int] = ()  # what kernels noted that `of` was given
 
     @classmethod
     def whole(cls, a: Csr, *, perm: Array | None = None, align: int = 1, lanes: int = 1) -> Slices:
@@ -122,14 +124,15 @@ class Slices(NamedTuple):
         align: int = 1,
         lanes: int = 1,
         lengths: bool = False,
+        beside: Callable[[Array], None] | None = None,
     ) -> Slices:
         """Slices of `height` rows (a power of two up to 256), each as wide as its longest rounded up to `align`.
 
         perm: the rows to store, in order; all as they are where it is not given. run: runs a kernel, None for NumPy.
-        lengths: whether to keep those of all places.
+        lengths: whether to keep those of all places. beside: as for `summed`.
         """
         xp = a.xp
-        ordered, rows = perm is not None, a.rows if perm is None else len(perm)
+        ordered, rows, others = perm is not None, a.rows if perm is None else len(perm), []
         none = nothing(xp, np.int32)
         perm = none if perm is None else perm
         slices = cdiv(rows, height)
@@ -143,9 +146,10 @@ class Slices(NamedTuple):
             found = xp.empty(rows, dtype=np.int32) if lengths else none
             kernel = f"sell_slots<{ctype(a.row_ptr)}, {cbool(ordered)}, {cbool(lengths)}"
             size = np.int32(rows), np.int32(slices), np.int32(height), np.int32(align)
-            ptr, noted = summed(xp, slices, SOURCE, kernel, (*size, a.row_ptr, perm, found), run, each=1)
-            a.__dict__["row_len_max"], *_, slots = noted
-        return cls(rows, slots, height, lanes, ptr, perm, none, found if lengths else None)
+            args = (*size, a.row_ptr, perm, found)
+            ptr, noted = summed(xp, slices, SOURCE, kernel, args, run, each=1, beside=beside)
+            a.__dict__["row_len_max"], *others, slots = noted
+        return cls(rows, slots, height, lanes, ptr, perm, none, found if lengths else None, others)
 
     @classmethod
     def kept(cls, rows: int, slots: int, height: int, ptr: Array) -> Slices:

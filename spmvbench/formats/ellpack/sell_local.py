@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +20,7 @@ from spmvbench.formats.arrays import (
     nothing,
     offsets,
 )
-from spmvbench.formats.conversion import Run, narrow_offsets, numbers, runner, taken, zeros
+from spmvbench.formats.conversion import Run, narrow_offsets, runner, taken
 from spmvbench.formats.csr.rows import Pieces
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
 from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices, parts, slots_of, sorted_rows
@@ -41,14 +43,21 @@ WINDOW = 256  # that sigma -1 sorts else
 WORTH_A_BASE = 0.05  # of the slots, that a second base must make short; it costs 4 % (pde:100, f64, H200)
 
 
-def slices_of(a: Csr, sigma: int) -> Slices:
-    """Slices of 32 rows, the rows sorted within windows of `sigma`; BY_PADDING where that saves slots."""
+def slices_of(a: Csr, sigma: int, beside: Callable[[Array | None, Array], None] | None = None) -> Slices:
+    """Slices of 32 rows, the rows sorted within windows of `sigma`; BY_PADDING where that saves slots.
+
+    beside: launches what an order, as `order_of` gives it, is enough for; as for `summed`. The latest order counts.
+    """
+
+    def of(perm: Array | None) -> Slices:
+        return Slices.of(a, WARP, runner(a), perm=perm, beside=beside and partial(beside, perm))
+
     if sigma == BY_PADDING and "slice_slots" not in a.__dict__:
-        natural = Slices.of(a, WARP, runner(a))
+        natural = of(None)
         a.__dict__["slice_slots"] = natural.slots
         if order_of(a, sigma) is None:
             return natural
-    return Slices.of(a, WARP, runner(a), perm=order_of(a, sigma))
+    return of(order_of(a, sigma))
 
 
 def order_of(a: Csr, sigma: int) -> Array | None:
@@ -129,22 +138,26 @@ class Bases(NamedTuple):
         return narrow_offsets(self.units, run, s.ptr.dtype)  # as many as halves of slots
 
     @classmethod
-    def of(cls, a: Csr, s: Slices, pieces: int, run: Run | None) -> dict[int, Bases]:
-        """By the number of pieces, of which 0 is one and two. For slices of 32 rows, in their order or sorted."""
-        xp, slices, ordered = a.xp, len(s.ptr) - 1, len(s.perm) > 0
-        wanted = [pieces] if pieces else [1, 2]
-        if run is not None:
-            made = {n: (xp.empty((slices * (n in wanted), n), np.int32), xp.empty(slices, np.int32)) for n in (1, 2)}
-            totals = zeros(xp, 2, np.uint64)
-            kernel = f"sell_local_bases<{ctype(a.row_ptr)}, {pieces}, {cbool(ordered)}>"
-            args = (np.int32(a.rows), np.int32(slices), s.perm, a.row_ptr, a.col_idx, *made[1], *made[2], totals)
+    def of(cls, a: Csr, sigma: int, pieces: int) -> tuple[Slices, dict[int, Bases]]:
+        """The slices, and by the number of pieces, of which 0 is one and two; by kernels and one wait if any."""
+        run, wanted, made = runner(a), [pieces] if pieces else [1, 2], {}
+
+        def launch(run: Run, perm: Array | None, totals: Array) -> None:
+            xp, slices = a.xp, cdiv(a.rows, WARP)
+            for n in (1, 2):
+                made[n] = xp.empty((slices * (n in wanted), n), dtype=np.int32), xp.empty(slices, dtype=np.int32)
+            kernel = f"sell_local_bases<{ctype(a.row_ptr)}, {pieces}, {cbool(perm is not None)}>"
+            order = nothing(xp, np.int32) if perm is None else perm
+            args = (np.int32(a.rows), np.int32(slices), order, a.row_ptr, a.col_idx, *made[1], *made[2], totals)
             run(Launch(CONVERT, kernel, cdiv(slices * WARP, BLOCK), BLOCK, args))
-            found = numbers(totals)
-            return {n: cls(*made[n], found[n - 1]) for n in wanted}
+
+        s = slices_of(a, sigma, run and partial(launch, run))
+        if run is not None:
+            return s, {n: cls(*made[n], s.noted[n - 1]) for n in wanted}
         begin, length = (np.zeros((cdiv(a.rows, WARP), WARP), dtype=np.int64) for _ in range(2))
-        order = s.perm if ordered else slice(None)
+        order = s.perm if len(s.perm) else slice(None)
         begin.reshape(-1)[: a.rows], length.reshape(-1)[: a.rows] = a.row_ptr[:-1][order], a.row_lengths[order]
-        return {n: cls._by_arrays(a, begin, length, n) for n in wanted}
+        return s, {n: cls._by_arrays(a, begin, length, n) for n in wanted}
 
     @classmethod
     def _by_arrays(cls, a: Csr, begin: Array, length: Array, pieces: int) -> Bases:
@@ -165,13 +178,13 @@ class Bases(NamedTuple):
         return cls(columns, (width + wide.sum(axis=1)).astype(np.int32), int(wide.sum()))
 
     @classmethod
-    def chosen(cls, a: Csr, s: Slices, pieces: int) -> Bases:
-        """With `pieces`; for 0 with one, or with two where that makes enough columns short."""
-        found = cls.of(a, s, pieces, runner(a))
+    def chosen(cls, a: Csr, sigma: int, pieces: int) -> tuple[Slices, Bases]:
+        """The slices, with `pieces`; for 0 with one, or with two where that makes enough columns short."""
+        s, found = cls.of(a, sigma, pieces)
         if pieces:
-            return found[pieces]
+            return s, found[pieces]
         one, two = found[1], found[2]
-        return two if one.total and WARP * (one.total - two.total) >= WORTH_A_BASE * s.slots else one
+        return s, two if one.total and WARP * (one.total - two.total) >= WORTH_A_BASE * s.slots else one
 
 
 @register
@@ -236,16 +249,14 @@ class SellLocal(Format):
     @classmethod
     def estimate(cls, a: Csr, *, pieces: int, sigma: int, long: int, **params: Any) -> int:
         a, rest = long_apart(a, long)
-        s = slices_of(a, sigma)
-        bases = Bases.chosen(a, s, pieces)
+        s, bases = Bases.chosen(a, sigma, pieces)
         columns = 2 * (s.slots + WARP * bases.total) + bases.columns.nbytes + s.ptr.nbytes * (bases.total > 0)
         return s.slots * a.dtype.itemsize + s.nbytes + columns + LongRows.nbytes(rest, len(s.ptr) - 1)
 
     @classmethod
     def convert(cls, a: Csr, *, pieces: int, sigma: int, long: int, **params: Any) -> dict[str, Any]:
         a, rest = long_apart(a, long)
-        xp, run, s = a.xp, runner(a), slices_of(a, sigma)
-        bases = Bases.chosen(a, s, pieces)
+        xp, run, (s, bases) = a.xp, runner(a), Bases.chosen(a, sigma, pieces)
         column_ptr = bases.column_ptr(s, run)
         columns = xp.empty(s.slots + WARP * bases.total, dtype=np.uint16)
         values = xp.empty(s.slots, dtype=a.dtype)

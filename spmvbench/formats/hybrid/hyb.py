@@ -39,8 +39,7 @@ def head_width(a: Csr, ratio: float, breakeven: int = 0, run: Run | None = None)
 
 def head_and_rest(a: Csr, width: int) -> tuple[Piece, Csr]:
     """The first `width` entries of every row as ELLPACK, and what rows have beyond them."""
-    longer = a.__dict__.get("rows_by_length", np.empty(0))[width:]
-    rest = taken(a, first=width, total=int((longer * np.arange(len(longer))).sum()) if len(longer) else None)
+    rest = taken(a, first=width)
     if runner(a) is None or not 0 < rest.nnz < a.nnz:
         return Piece("ell", Ell, taken(a, last=width) if rest.nnz else a), rest
     return Piece("ell", Ell, Made(Ell.head(a, width), a.nnz - rest.nnz)), rest
