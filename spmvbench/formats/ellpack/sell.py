@@ -127,7 +127,7 @@ class SlicedEll(Adding):
         perm = None if natural else sorted_rows(a, layout.sigma, cls.drop_empty)
         lanes = layout.threads if cls.interleaved else 1
         if not layout.height:
-            return Slices.whole(a, perm=perm, align=layout.align, lanes=lanes)
+            return Slices.whole(a, perm=perm, align=layout.align, lanes=lanes, lengths=cls.stop)
         return Slices.of(a, layout.height, runner(a), perm=perm, align=layout.align, lanes=lanes, lengths=cls.stop)
 
     @classmethod

@@ -105,13 +105,17 @@ class Slices(NamedTuple):
     noted: Sequence[int] = ()  # what kernels noted that `of` was given
 
     @classmethod
-    def whole(cls, a: Csr, *, perm: Array | None = None, align: int = 1, lanes: int = 1) -> Slices:
-        """All rows, or those of `perm`, as one slice, as wide as the longest row."""
-        none = nothing(a.xp, np.int32)
+    def whole(
+        cls, a: Csr, *, perm: Array | None = None, align: int = 1, lanes: int = 1, lengths: bool = False
+    ) -> Slices:
+        """All rows, or those of `perm`, as one slice, as wide as the longest row. lengths: as for `of`, by kernels."""
+        none, run, found = nothing(a.xp, np.int32), runner(a), None
+        if lengths and run is not None:  # the kernel finds the longest row, too
+            found = cls.of(a, WARP, run, perm=perm, lengths=True).lengths
         rows = a.rows if perm is None else len(perm)
         height = round_up(rows, WARP)
         slots = round_up(longest_row(a), align) * height
-        return cls(rows, slots, height, lanes, none, none if perm is None else perm, none)
+        return cls(rows, slots, height, lanes, none, none if perm is None else perm, none, found)
 
     @classmethod
     def of(
