@@ -13,9 +13,10 @@ import zlib
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache, partial
 from time import perf_counter  # bound before a format can replace it
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -26,7 +27,6 @@ from spmvbench.formats.arrays import (
     Array,
     ArrayModule,
     Csr,
-    address,
     array_module,
     cdiv,
     index_dtype,
@@ -324,12 +324,17 @@ OFFSETS, _OFFSETS = "offsets.cu", "include/offsets.cuh"
 OFFSETS_BLOCK, _EACH, _NOTES = (constant(_OFFSETS, f"OFFSETS_{name}") for name in ("BLOCK", "EACH", "NOTES"))
 
 
+def note_words(numbers: int, each: int = _EACH, block: int = OFFSETS_BLOCK) -> int:
+    """The length of `notes`."""
+    return _NOTES + max(cdiv(numbers, block * each), 1)
+
+
 def notes(xp: ArrayModule, numbers: int, each: int = _EACH, block: int = OFFSETS_BLOCK) -> Array:
     """The memory that a kernel needs to sum so many numbers (include/offsets.cuh), of which a thread takes `each`.
 
     Zeros, uint64. Kernels may write to the first three words. The fourth will hold the total.
     """
-    return zeros(xp, _NOTES + max(cdiv(numbers, block * each), 1), np.uint64)
+    return zeros(xp, note_words(numbers, each, block), np.uint64)
 
 
 def summing(source: str, kernel: str, args: tuple[Any, ...], state: Array) -> Launch:
@@ -342,6 +347,18 @@ def noted(state: Array) -> list[int]:
     return numbers(state, _NOTES - 1)
 
 
+@dataclass
+class Beside:
+    """Launches whose numbers come with those that are waited for anyway.
+
+    launch: takes the zeros, (words,), uint64, to which their kernels write. noted: their numbers, after the wait.
+    """
+
+    launch: Callable[[Array], None]
+    words: int
+    noted: list[int] = field(default_factory=list)
+
+
 class _Pinned(threading.local):
     """Memory of the host to which a GPU copies in half the time that an array of its own takes; for each thread."""
 
@@ -352,7 +369,8 @@ class _Pinned(threading.local):
 
         self.memory = cupy.cuda.alloc_pinned_memory(self.BYTES)
         self.array = np.frombuffer(self.memory, np.uint8, self.BYTES)
-        self.runtime, self.stream = cupy.cuda.runtime, cupy.cuda.get_current_stream
+        self.begin, self.stream, runtime = self.memory.ptr, cupy.cuda.get_current_stream, cupy.cuda.runtime
+        self.copy, self.copy_async, self.kind = runtime.memcpy, runtime.memcpyAsync, runtime.memcpyDefault
 
 
 @cache
@@ -363,12 +381,14 @@ def _pinned() -> _Pinned:
 def first_on_host(array: Array, count: int) -> np.ndarray:
     """The first elements of an array, by one wait; to be read before more are asked for."""
     size = count * array.itemsize
-    if array_module(array) is np or size > _Pinned.BYTES:
+    if isinstance(array, np.ndarray) or size > _Pinned.BYTES:
         return on_host(array[:count])
-    pinned = _pinned()
-    runtime, stream = pinned.runtime, pinned.stream()
-    runtime.memcpyAsync(pinned.memory.ptr, address(array), size, runtime.memcpyDefault, stream.ptr)
-    stream.synchronize()
+    pinned, source = _pinned(), cast(Any, array.data).ptr
+    if (stream := pinned.stream()).ptr:
+        pinned.copy_async(pinned.begin, source, size, pinned.kind, stream.ptr)
+        stream.synchronize()
+    else:  # one call, which waits for all that is enqueued on the first stream
+        pinned.copy(pinned.begin, source, size, pinned.kind)
     return pinned.array[:size].view(array.dtype)
 
 
@@ -388,22 +408,26 @@ def summed(
     each: int = _EACH,
     total: int | None = None,
     wide: bool = False,
-    beside: Callable[[Array], None] | None = None,
+    beside: Beside | None = None,
 ) -> tuple[Array, list[int]]:
     """As `arrays.offsets` of n numbers that a kernel counts, by it alone and one wait; and what was `noted`.
 
     kernel: its name without the last type, that of the offsets, and without the bracket. args: without the last two,
     the offsets and `state`. total: where it is known, which alone is returned then, without a wait. wide: int64 in any
-    case. beside: launches what notes numbers in two words that are zeros, if the kernel itself writes to the first
-    alone: one wait is for both.
+    case. beside: launched before the wait, if there is one.
     """
+    words = 0 if beside is None else beside.words
     narrow, int64 = index_dtype(total or 0), np.dtype(np.int64)
     for dtype in (int64,) if wide else (narrow, int64) if total is None else (narrow,):
-        ptr, state = xp.empty(n + 1, dtype=dtype), notes(xp, n, each)
-        run(summing(source, f"{kernel}, {ctype(dtype)}>", (*args, ptr), state))
+        ptr, room = xp.empty(n + 1, dtype=dtype), zeros(xp, words + note_words(n, each), np.uint64)
+        run(summing(source, f"{kernel}, {ctype(dtype)}>", (*args, ptr), room[words:] if words else room))
+        if total is not None:
+            return ptr, [total]
         if beside is not None:
-            beside(state[1:3])
-        found = noted(state) if total is None else [total]
+            beside.launch(room[:words])
+        found = numbers(room, words + _NOTES - 1)
+        if beside is not None:
+            beside.noted, found = found[:words], found[words:]
         if wide or index_dtype(found[-1]) == dtype:
             break
     return ptr, found
@@ -434,11 +458,12 @@ def taken(
     last: int = INT32_MAX,
     above: int = -1,
     upto: int = INT32_MAX,
+    beside: Beside | None = None,
 ) -> Csr:
     """Of rows of more than `above` and at most `upto` entries those from the `first`-th on and before the `last`-th.
 
     As a matrix of the same shape; all are the matrix itself. By kernels and one wait where there are any, without it
-    where the host knows how many rows have each length.
+    where the host knows how many rows have each length. beside: as for `summed`.
     """
     run = runner(a)
     if run is not None and not a.nnz:
@@ -456,7 +481,7 @@ def taken(
         total, about = int(known @ counts), {"row_len_max": int((counts * (known > 0)).max(initial=0))}
     if total == a.nnz:
         return a
-    row_ptr, found = summed(xp, a.rows, TAKE, f"take_counts<{ctype(a.row_ptr)}", args, run, total=total)
+    row_ptr, found = summed(xp, a.rows, TAKE, f"take_counts<{ctype(a.row_ptr)}", args, run, total=total, beside=beside)
     if total is None:
         most, a.__dict__["row_len_max"], slots, total = found
         about = {"row_len_max": most, "slice_slots": slots}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from spmvbench.formats.arrays import (
     round_up,
 )
 from spmvbench.formats.compressed.bits import WORD, pack, unpack
-from spmvbench.formats.conversion import Run, device_limits, noted, notes, runner, summing
+from spmvbench.formats.conversion import Beside, Run, device_limits, note_words, noted, notes, runner, summing
 from spmvbench.formats.csr.rows import CsrPieces
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.ellpack.sell_local import SellLocal, long_apart, order_of, slices_of
@@ -36,6 +37,7 @@ from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
 SOURCE = "cache_blocking/sell_window.cu"
+SMALL = 2**20  # entries up to which a wait costs more than plans that may not be used
 SHARED = "include/window.cuh"
 GROUP = constant(SHARED, "GROUP")  # positions whose columns share words
 CONVERT = "cache_blocking/window_convert.cu"
@@ -249,26 +251,54 @@ class SellWindow(Format):
         return layout_of(a, *cls._windows(a, window, vectors, blocks, threads), sigma, packed=packed)
 
     @classmethod
-    def _by_kernels(
-        cls, a: Csr, apart: Csr | None, run: Run, team: int, threads: int, *, sigma: int, **params: Any
-    ) -> dict[str, Any]:
-        """As `convert` without packed columns."""
-        xp, index, order = a.xp, ctype(a.row_ptr), order_of(a, sigma)
-        columns, least = cls._windows(a, params["window"], params["vectors"], params["blocks"], threads)
-        slices, sorted_ = cdiv(a.rows, WARP), cbool(order is not None)
+    def _planned(
+        cls, a: Csr, order: Array | None, columns: int, least: int, run: Run, chunk_state: Array
+    ) -> tuple[Array, ...]:
+        """The order, `chunks` and one for each slice, `slices`, and the least column of each slice.
+
+        columns: of a window. least: chunks at least. chunk_state: `notes` of the slices, in which will be the columns
+        of the largest window, the positions, the words, and the chunks that are in use.
+        """
+        xp, index, slices = a.xp, ctype(a.row_ptr), cdiv(a.rows, WARP)
         perm = nothing(xp, np.int32) if order is None else order
         position, word, bits, low, narrow, high, begins, firsts, sizes = xp.empty((9, slices + 1), dtype=np.int32)
         chunks, table = (xp.empty((slices, 4), dtype=np.int32) for _ in range(2))
-        rows, count, state, chunk_state = np.int32(a.rows), np.int32(slices), notes(xp, slices, 1), notes(xp, slices)
-        matrix = perm, a.row_ptr, a.col_idx
+        count, state = np.int32(slices), notes(xp, slices, 1)
         found = position, word, bits, low, narrow, high, begins
-        args: tuple[Any, ...] = (rows, count, np.int32(columns), *matrix, *found)
-        run(summing(CONVERT, f"window_slices<{index}, {sorted_}>", args, state))
+        args: tuple[Any, ...] = (np.int32(a.rows), count, np.int32(columns), perm, a.row_ptr, a.col_idx, *found)
+        run(summing(CONVERT, f"window_slices<{index}, {cbool(order is not None)}>", args, state))
         args = (count, np.int32(columns), position, narrow, high, begins, firsts, sizes, state, chunk_state)
         run(Launch(CONVERT, "window_chunks", min(least, slices), BLOCK, args))
         args = (count, position, word, low, bits, begins, firsts, sizes, chunks, table)
         run(summing(CONVERT, "window_tables", args, chunk_state))
-        largest, positions, length, number = noted(chunk_state)
+        return perm, chunks, table, low
+
+    @classmethod
+    def _by_kernels(
+        cls, a: Csr, long: int, run: Run, team: int, threads: int, *, sigma: int, **params: Any
+    ) -> dict[str, Any]:
+        """As `convert` without packed columns."""
+        columns, least = cls._windows(a, params["window"], params["vectors"], params["blocks"], threads)
+        slices = cdiv(a.rows, WARP)
+        made: tuple[Array, ...] = ()
+
+        def plan(a: Csr, order: Array | None, chunk_state: Array) -> None:
+            nonlocal made
+            made = cls._planned(a, order, columns, least, run, chunk_state)
+
+        # Most small matrices have no long rows and keep their order: that is planned before both are known.
+        guess = Beside(partial(plan, a, None), note_words(slices)) if a.nnz < SMALL else None
+        a, apart = long_apart(whole := a, long, guess)
+        order = order_of(a, sigma)
+        if guess is not None and guess.noted and a is whole and order is None:
+            largest, positions, length, number = guess.noted[:4]
+        else:
+            chunk_state = notes(a.xp, slices)
+            plan(a, order, chunk_state)
+            largest, positions, length, number = noted(chunk_state)
+        perm, chunks, table, low = made
+        xp, index, sorted_ = a.xp, ctype(a.row_ptr), cbool(order is not None)
+        rows, matrix = np.int32(a.rows), (perm, a.row_ptr, a.col_idx)
         if max(positions, length, a.row_len_max * WIDTH_UNIT) > INT32_MAX:
             raise Skip(TOO_MANY)
         words, values = xp.empty(length * QUARTER, dtype=np.uint32), xp.empty(positions * WARP, dtype=a.dtype)
@@ -276,7 +306,7 @@ class SellWindow(Format):
         if params["vectors"] > 1:
             col_idx, entries = xp.empty_like(a.col_idx), xp.empty_like(a.values)
             kernel = f"window_order<{ctype(values)}, {index}, {classes(a, params['vectors'])}, {sorted_}>"
-            args = (rows, *matrix, a.values, col_idx, entries)
+            args: tuple[Any, ...] = (rows, *matrix, a.values, col_idx, entries)
             run(Launch(CONVERT, kernel, *per_thread(a.rows, BLOCK), args))
         args = (rows, table, low, *matrix[:2], col_idx, entries, words, values)
         run(Launch(CONVERT, f"window_fill<{ctype(values)}, {index}, {sorted_}>", slices, BLOCK, args))
@@ -300,10 +330,9 @@ class SellWindow(Format):
 
     @classmethod
     def convert(cls, a: Csr, *, team: int, threads: int, long: int, flight: int, **params: Any) -> dict[str, Any]:
+        if (run := runner(a)) is not None and a.rows and not params["packed"]:
+            return cls._by_kernels(a, long, run, team, threads, **params)
         a, apart = long_apart(a, long)
-        run = runner(a)
-        if run is not None and a.rows and not params["packed"]:
-            return cls._by_kernels(a, apart, run, team, threads, **params)
         xp, at = a.xp, cls._layout(a, threads=threads, **params)
         width = xp.diff(at.position)
         widest = int(width.max()) if len(width) else 0

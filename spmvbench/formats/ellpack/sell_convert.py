@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, longest_first, nothing, offsets, round_up
 from spmvbench.formats.conversion import (
+    Beside,
     Run,
     filled_rows,
     longest_row,
@@ -102,7 +102,6 @@ class Slices(NamedTuple):
     perm: Array  # (rows,), int32: row of each place; empty if rows keep their order
     first_row: Array  # (slices + 1,), int32: first place of each slice; empty if all have the same height
     lengths: Array | None = None  # (rows,), int32: entries at each place, if they were asked for
-    noted: Sequence[int] = ()  # what kernels noted that `of` was given
 
     @classmethod
     def whole(
@@ -128,7 +127,7 @@ class Slices(NamedTuple):
         align: int = 1,
         lanes: int = 1,
         lengths: bool = False,
-        beside: Callable[[Array], None] | None = None,
+        beside: Beside | None = None,
     ) -> Slices:
         """Slices of `height` rows (a power of two up to 256), each as wide as its longest rounded up to `align`.
 
@@ -136,7 +135,7 @@ class Slices(NamedTuple):
         lengths: whether to keep those of all places. beside: as for `summed`.
         """
         xp = a.xp
-        ordered, rows, others = perm is not None, a.rows if perm is None else len(perm), []
+        ordered, rows = perm is not None, a.rows if perm is None else len(perm)
         none = nothing(xp, np.int32)
         perm = none if perm is None else perm
         slices = cdiv(rows, height)
@@ -152,8 +151,8 @@ class Slices(NamedTuple):
             size = np.int32(rows), np.int32(slices), np.int32(height), np.int32(align)
             args = (*size, a.row_ptr, perm, found)
             ptr, noted = summed(xp, slices, SOURCE, kernel, args, run, each=1, beside=beside)
-            a.__dict__["row_len_max"], *others, slots = noted
-        return cls(rows, slots, height, lanes, ptr, perm, none, found if lengths else None, others)
+            a.__dict__["row_len_max"], *_, slots = noted
+        return cls(rows, slots, height, lanes, ptr, perm, none, found if lengths else None)
 
     @classmethod
     def kept(cls, rows: int, slots: int, height: int, ptr: Array) -> Slices:

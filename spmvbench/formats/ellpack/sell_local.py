@@ -20,7 +20,7 @@ from spmvbench.formats.arrays import (
     nothing,
     offsets,
 )
-from spmvbench.formats.conversion import Run, narrow_offsets, runner, taken
+from spmvbench.formats.conversion import Beside, Run, narrow_offsets, runner, taken
 from spmvbench.formats.csr.rows import Pieces
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
 from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices, parts, slots_of, sorted_rows
@@ -43,14 +43,14 @@ WINDOW = 256  # that sigma -1 sorts else
 WORTH_A_BASE = 0.05  # of the slots, that a second base must make short; it costs 4 % (pde:100, f64, H200)
 
 
-def slices_of(a: Csr, sigma: int, beside: Callable[[Array | None, Array], None] | None = None) -> Slices:
+def slices_of(a: Csr, sigma: int, beside: Callable[[Array | None], Beside | None] = lambda perm: None) -> Slices:
     """Slices of 32 rows, the rows sorted within windows of `sigma`; BY_PADDING where that saves slots.
 
-    beside: launches what an order, as `order_of` gives it, is enough for; as for `summed`. The latest order counts.
+    beside: what an order, as `order_of` gives it, is enough for. The latest order counts.
     """
 
     def of(perm: Array | None) -> Slices:
-        return Slices.of(a, WARP, runner(a), perm=perm, beside=beside and partial(beside, perm))
+        return Slices.of(a, WARP, runner(a), perm=perm, beside=beside(perm))
 
     if sigma == BY_PADDING and "slice_slots" not in a.__dict__:
         natural = of(None)
@@ -69,13 +69,13 @@ def order_of(a: Csr, sigma: int) -> Array | None:
     return None if sigma == 1 else sorted_rows(a, sigma)
 
 
-def long_apart(a: Csr, long: int) -> tuple[Csr, Csr | None]:
+def long_apart(a: Csr, long: int, beside: Beside | None = None) -> tuple[Csr, Csr | None]:
     """The matrix without rows of more than `long` entries, and these; 0: LONG, or LONG_MEANS mean rows if that is more.
 
-    None if there are no such rows; NO_LONG leaves all where they are.
+    None if there are no such rows; NO_LONG leaves all where they are. beside: as for `summed`, if there is a wait.
     """
     most = long or max(LONG, LONG_MEANS * a.row_len_mean)
-    if long == NO_LONG or (short := taken(a, upto=int(most))) is a:
+    if long == NO_LONG or (short := taken(a, upto=int(most), beside=beside)) is a:
         return a, None
     return short, taken(a, above=int(most))
 
@@ -140,20 +140,29 @@ class Bases(NamedTuple):
     @classmethod
     def of(cls, a: Csr, sigma: int, pieces: int) -> tuple[Slices, dict[int, Bases]]:
         """The slices, and by the number of pieces, of which 0 is one and two; by kernels and one wait if any."""
-        run, wanted, made = runner(a), [pieces] if pieces else [1, 2], {}
-
-        def launch(run: Run, perm: Array | None, totals: Array) -> None:
-            xp, slices = a.xp, cdiv(a.rows, WARP)
-            for n in (1, 2):
-                made[n] = xp.empty((slices * (n in wanted), n), dtype=np.int32), xp.empty(slices, dtype=np.int32)
-            kernel = f"sell_local_bases<{ctype(a.row_ptr)}, {pieces}, {cbool(perm is not None)}>"
-            order = nothing(xp, np.int32) if perm is None else perm
-            args = (np.int32(a.rows), np.int32(slices), order, a.row_ptr, a.col_idx, *made[1], *made[2], totals)
-            run(Launch(CONVERT, kernel, cdiv(slices * WARP, BLOCK), BLOCK, args))
-
-        s = slices_of(a, sigma, run and partial(launch, run))
+        run, wanted = runner(a), [pieces] if pieces else [1, 2]
         if run is not None:
-            return s, {n: cls(*made[n], s.noted[n - 1]) for n in wanted}
+            made: dict[int, tuple[Array, Array]] = {}
+            latest: Beside | None = None
+
+            def launch(perm: Array | None, totals: Array) -> None:
+                xp, slices = a.xp, cdiv(a.rows, WARP)
+                for n in (1, 2):
+                    made[n] = xp.empty((slices * (n in wanted), n), dtype=np.int32), xp.empty(slices, dtype=np.int32)
+                kernel = f"sell_local_bases<{ctype(a.row_ptr)}, {pieces}, {cbool(perm is not None)}>"
+                order = nothing(xp, np.int32) if perm is None else perm
+                args = (np.int32(a.rows), np.int32(slices), order, a.row_ptr, a.col_idx, *made[1], *made[2], totals)
+                run(Launch(CONVERT, kernel, cdiv(slices * WARP, BLOCK), BLOCK, args))
+
+            def beside(perm: Array | None) -> Beside:
+                nonlocal latest
+                latest = Beside(partial(launch, perm), 2)
+                return latest
+
+            s = slices_of(a, sigma, beside)
+            assert latest is not None
+            return s, {n: cls(*made[n], latest.noted[n - 1]) for n in wanted}
+        s = slices_of(a, sigma)
         begin, length = (np.zeros((cdiv(a.rows, WARP), WARP), dtype=np.int64) for _ in range(2))
         order = s.perm if len(s.perm) else slice(None)
         begin.reshape(-1)[: a.rows], length.reshape(-1)[: a.rows] = a.row_ptr[:-1][order], a.row_lengths[order]
