@@ -19,7 +19,6 @@ from spmvbench.bundles.findings import FAILED, OPEN, Bundle, Finding, Flags, cas
 from spmvbench.errors import UsageError
 from spmvbench.formats.precision import VALUE_BYTES
 from spmvbench.matrices import Matrix
-from spmvbench.matrices.synthetic import STAND_IN
 from spmvbench.measure import bounds, operations
 from spmvbench.measure.cases import DTYPES, Case, precision_of
 from spmvbench.measure.row import NEAR_LAUNCH_OVERHEAD
@@ -196,15 +195,11 @@ def identities(bundle: Bundle) -> Iterator[Finding]:
     yield from check_rows(
         "cases", rows, twice.to_numpy(bool), "each row has a unique sequence number", (~numbered).to_numpy(bool)
     )
-    matrix = [name for name in _OF_MATRIX if name in rows]
+    # Not on its name: copies of a file are one matrix, as are stand-ins with the same facts, dense:1:1 and tridiag:1.
     hashed = rows[rows["matrix_sha256"] != ""]
-    stand_in = hashed["name"].str.startswith(STAND_IN)  # two matrices with the same facts have the same stand-in
-    named = hashed.assign(name=hashed["name"].mask(stand_in, STAND_IN))
-    differ = named.groupby("matrix_sha256")[matrix].transform("nunique", dropna=False).gt(1).any(axis=1)
-    yield from check_rows("cases", hashed, differ.to_numpy(bool), "rows of one matrix agree on it")
-
-
-_OF_MATRIX = ["group", "name", "rows", "cols", "nnz"]
+    sizes = hashed.groupby("matrix_sha256")[["rows", "cols", "nnz"]]
+    differ = sizes.transform("nunique", dropna=False).gt(1).any(axis=1)
+    yield from check_rows("cases", hashed, differ.to_numpy(bool), "rows of one matrix agree on its size")
 
 
 # --- conditions of status ok
