@@ -13,6 +13,8 @@ from spmvbench.errors import SpmvbenchError, counted
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pandas as pd
+
 
 def _results_of_group() -> str:
     """The --results that was given before the subcommand, or its default."""
@@ -39,13 +41,12 @@ _COLUMNS = {
 }
 
 
-def _about(folder: Path) -> dict[str, Any]:
+def _about(folder: Path, rows: pd.DataFrame) -> dict[str, Any]:
     from spmvbench import untrusted
     from spmvbench.analysis.cases import settings
     from spmvbench.formats.admission import byte_text
-    from spmvbench.rows import folders, store
+    from spmvbench.rows import folders
 
-    rows = store.load(folder)
     return {
         "run": untrusted.file_name(folder.name),
         "cases": len(rows),
@@ -91,7 +92,7 @@ def _list(results: str) -> int:
     for folder in found:
         try:
             store.environment(folder)
-            lines.append(_about(folder))
+            lines.append(_about(folder, store.load(folder)))
         except (SpmvbenchError, OSError) as error:
             unread[folder.name] = error
     if lines:
@@ -110,7 +111,7 @@ def show(run: str, results: str) -> None:
     from spmvbench.rows import store
 
     folder = store.folder(run, results)
-    rows, about = rows_of(folder), _about(folder)
+    about = _about(folder, rows := rows_of(folder))
     for name in ("cases", "matrices", "formats", "measured", "device", "last", "size"):
         click.echo(f"{name:12}{about['settings' if name == 'measured' else name]}")
     for invocation in store.environment(folder)["sessions"]:
