@@ -8,7 +8,7 @@ import numpy as np
 
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, cdiv, diagonal_places, expand, inverse, offsets, put
-from spmvbench.formats.conversion import Run, device_limits, numbers, runner, zeros
+from spmvbench.formats.conversion import Beside, Run, device_limits, runner
 from spmvbench.formats.conversion import offsets as offsets_by
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
 from spmvbench.formats.ellpack.sell_convert import WARP, Slices
@@ -287,12 +287,13 @@ class SellPack(Format):
 
     @classmethod
     def _by_kernels(cls, a: Csr, sigma: int, run: Run) -> dict[str, Any]:
-        xp, index, some = a.xp, ctype(a.row_ptr), zeros(a.xp, 1, np.uint64)
+        xp, index = a.xp, ctype(a.row_ptr)
         block = constant(CONVERT, "CONVERT_BLOCK")
         grid = min(cdiv(a.nnz, block), 16 * device_limits(a).multiprocessors)
-        run(Launch(CONVERT, f"pack_bits<{ctype(a.values)}>", grid, block, (np.int64(a.nnz), a.values, some)))
-        bits = refuse_bits(free_of(numbers(some)[0], a.dtype.itemsize))
-        s = slices_of(a, sigma)
+        kernel, of_values = f"pack_bits<{ctype(a.values)}>", (np.int64(a.nnz), a.values)
+        some = Beside(lambda words: run(Launch(CONVERT, kernel, grid, block, (*of_values, words))), 1)
+        s = slices_of(a, sigma, lambda perm: None if some.noted else some)
+        bits = refuse_bits(free_of(some.noted[0], a.dtype.itemsize))
         slices, ordered, jump = len(s.ptr) - 1, cbool(len(s.perm) > 0), np.int32((1 << bits) - 1)
         bases, counts = xp.empty(slices, dtype=np.int32), xp.empty(slices, dtype=np.int64)
         matrix, sizes = (s.perm, a.row_ptr, a.col_idx), (np.int32(a.rows), np.int32(a.cols), np.int32(slices))
