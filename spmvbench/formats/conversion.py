@@ -481,7 +481,11 @@ def taken(
         total, about = int(known @ counts), {"row_len_max": int((counts * (known > 0)).max(initial=0))}
     if total == a.nnz:
         return a
-    row_ptr, found = summed(xp, a.rows, TAKE, f"take_counts<{ctype(a.row_ptr)}", args, run, total=total, beside=beside)
+    if total == 0:
+        row_ptr = xp.zeros(a.rows + 1, dtype=np.int32)
+    else:
+        kernel = f"take_counts<{ctype(a.row_ptr)}"
+        row_ptr, found = summed(xp, a.rows, TAKE, kernel, args, run, total=total, beside=beside)
     if total is None:
         most, a.__dict__["row_len_max"], slots, total = found
         about = {"row_len_max": most, "slice_slots": slots}

@@ -346,7 +346,8 @@ class MergedTiles:
         """Tiles of each block row, (block rows,)."""
         if (r, c) in self.totals:
             before = self._measured[: self._measured.index((r, c))]
-            return self._all[sum(cdiv(self.a.rows, height) for height, _ in before) :][: cdiv(self.a.rows, r)]
+            begin = sum(cdiv(self.a.rows, height) for height, _ in before)
+            return self._all[begin : begin + cdiv(self.a.rows, r)]
         if (r, c) == (1, 1):
             longest_row(self.a)  # by a kernel: storing asks for it
             return self.a.row_lengths

@@ -78,8 +78,8 @@ def falling_order(
     run(Launch(_ROWS, f"order_counts<{types}>", grid, _ORDER_BLOCK, (*size, np.int32(passes), numbers, notes)))
     perm = nothing(xp, np.int32)
     for number in range(passes):
-        counts = notes[1 + number * digits :][:digits]
-        words = notes[head + number * each :][:each]
+        counts = notes[1 + number * digits : 1 + (number + 1) * digits]
+        words = notes[head + number * each : head + (number + 1) * each]
         found = xp.empty(n, dtype=np.int32)
         args = (*size, np.int32(number), numbers, counts, perm, found, words)
         run(Launch(_ROWS, f"order_pass<{types}>", blocks, _ORDER_BLOCK, args))

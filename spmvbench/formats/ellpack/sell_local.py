@@ -111,7 +111,7 @@ class LongRows(NamedTuple):
         xp = a.xp
         empty, index, bits = (nothing(xp, dtype) for dtype in (np.int32, a.row_ptr.dtype, np.uint32))
         pieces = empty.reshape(0, 2)
-        return cls(bits, empty, pieces, index, index, empty, a.values[:0])
+        return cls(bits, empty, pieces, index, index, empty, nothing(xp, a.dtype))
 
     @classmethod
     def nbytes(cls, a: Csr | None, slices: int) -> int:
@@ -132,7 +132,7 @@ class Bases(NamedTuple):
     def column_ptr(self, s: Slices, run: Run | None) -> Array:
         """(slices + 1,): 32 half words before each slice's columns; (0,) where all take 16 bits."""
         if not self.total:
-            return s.ptr[:0]
+            return nothing(array_module(s.ptr), s.ptr.dtype)
         if run is None:
             return offsets(self.units).astype(s.ptr.dtype)
         return narrow_offsets(self.units, run, s.ptr.dtype)  # as many as halves of slots
