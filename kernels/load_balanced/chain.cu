@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(CHAIN_BLOCK)
   for (int i = threadIdx.x; i < here; i += CHAIN_BLOCK) exits[first + i] = following[first + last[now][i]];
 }
 
-constexpr int AHEAD = 16;  // segments whose exits are read together
+constexpr int AHEAD = 32;  // segments whose exits are read together
 constexpr int NEAR = 256;  // of each the first places, one of which a path mostly enters
 
 // enters: the first place of each segment that is reached, -1 if none is; by one thread of a block, which reads ahead.
@@ -53,18 +53,28 @@ __global__ void __launch_bounds__(CHAIN_BLOCK)
   }
 }
 
-// The places of each segment that are reached: how many, or with STORE, from ptr[segment] on, which; then the end, n.
+constexpr int PART = 256;   // places of a segment that a thread walks
+constexpr int SHORT = 512;  // places of a segment that are reached, of which one thread walks all
+static_assert(SEGMENT / PART == CHAIN_BLOCK / WARP, "a warp for each part");
+
+// The places of each segment that are reached: how many, or with STORE, from ptr[segment] on, which; then the end, n. One
+// thread walks few of them; of more, it finds where paths enter the segment's parts, and one for each part walks it.
 template <bool STORE, typename P>
 __global__ void __launch_bounds__(CHAIN_BLOCK)
     chain_places(int n, const int* __restrict__ following, const int* __restrict__ enters, int* __restrict__ counts,
                  const P* __restrict__ ptr, int* __restrict__ places) {
   constexpr unsigned short LEAVES = SEGMENT;
+  constexpr int PARTS = SEGMENT / PART;
   __shared__ unsigned short next[SEGMENT];
-  __shared__ unsigned short reached[SEGMENT];
-  __shared__ int count;
+  __shared__ unsigned char last[2][SEGMENT];  // a place of the same part that each one reaches, the last in the end
+  __shared__ unsigned short few[SHORT];
+  __shared__ int enter[PARTS];
+  __shared__ int count[PARTS];
+  __shared__ int walked;
   const int segment = blockIdx.x;
   const int first = segment * SEGMENT;
   const int here = n - first < SEGMENT ? n - first : SEGMENT;
+  const int begin = enters[segment] < 0 ? static_cast<int>(LEAVES) : enters[segment] - first;
   for (int i = threadIdx.x; i < here; i += CHAIN_BLOCK) {
     const int after = following[first + i] - first;
     next[i] = after < here ? static_cast<unsigned short>(after) : LEAVES;
@@ -72,14 +82,63 @@ __global__ void __launch_bounds__(CHAIN_BLOCK)
   __syncthreads();
   if (threadIdx.x == 0) {
     int found = 0;
-    if (enters[segment] >= 0) {
-      for (int i = enters[segment] - first; i != LEAVES; i = next[i]) reached[found++] = static_cast<unsigned short>(i);
+    for (int i = begin; i != LEAVES && found <= SHORT; i = next[i], ++found) {
+      if (found < SHORT) few[found] = static_cast<unsigned short>(i);
     }
-    count = found;
-    if (!STORE) counts[segment] = found;
+    walked = found;
   }
-  if (!STORE) return;
   __syncthreads();
-  for (int i = threadIdx.x; i < count; i += CHAIN_BLOCK) places[ptr[segment] + i] = first + reached[i];
+  const bool whole = walked <= SHORT;
+  const int part = threadIdx.x / WARP;
+  int now = 0, before = 0, total = walked;
+  if (!whole) {
+    if (lane_id() == 0) {
+      enter[part] = -1;
+      count[part] = 0;
+    }
+    for (int i = threadIdx.x; i < here; i += CHAIN_BLOCK) {
+      const int after = next[i];
+      last[0][i] = static_cast<unsigned char>(after < here && after / PART == i / PART ? after % PART : i % PART);
+    }
+    __syncthreads();
+    for (bool changed = true; changed; now ^= 1) {
+      changed = false;
+      for (int i = threadIdx.x; i < here; i += CHAIN_BLOCK) {
+        const unsigned char one = last[now][i], two = last[now][i / PART * PART + one];
+        last[now ^ 1][i] = two;
+        changed |= one != two;
+      }
+      changed = __syncthreads_or(changed);
+    }
+    if (threadIdx.x == 0) {
+      for (int i = begin; i != LEAVES; i = next[i / PART * PART + last[now][i]]) enter[i / PART] = i;
+    }
+    __syncthreads();
+    if (lane_id() == 0 && enter[part] >= 0) {
+      int found = 0;
+      for (int i = enter[part]; i != LEAVES && i / PART == part; i = next[i]) {
+        last[now ^ 1][part * PART + found++] = static_cast<unsigned char>(i % PART);
+      }
+      count[part] = found;
+    }
+    __syncthreads();
+    total = 0;
+    for (int p = 0; p < PARTS; ++p) {
+      if (p < part) before += count[p];
+      total += count[p];
+    }
+  }
+  if (!STORE) {
+    if (threadIdx.x == 0) counts[segment] = total;
+    return;
+  }
+  const P to = ptr[segment];
+  if (whole) {
+    for (int i = threadIdx.x; i < total; i += CHAIN_BLOCK) places[to + i] = first + few[i];
+  } else {
+    for (int i = lane_id(); i < count[part]; i += WARP) {
+      places[to + before + i] = first + part * PART + last[now ^ 1][part * PART + i];
+    }
+  }
   if (segment == gridDim.x - 1 && threadIdx.x == 0) places[ptr[segment + 1]] = n;
 }
