@@ -100,10 +100,7 @@ OWN = {
         *("merged_fill<false, double, int, int, false>", "merged_fill<true, float, long long, int, true>"),
     },
     "row_numbers.cu": {f"row_numbers<{index}>" for index in ("int", "long long")},
-    "load_balanced/chain.cu": {
-        *("chain_exits", "chain_enters", "chain_places<false, int>"),
-        *(f"chain_places<true, {index}>" for index in ("int", "long long")),
-    },
+    "load_balanced/chain.cu": {"chain_exits", "chain_enters", "chain_places"},
     "load_balanced/adaptive_convert.cu": {
         *(f"{kernel}<{index}>" for kernel in ("adaptive_regions", "adaptive_parts") for index in ("int", "long long")),
         *(f"adaptive_following<int, {regions}>" for regions in ("false", "true")),

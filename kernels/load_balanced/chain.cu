@@ -1,5 +1,6 @@
 // What 0 reaches by following[i] > i: as `chain` of spmvbench/formats/arrays.py finds it by jumps of doubling length.
 // The places are cut into segments of SEGMENT; a block each finds where paths leave its segment.
+#include "offsets.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
 
@@ -57,12 +58,12 @@ constexpr int PART = 256;   // places of a segment that a thread walks
 constexpr int SHORT = 512;  // places of a segment that are reached, of which one thread walks all
 static_assert(SEGMENT / PART == CHAIN_BLOCK / WARP, "a warp for each part");
 
-// The places of each segment that are reached: how many, or with STORE, from ptr[segment] on, which; then the end, n. One
-// thread walks few of them; of more, it finds where paths enter the segment's parts, and one for each part walks it.
-template <bool STORE, typename P>
+// The places that are reached, then the end, n. A block takes a segment, after the places of those before it: see
+// offsets.cuh, also for `state`. One thread walks few of them; of more, it finds where paths enter the segment's parts, and
+// one for each part walks it.
 __global__ void __launch_bounds__(CHAIN_BLOCK)
-    chain_places(int n, const int* __restrict__ following, const int* __restrict__ enters, int* __restrict__ counts,
-                 const P* __restrict__ ptr, int* __restrict__ places) {
+    chain_places(int n, const int* __restrict__ following, const int* __restrict__ enters, int* __restrict__ places,
+                 unsigned long long* __restrict__ state) {
   constexpr unsigned short LEAVES = SEGMENT;
   constexpr int PARTS = SEGMENT / PART;
   __shared__ unsigned short next[SEGMENT];
@@ -70,8 +71,11 @@ __global__ void __launch_bounds__(CHAIN_BLOCK)
   __shared__ unsigned short few[SHORT];
   __shared__ int enter[PARTS];
   __shared__ int count[PARTS];
-  __shared__ int walked;
-  const int segment = blockIdx.x;
+  __shared__ int walked, begun;
+  __shared__ long long to;  // where the segment's places are stored
+  if (threadIdx.x == 0) begun = static_cast<int>(atomicAdd(state + OFFSETS_NOTES - 1, 1ull));
+  __syncthreads();
+  const int segment = begun;
   const int first = segment * SEGMENT;
   const int here = n - first < SEGMENT ? n - first : SEGMENT;
   const int begin = enters[segment] < 0 ? static_cast<int>(LEAVES) : enters[segment] - first;
@@ -128,11 +132,11 @@ __global__ void __launch_bounds__(CHAIN_BLOCK)
       total += count[p];
     }
   }
-  if (!STORE) {
-    if (threadIdx.x == 0) counts[segment] = total;
-    return;
+  if (part == 0) {
+    const long long earlier = look_back(state + OFFSETS_NOTES, segment, total);
+    if (lane_id() == 0) to = earlier;
   }
-  const P to = ptr[segment];
+  __syncthreads();
   if (whole) {
     for (int i = threadIdx.x; i < total; i += CHAIN_BLOCK) places[to + i] = first + few[i];
   } else {
@@ -140,5 +144,8 @@ __global__ void __launch_bounds__(CHAIN_BLOCK)
       places[to + before + i] = first + part * PART + last[now ^ 1][part * PART + i];
     }
   }
-  if (segment == gridDim.x - 1 && threadIdx.x == 0) places[ptr[segment + 1]] = n;
+  if (segment == gridDim.x - 1 && threadIdx.x == 0) {
+    places[to + total] = n;
+    state[OFFSETS_NOTES - 2] = static_cast<unsigned long long>(to + total);
+  }
 }

@@ -615,19 +615,19 @@ _SEGMENT, _CHAIN_BLOCK = constant(CHAIN, "SEGMENT"), constant(CHAIN, "CHAIN_BLOC
 
 
 def chain(following: Array, run: Run) -> Array:
-    """As `arrays.chain` by kernels and one wait, int32. following: (n,), int32, without the end n."""
+    """As `arrays.chain` by kernels and one wait, int32; in more memory than it needs. following: (n,), int32, without
+    the end n.
+    """
     xp, n = array_module(following), len(following)
-    segments = max(cdiv(n, _SEGMENT), 1)
-    exits, enters = xp.empty(n, dtype=np.int32), xp.empty(segments, dtype=np.int32)
-    counts, size = xp.empty(segments, dtype=np.int32), np.int32(n)
-    run(Launch(CHAIN, "chain_exits", segments, _CHAIN_BLOCK, (size, following, exits)))
-    run(Launch(CHAIN, "chain_enters", 1, _CHAIN_BLOCK, (size, np.int32(segments), exits, enters)))
-    args = (size, following, enters, counts)
-    run(Launch(CHAIN, "chain_places<false, int>", segments, _CHAIN_BLOCK, (*args, exits, exits)))
-    ptr, total = offsets(counts, run)
-    places = xp.empty(total + 1, dtype=np.int32)
-    run(Launch(CHAIN, f"chain_places<true, {ctype(ptr)}>", segments, _CHAIN_BLOCK, (*args, ptr, places)))
-    return places
+    segments, size = max(cdiv(n, _SEGMENT), 1), np.int32(n)
+    # What leaves a segment is known before what is reached is stored in its place.
+    places, enters = xp.empty(n + 1, dtype=np.int32), xp.empty(segments, dtype=np.int32)
+    state = notes(xp, segments, each=1, block=1)
+    run(Launch(CHAIN, "chain_exits", segments, _CHAIN_BLOCK, (size, following, places)))
+    run(Launch(CHAIN, "chain_enters", 1, _CHAIN_BLOCK, (size, np.int32(segments), places, enters)))
+    run(Launch(CHAIN, "chain_places", segments, _CHAIN_BLOCK, (size, following, enters, places, state)))
+    found: Array = places[: noted(state)[-1] + 1]
+    return found
 
 
 def check(launches: list[Launch]) -> None:

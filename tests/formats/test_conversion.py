@@ -499,3 +499,11 @@ def test_zeros_of_a_conversion_are_set_many_at_once(monkeypatch):
     for stream.ptr, count in ((0, 2**17), (7, 3)):
         conversion.zeros(cupy, count, np.uint8 if count == 3 else np.int32)
         assert len(made[-1]) == count
+
+
+@pytest.mark.parametrize("n", [0, 1, 8193, 40000])
+@pytest.mark.parametrize("most", [1, 50, 20000])
+def test_a_chain_over_many_segments_is_that_of_array_operations(n, most, emulated):
+    following = np.minimum(np.arange(1, n + 1) + np.random.default_rng(n).integers(0, most, n), n).astype(np.int32)
+    found = conversion.chain(following, lambda launch: emulated.compile([launch]).run())
+    assert np.array_equal(found, arrays.chain(np.append(following, n)))

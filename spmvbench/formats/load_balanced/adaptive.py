@@ -79,7 +79,7 @@ class RowBlocks(Tiled):
 
     @classmethod
     def convert(cls, a: Csr, *, block: int, **params: Any) -> dict[str, Any]:
-        return super().convert(a) | {"row_blocks": row_blocks(a, ITEMS * block)}
+        return super().convert(a) | {"row_blocks": row_blocks(a, ITEMS * block).copy()}  # in memory of its own size
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         args = (self.row_blocks, self.row_ptr, self.col_idx, self.values, x, y)
