@@ -17,6 +17,7 @@ import hashlib
 import itertools
 import json
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -204,6 +205,8 @@ class Quartiles(NamedTuple):
 
 
 def quartiles(series: Series) -> Quartiles:
-    """Quartiles of a series."""
-    samples = np.asarray(series.seconds)
-    return Quartiles(*(np.percentile(samples, (25, 50, 75)).tolist() if len(samples) else (math.nan,) * 3))
+    """Quartiles of a series, as of np.percentile, which takes ten times as long for few samples."""
+    samples = series.seconds
+    if len(samples) < 2:
+        return Quartiles(*(samples or [math.nan]) * 3)
+    return Quartiles(*statistics.quantiles(samples, method="inclusive"))
