@@ -16,7 +16,8 @@ from spmvbench.measure.operations import Operation
 @dataclass(frozen=True)
 class References:
     """One matrix in one type. a: on the host, read-only, the values as stored but in the type of x and y. device_a: on
-    the device. stored, device_stored: likewise, in the type that formats store. checks: by the operation's name.
+    the device. stored, device_stored: likewise, in the type that formats store. integers: of the exact integer test, on
+    the device; None without one. checks: by the operation's name.
 
     checksums: of each array on the device, by name, at the beginning. current_checksums: computes them anew, in that
     order.
@@ -26,6 +27,7 @@ class References:
     device_a: Csr
     stored: Csr
     device_stored: Csr
+    integers: Csr | None
     precision: Precision
     checks: dict[str, verify.Checks]
     checksums: dict[str, int]
@@ -47,16 +49,20 @@ class References:
         if precision.is_mixed:  # the same index arrays
             device_stored = replace(device_a, values=device.to_device(stored.values), vectors=stored.vectors)
         checks = {name: op.checks(a, device_a, device, seed, fresh) for name, op in ops.items()}
+        integers = verify.integer_matrix(device_a) if any(found.integer for found in checks.values()) else None
         for array in vars(a).values():  # row lengths, which formats may use as well
             if hasattr(array, "flags"):
                 array.flags.writeable = False
         arrays = {"row_ptr": device_a.row_ptr, "col_idx": device_a.col_idx, "values": device_a.values}
         if precision.is_mixed:
             arrays["stored values"] = device_stored.values
+        if integers is not None:
+            integers = integers.read_only()
+            arrays["integer values"] = integers.values
         results = itertools.chain.from_iterable(found.arrays for found in checks.values())
         arrays |= {f"reference results, array {i}": array for i, array in enumerate(results)}
         current_checksums = device.checksums(list(arrays.values()))
-        shared = a, device_a, stored, device_stored, precision, checks
+        shared = a, device_a, stored, device_stored, integers, precision, checks
         return cls(*shared, dict(zip(arrays, current_checksums(), strict=True)), current_checksums)
 
     def changed(self) -> list[str]:

@@ -119,10 +119,9 @@ def verify_integers(context: Context, task: Task, tuning: Tuning) -> IntegerTest
     if not all(checks[op].integer for op in context.products(task)):
         return IntegerTest(False)
     try:
-        integers = verify.integer_matrix(context.references.device_a)
-        if integers is None:
+        if context.references.integers is None:
             return IntegerTest(False)
-        integers = context.references.precision.integers(integers)
+        integers = context.references.precision.integers(context.references.integers.fresh())
 
         def converted(warm_up: bool) -> Format:
             tuning.begin(warm_up=warm_up)

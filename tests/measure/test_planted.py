@@ -94,7 +94,7 @@ def test_every_planted_fault_is_detected_and_no_other_format_fails(planted, dtyp
     assert reasons["beyond-x"].startswith("wrote beyond x while")
     assert reasons["beyond-y"].startswith("wrote beyond y while")
     assert reasons["into-x"].startswith("x[5999] is 0")
-    assert reasons["poisons"].startswith("changed the shared values while")
+    assert reasons["poisons"].startswith("changed the shared values and changed the shared integer values while")
     assert reasons["last-entry"].endswith("exactly (exact integer test)")
     assert reasons["loses-small"].startswith("y[")
     tested = 'the exact integer test was of {"lanes": 1}, the arrays to be timed are of {"lanes": 2}'
