@@ -620,11 +620,13 @@ def chain(following: Array, run: Run) -> Array:
     """
     xp, n = array_module(following), len(following)
     segments, size = max(cdiv(n, _SEGMENT), 1), np.int32(n)
-    # What leaves a segment is known before what is reached is stored in its place.
-    places, enters = xp.empty(n + 1, dtype=np.int32), xp.empty(segments, dtype=np.int32)
-    state = notes(xp, segments, each=1, block=1)
-    run(Launch(CHAIN, "chain_exits", segments, _CHAIN_BLOCK, (size, following, places)))
-    run(Launch(CHAIN, "chain_enters", 1, _CHAIN_BLOCK, (size, np.int32(segments), places, enters)))
+    places, state = xp.empty(n + 1, dtype=np.int32), notes(xp, segments, each=1, block=1)
+    if 0 < n <= _SEGMENT:
+        enters = zeros(xp, 1, np.int32)
+    else:  # what leaves a segment is known before what is reached is stored in its place
+        enters = xp.empty(segments, dtype=np.int32)
+        run(Launch(CHAIN, "chain_exits", segments, _CHAIN_BLOCK, (size, following, places)))
+        run(Launch(CHAIN, "chain_enters", 1, _CHAIN_BLOCK, (size, np.int32(segments), places, enters)))
     run(Launch(CHAIN, "chain_places", segments, _CHAIN_BLOCK, (size, following, enters, places, state)))
     found: Array = places[: noted(state)[-1] + 1]
     return found

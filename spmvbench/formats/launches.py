@@ -171,8 +171,10 @@ def per_thread(n: int, block: int = 256) -> tuple[int, int]:
 
 def three(extent: int | tuple[int, ...]) -> tuple[int, int, int]:
     """A grid or block extent in three dimensions."""
-    x, y, z = (*extent, 1, 1)[:3] if isinstance(extent, tuple) else (extent, 1, 1)
-    return int(x), int(y), int(z)
+    if isinstance(extent, tuple):
+        x, y, z = (*map(int, extent), 1, 1)[:3]
+        return x, y, z
+    return int(extent), 1, 1
 
 
 ZEROS_EACH = constant("include/zero.cuh", "ZEROS_EACH")  # entries of y that a thread sets to zero
