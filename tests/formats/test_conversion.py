@@ -160,7 +160,7 @@ LAUNCHES = {
     "sell-p": 2,
     "sell-c-sigma": 3,
     "sell-local": 3,
-    "irregular": 4,
+    "irregular": 3,
     "dia": 4,
     "shec": 3,
 }

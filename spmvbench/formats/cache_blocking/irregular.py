@@ -22,7 +22,7 @@ from spmvbench.formats.cache_blocking.hub_cache import SHARE, HubCache
 from spmvbench.formats.carries import SUM
 from spmvbench.formats.conversion import Run, device_limits, numbers, runner, zeros
 from spmvbench.formats.csr.csr5 import Csr5
-from spmvbench.formats.ellpack.sell_local import SellLocal
+from spmvbench.formats.ellpack.sell_local import Bases, SellLocal
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Step, ctype, per_thread
@@ -85,17 +85,9 @@ def by_rows(a: Csr, run: Run | None) -> tuple[int, int]:
         lengths = np.zeros(round_up(a.rows, SLICE), dtype=np.int64)
         lengths[: a.rows] = a.row_lengths
         return SLICE * int(lengths.reshape(-1, SLICE).max(axis=1).sum()), a.row_len_max
-    found = zeros(a.xp, 3, np.uint64)
-    run(_look_at_rows(a, found))
-    _, slots, longest = numbers(found)
-    a.__dict__.update(slice_slots=slots, row_len_max=longest)
-    return slots, longest
-
-
-def _look_at_rows(a: Csr, found: Array) -> Launch:
-    grid, block = per_thread(a.rows)
-    args = (np.int32(a.rows), a.row_ptr, found)
-    return Launch(SOURCE, f"look_at_rows<{ctype(a.row_ptr)}>", min(grid, BLOCKS), block, args)
+    slices, _ = a.__dict__["natural_bases"] = Bases.of(a, 1, 0)  # `sell-local`, mostly chosen then, takes them
+    a.__dict__["slice_slots"] = slices.slots
+    return slices.slots, a.row_len_max
 
 
 def by_arrays(a: Csr, share: int, hubs: int) -> tuple[int, int, int, int]:
@@ -123,7 +115,9 @@ def by_kernels(a: Csr, share: int, hubs: int, run: Run) -> tuple[int, int, int, 
     stretches = np.int64(a.nnz), np.int64(share), np.int32(width), np.int64(words)
     columns = (*stretches, a.col_idx, seen, counts, found)
     run(Launch(SOURCE, "look_at_columns", (cdiv(share, 256 * LOOK_EACH), SAMPLES), 256, columns))
-    run(_look_at_rows(a, found))
+    grid, block = per_thread(a.rows)
+    kernel = f"look_at_rows<{ctype(a.row_ptr)}>"
+    run(Launch(SOURCE, kernel, min(grid, BLOCKS), block, (np.int32(a.rows), a.row_ptr, found)))
     run(Launch(SOURCE, "look_at_counts", min(cdiv(a.cols, 256), BLOCKS), 256, (np.int32(a.cols), counts, found)))
     sectors, slots, longest, *counted = numbers(found)
     a.__dict__.update(slice_slots=slots, row_len_max=longest)
