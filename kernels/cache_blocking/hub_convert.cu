@@ -6,10 +6,11 @@
 __global__ void hub_count(long long nnz, int share, const int* __restrict__ col_idx, int* __restrict__ counts) {
   __shared__ PrivateCounts own;
   own.begin();
+  int luck = 0;
   const long long begin = static_cast<long long>(blockIdx.x) * share;
   const long long end = begin + share < nnz ? begin + share : nnz;
 #pragma unroll 4
-  for (long long k = begin + threadIdx.x; k < end; k += blockDim.x) own.add(load_stream(col_idx + k), counts);
+  for (long long k = begin + threadIdx.x; k < end; k += blockDim.x) own.add(load_stream(col_idx + k), counts, luck);
   own.end(counts);
 }
 

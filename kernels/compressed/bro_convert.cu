@@ -2,9 +2,11 @@
 #include "largest.cuh"
 #include "offsets.cuh"
 #include "search.cuh"
+#include "side_by_side.cuh"
 #include "spmv.cuh"
 
-constexpr int POSITIONS = 64;  // of a slice whose widths a block finds together
+constexpr int POSITIONS = 64;     // of a slice whose widths a block finds together
+constexpr int MOST_HEIGHT = 256;  // rows of a slice
 
 // Bits that a number takes; 0 for 0.
 __device__ __forceinline__ int bit_length(int number) { return 32 - __clz(number); }
@@ -45,12 +47,6 @@ struct SliceRow {
     begin = row_ptr[row];
     length = static_cast<int>(row_ptr[row + 1] - begin);
   }
-
-  // The difference of the column at a position to that before, which is -1 before the first; 0 after the last.
-  __device__ __forceinline__ int difference(const int* __restrict__ col_idx, int position) const {
-    if (position >= length) return 0;
-    return col_idx[begin + position] - (position ? col_idx[begin + position - 1] : -1);
-  }
 };
 
 // Bits of the differences at each position, and the words of a row's stream: a block a slice, a thread a row.
@@ -68,10 +64,20 @@ __global__ void bro_widths(int rows, const int* __restrict__ perm, const I* __re
     const int here = positions - from < POSITIONS ? positions - from : POSITIONS;
     for (int p = threadIdx.x; p < here; p += blockDim.x) most[p] = 0;
     __syncthreads();
-#pragma unroll 4
-    for (int p = 0; p < here; ++p) {
-      const int largest = warp_max(row.difference(col_idx, from + p));
-      if (lane_id() == 0 && largest) atomicMax(most + p, largest);
+    for (int p = 0; p < here; p += SIDE) {
+      int largest = 0;  // of the differences to the column before, which is -1 before the first, at one position
+      side_by_side(row.begin, row.length, from + p, [&](int, bool held, int, int position, I entry) {
+        const int column = held ? col_idx[entry] : 0;
+        const int before = column_before(col_idx, from + p, held, entry, column);
+        const int step = !held ? 0 : position ? column - before : column + 1;
+        largest = largest < step ? step : largest;
+      });
+#pragma unroll
+      for (int offset = SIDE; offset < WARP; offset *= 2) {
+        const int other = __shfl_xor_sync(FULL_MASK, largest, offset);
+        largest = largest < other ? other : largest;
+      }
+      if (lane_id() < SIDE && largest) atomicMax(most + p + lane_id(), largest);
     }
     __syncthreads();
     for (int p = threadIdx.x; p < here; p += blockDim.x) {
@@ -96,15 +102,14 @@ __global__ void bro_fill(int rows, const int* __restrict__ perm, const I* __rest
   const long long first = slice_ptr[blockIdx.x], word = symbol_ptr[blockIdx.x];
   const int positions = static_cast<int>(slice_ptr[blockIdx.x + 1] - first);
   BitWriter<true> stream{symbols + word * height + threadIdx.x, height};
+  __shared__ Side<V> sides[MOST_HEIGHT / WARP];
   int before = -1;
-#pragma unroll 4
-  for (int p = 0; p < positions; ++p) {
-    const bool held = p < row.length;
-    const int column = held ? col_idx[row.begin + p] : before;
-    stream.put(static_cast<unsigned>(column - before), widths[first + p]);
-    values[(first + p) * height + threadIdx.x] = held ? from[row.begin + p] : V(0);
+  const auto store = [&](int p, bool held, int column, V value) {
+    stream.put(static_cast<unsigned>(held ? column - before : 0), widths[first + p]);
+    values[(first + p) * height + threadIdx.x] = value;
     before = column;
-  }
+  };
+  sides[threadIdx.x / WARP].each(row.begin, row.length, 0, positions, col_idx, from, store);
   stream.end();
 }
 

@@ -1,7 +1,9 @@
 // CSR to diagonals on the device; see spmvbench/formats/dia/dia.py. A warp takes 32 rows, a thread per row.
 #include "largest.cuh"
 #include "offsets.cuh"
+#include "private_counts.cuh"
 #include "search.cuh"
+#include "side_by_side.cuh"
 #include "spmv.cuh"
 
 constexpr int NONE = 0x7fffffff;  // above every diagonal
@@ -182,34 +184,18 @@ __device__ __forceinline__ void each_entry(I nnz, int rows, int share, const I* 
   }
 }
 
-// Adds to `held`, zero before, how many entries each diagonal has, by diagonal + rows - 1. Neighbouring rows have the
-// same diagonals, which would all meet at a few addresses: a block counts for itself those that find a place of their
-// own.
+// Adds to `held`, zero before, how many entries each diagonal has, by diagonal + rows - 1. share: entries of a block.
+// Neighbouring rows have the same diagonals.
 template <typename I>
-__global__ void dia_sizes(I nnz, int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+__global__ void dia_sizes(I nnz, int rows, int share, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                           int* __restrict__ held) {
-  constexpr int PLACES = 1024;
-  __shared__ int diagonal[PLACES];
-  __shared__ int count[PLACES];
-  for (int place = threadIdx.x; place < PLACES; place += blockDim.x) {
-    diagonal[place] = NONE;
-    count[place] = 0;
-  }
-  __syncthreads();
-  each_entry(nnz, rows, SHARE, row_ptr, col_idx, [&](I, int at) {
-    if (at == NONE) return;
-    const int place = at & (PLACES - 1);
-    const int owner = atomicCAS(diagonal + place, NONE, at);
-    if (owner == NONE || owner == at) {
-      atomicAdd(count + place, 1);
-    } else {
-      atomicAdd(held + (static_cast<long long>(at) + rows - 1), 1);
-    }
+  __shared__ PrivateCounts own;
+  own.begin();
+  int luck = 0;
+  each_entry(nnz, rows, share, row_ptr, col_idx, [&](I, int at) {
+    if (at != NONE) own.add(at, held + (rows - 1), luck);
   });
-  __syncthreads();
-  for (int place = threadIdx.x; place < PLACES; place += blockDim.x) {
-    if (count[place]) atomicAdd(held + (static_cast<long long>(diagonal[place]) + rows - 1), count[place]);
-  }
+  own.end(held + (rows - 1));
 }
 
 constexpr int LISTED = 4096;  // diagonals that a kernel lists
@@ -245,11 +231,32 @@ __global__ void dia_ascending(const int* __restrict__ list, int* __restrict__ of
   offset[place] = diagonal;
 }
 
-// Whether it is one of some diagonals, which ascend.
-__device__ __forceinline__ bool is_one(const int* __restrict__ offset, int diagonals, int diagonal) {
-  const int after = first_behind(offset, 0, diagonals, diagonal);
-  return after > 0 && offset[after - 1] == diagonal;
-}
+constexpr int PLACES = 2048;  // of diagonals
+
+// Some diagonals, which ascend, and whether one is among them: by its place, if no other one has the same.
+struct Diagonals {
+  static constexpr int SEVERAL = NONE - 1;
+
+  int of_place[PLACES];
+
+  // All threads of the block arrive.
+  __device__ __forceinline__ void begin(const int* __restrict__ offset, int diagonals) {
+    for (int place = threadIdx.x; place < PLACES; place += blockDim.x) of_place[place] = NONE;
+    __syncthreads();
+    for (int d = threadIdx.x; d < diagonals; d += blockDim.x) {
+      int* const place = of_place + (offset[d] & (PLACES - 1));
+      if (atomicCAS(place, NONE, offset[d]) != NONE) atomicExch(place, SEVERAL);
+    }
+    __syncthreads();
+  }
+
+  __device__ __forceinline__ bool has(const int* __restrict__ offset, int diagonals, int diagonal) const {
+    const int found = of_place[diagonal & (PLACES - 1)];
+    if (found != SEVERAL) return found == diagonal;
+    const int after = first_behind(offset, 0, diagonals, diagonal);
+    return after > 0 && offset[after - 1] == diagonal;
+  }
+};
 
 // Of each block's share the entries that are on none of the diagonals.
 template <typename I>
@@ -257,11 +264,12 @@ __global__ void __launch_bounds__(WARP* WARP)
     dia_others(I nnz, int rows, int diagonals, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                const int* __restrict__ offset, int* __restrict__ counts) {
   __shared__ int all;
+  __shared__ Diagonals taken;
   if (threadIdx.x == 0) all = 0;
-  __syncthreads();
+  taken.begin(offset, diagonals);
   int others = 0;
   each_entry(nnz, rows, SHARE, row_ptr, col_idx,
-             [&](I, int at) { others += at != NONE && !is_one(offset, diagonals, at); });
+             [&](I, int at) { others += at != NONE && !taken.has(offset, diagonals, at); });
   others = group_sum<WARP>(others);
   if (lane_id() == 0 && others) atomicAdd(&all, others);
   __syncthreads();
@@ -275,6 +283,8 @@ __global__ void __launch_bounds__(WARP* WARP)
              const V* __restrict__ csr_values, const int* __restrict__ offset, const P* __restrict__ before,
              int* __restrict__ columns, V* __restrict__ values) {
   __shared__ int of_warp[2][WARP];
+  __shared__ Diagonals taken;
+  taken.begin(offset, diagonals);
   const I begin = static_cast<I>(blockIdx.x) * SHARE;
   const I end = nnz - begin < SHARE ? nnz : begin + SHARE;
   const int low = first_behind(row_ptr, 0, rows, begin);
@@ -286,7 +296,7 @@ __global__ void __launch_bounds__(WARP* WARP)
     const I k = first + threadIdx.x;
     const int column = k < end ? load_stream(col_idx + k) : 0;
     if (k < end) row = row < 0 ? first_behind(row_ptr, low, high, k) - 1 : row_from(row_ptr, row, high, k);
-    const bool other = k < end && !is_one(offset, diagonals, column - row);
+    const bool other = k < end && !taken.has(offset, diagonals, column - row);
     const unsigned others = __ballot_sync(FULL_MASK, other);
     if (lane_id() == 0) of_warp[turn][warp] = __popc(others);
     __syncthreads();
@@ -301,23 +311,41 @@ __global__ void __launch_bounds__(WARP* WARP)
   }
 }
 
-// The entries on some of a matrix's diagonals, which ascend: a thread looks for those of its row. others: how many of
-// each row are on none.
+constexpr int TAKE_BLOCK = 128;
+
+// The entries on some of a matrix's diagonals, which ascend: a thread looks for those of its row, in what the warp reads of
+// all its rows. others: how many of each row are on none.
 template <typename V, typename I>
-__global__ void dia_take(int rows, int diagonals, long long pitch, const I* __restrict__ row_ptr,
-                         const int* __restrict__ col_idx, const V* __restrict__ csr_values,
-                         const int* __restrict__ offset, V* __restrict__ values, int* __restrict__ others) {
+__global__ void __launch_bounds__(TAKE_BLOCK)
+    dia_take(int rows, int diagonals, long long pitch, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+             const V* __restrict__ csr_values, const int* __restrict__ offset, V* __restrict__ values,
+             int* __restrict__ others) {
+  __shared__ Side<V> sides[TAKE_BLOCK / WARP];
+  Side<V>& side = sides[threadIdx.x / WARP];
   const long long row = global_thread();
-  if (row >= pitch) return;
-  I entry = row < rows ? row_ptr[row] : 0;
-  const I end = row < rows ? row_ptr[row + 1] : 0;
+  if (row >= pitch) return;  // the whole warp
+  I entry = row < rows ? row_ptr[row] : I(0);
+  const I end = row < rows ? row_ptr[row + 1] : I(0);
   int left = static_cast<int>(end - entry);
+  int at = 0, read = 0;  // of the entries read, the first whose column is not below the diagonal's
   for (int d = 0; d < diagonals; ++d) {
     const long long column = row + offset[d];
-    if (column >= 0 && entry < end) entry = entry_from(col_idx, entry, end, static_cast<int>(column), I(0));
-    const bool here = column >= 0 && entry < end && col_idx[entry] == column;
-    values[d * pitch + row] = here ? csr_values[entry] : V(0);
-    entry += here;
+    while (true) {
+      while (at < read && side.columns[lane_id()][at] < column) ++at;
+      const bool none = column >= 0 && at == read && entry + static_cast<I>(read) < end;
+      if (!__any_sync(FULL_MASK, none)) break;
+      entry += static_cast<I>(at);
+      if (none) {
+        const I last = end - entry < SIDE ? end - 1 : entry + static_cast<I>(SIDE - 1);
+        if (col_idx[last] < column) entry = entry_from(col_idx, last + 1, end, static_cast<int>(column), I(0));
+      }
+      at = 0;
+      read = end - entry < SIDE ? static_cast<int>(end - entry) : SIDE;
+      side.load(entry, read, 0, col_idx, csr_values);
+    }
+    const bool here = at < read && side.columns[lane_id()][at] == column;
+    values[d * pitch + row] = here ? side.values[lane_id()][at] : V(0);
+    at += here;
     left -= here;
   }
   if (row < rows) others[row] = left;

@@ -3,6 +3,7 @@
 #include "offsets.cuh"
 #include "search.cuh"
 #include "sell.cuh"
+#include "side_by_side.cuh"
 
 constexpr int CONVERT_BLOCK = 256;
 constexpr int MAX_COLUMN = 0x7fffffff;
@@ -34,14 +35,14 @@ struct Places {
 template <typename I, bool SORTED, bool LENGTHS, typename P>
 __global__ void __launch_bounds__(OFFSETS_BLOCK)
     sell_slots(int rows, int slices, int height, int align, const I* __restrict__ row_ptr, const int* __restrict__ perm,
-               int* __restrict__ lengths, P* __restrict__ ptr, unsigned long long* __restrict__ state) {
+               int* __restrict__ lengths, int share, P* __restrict__ ptr, unsigned long long* __restrict__ state) {
   const Places<SORTED> places{rows, perm};
   int longest = 0;
-  write_offsets<1>(slices, ptr, state, [&](long long at) {
+  const auto count = [&](long long at) {
     const long long first = at - lane_id();
     int widest = 0;
 #pragma unroll 8
-    for (int s = 0; s < WARP; ++s) {
+    for (int s = 0; s < share; ++s) {
       int width = 0;
       for (int r = lane_id(); r < height; r += WARP) {
         const long long place = (first + s) * height + r;
@@ -54,7 +55,8 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
       if (s == lane_id()) widest = width;
     }
     return static_cast<long long>((widest + align - 1) / align * align) * height;
-  });
+  };
+  write_offsets<1>(slices, ptr, state, count, share);
   if (lane_id() == 0) note_most(state, longest);
 }
 
@@ -319,27 +321,42 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
   });
 }
 
-// The slots of the warps of `ell-warp-k2`, one each. A thread has neighbouring entries of its row, one per step. perm:
-// the row of each place. lanes: threads per row.
+// The slots of the warps of `ell-warp-k2`: one warp each for the first STEPS steps, and those after them STEPS each of all
+// steps, as far as they are of a warp that has more. A thread has neighbouring entries of its row, one per step. perm: the
+// row of each place. lanes: threads per row.
+constexpr int STEPS = 64;
+
 template <typename V, typename I, typename P>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     warps_fill(int warps, int places, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                const V* __restrict__ from, const int* __restrict__ perm, const P* __restrict__ warp_ptr,
                const int* __restrict__ first_place, const unsigned char* __restrict__ lanes, int* __restrict__ columns,
                V* __restrict__ values) {
-  const long long warp = global_thread() / WARP;
+  __shared__ Side<V> sides[CONVERT_BLOCK / WARP];
+  long long warp = global_thread() / WARP;
+  const long long part = (warp - warps) * STEPS * WARP;  // the first slot of a part that is no warp's first
+  if (part >= 0) warp = first_behind(warp_ptr, 0, warps + 1, static_cast<P>(part)) - 1;
   if (warp >= warps) return;
+  const long long begin = warp_ptr[warp];
+  const int width = static_cast<int>((warp_ptr[warp + 1] - begin) / WARP);
+  int step = 0, end = STEPS;
+  if (part >= 0) {
+    step = static_cast<int>((part - begin) / WARP);
+    end = step + STEPS;
+    step = step < STEPS ? STEPS : step;
+  }
+  end = end < width ? end : width;
+  if (step >= end) return;
   const int here = lanes[warp];
   const int place = first_place[warp] + lane_id() / here;
-  const P begin = warp_ptr[warp];
-  const int width = static_cast<int>((warp_ptr[warp + 1] - begin) / WARP);
   const int row = place < places ? perm[place] : -1;
-  const I end = row < 0 ? I(0) : row_ptr[row + 1];
-  I entry = row < 0 ? I(0) : row_ptr[row] + static_cast<I>(lane_id() % here) * width;
-#pragma unroll 4
-  for (int step = 0; step < width; ++step, ++entry) {
-    const long long slot = static_cast<long long>(begin) + static_cast<long long>(step) * WARP + lane_id();
-    columns[slot] = entry < end ? col_idx[entry] : -1;
-    values[slot] = entry < end ? from[entry] : V(0);
-  }
+  const I entry = row < 0 ? I(0) : row_ptr[row] + static_cast<I>(lane_id() % here) * width;
+  const I left = row < 0 ? I(0) : row_ptr[row + 1] - entry;
+  const int length = left < 0 ? 0 : left < width ? static_cast<int>(left) : width;
+  const auto store = [&](int at, bool, int column, V value) {
+    const long long slot = begin + static_cast<long long>(at) * WARP + lane_id();
+    columns[slot] = column;
+    values[slot] = value;
+  };
+  sides[threadIdx.x / WARP].each(entry, length, step, end, col_idx, from, store);
 }

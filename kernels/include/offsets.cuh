@@ -30,11 +30,12 @@ __device__ __forceinline__ long long look_back(unsigned long long* words, long l
 }
 
 // each(at, sum before, number) for each of n places. count(at): its number, below 2^62 in all; whole warps ask it for 32
-// neighbours, beyond n too, where it gives 0. A block takes EACH * OFFSETS_BLOCK places. state: zero before, but for the
-// first three words; the fourth will be the total.
+// neighbours, beyond n too, where it gives 0. A block takes EACH * OFFSETS_BLOCK places; or EACH * `share` a warp, where the
+// warp counts one place after the other, for the first of its 32 neighbours. state: zero before, but for the first three
+// words; the fourth will be the total.
 template <int EACH, typename Count, typename Each>
-__device__ __forceinline__ void sum_before(long long n, unsigned long long* __restrict__ state, Count count,
-                                           Each each) {
+__device__ __forceinline__ void sum_before(long long n, unsigned long long* __restrict__ state, Count count, Each each,
+                                           int share = WARP) {
   constexpr int WARPS = OFFSETS_BLOCK / WARP;
   __shared__ long long of_warp[WARPS];
   __shared__ long long block_and_before[2];
@@ -43,11 +44,14 @@ __device__ __forceinline__ void sum_before(long long n, unsigned long long* __re
   __syncthreads();
   const long long block = block_and_before[0];
   const int warp = threadIdx.x / WARP;
-  const long long first = (block * WARPS + warp) * (WARP * EACH) + lane_id();
+  const long long first = (block * WARPS + warp) * (share * EACH) + lane_id();
 
   long long number[EACH], sum[EACH];
 #pragma unroll
-  for (int i = 0; i < EACH; ++i) number[i] = count(first + i * WARP);
+  for (int i = 0; i < EACH; ++i) {
+    const long long found = count(first + i * share);
+    number[i] = lane_id() < share ? found : 0;
+  }
   long long total = 0;
 #pragma unroll
   for (int i = 0; i < EACH; ++i) {
@@ -69,8 +73,8 @@ __device__ __forceinline__ void sum_before(long long n, unsigned long long* __re
   const long long before = block_and_before[1] + inside;
 #pragma unroll
   for (int i = 0; i < EACH; ++i) {
-    const long long at = first + i * WARP;
-    if (at < n) each(at, before + sum[i] - number[i], number[i]);
+    const long long at = first + i * share;
+    if (at < n && lane_id() < share) each(at, before + sum[i] - number[i], number[i]);
   }
   if (threadIdx.x == 0 && block == gridDim.x - 1) {
     state[OFFSETS_NOTES - 2] = static_cast<unsigned long long>(block_and_before[1] + all);
@@ -80,9 +84,9 @@ __device__ __forceinline__ void sum_before(long long n, unsigned long long* __re
 // The sums, with the total at the end. ptr: (n + 1,).
 template <int EACH, typename P, typename Count>
 __device__ __forceinline__ void write_offsets(long long n, P* __restrict__ ptr, unsigned long long* __restrict__ state,
-                                              Count count) {
-  sum_before<EACH>(n, state, count, [&](long long at, long long before, long long number) {
-    ptr[at + 1] = static_cast<P>(before + number);
-  });
+                                              Count count, int share = WARP) {
+  sum_before<EACH>(
+      n, state, count,
+      [&](long long at, long long before, long long number) { ptr[at + 1] = static_cast<P>(before + number); }, share);
   if (blockIdx.x == 0 && threadIdx.x == 0) ptr[0] = 0;
 }

@@ -3,6 +3,7 @@
 #include "largest.cuh"
 #include "offsets.cuh"
 #include "search.cuh"
+#include "side_by_side.cuh"
 #include "spmv.cuh"
 
 constexpr int LANES_BLOCK = 256;
@@ -104,12 +105,12 @@ template <typename I, typename F, typename P>
 __global__ void __launch_bounds__(OFFSETS_BLOCK)
     lane_steps(int tiles, int most, int rounds, const int* __restrict__ starts, const int* __restrict__ row_of,
                const I* __restrict__ begin, const int* __restrict__ length, const F* __restrict__ pieces,
-               int* __restrict__ lane_row, unsigned* __restrict__ adds, P* __restrict__ ptr,
+               int* __restrict__ lane_row, unsigned* __restrict__ adds, int share, P* __restrict__ ptr,
                unsigned long long* __restrict__ state) {
   const TilePieces<I> all{starts, row_of, begin, length};
-  write_offsets<1>(tiles, ptr, state, [=](long long at) {
+  const auto count = [=](long long at) {
     long long slots = 0;
-    for (int s = 0; s < WARP; ++s) {
+    for (int s = 0; s < share; ++s) {
       const long long tile = at - lane_id() + s;
       if (tile >= tiles) break;  // the whole warp
       const int piece = starts[tile] + lane_id();
@@ -121,15 +122,16 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
         low = fits ? low : middle + 1 < high ? middle + 1 : high;
         high = fits ? middle : high;
       }
-      const LaneShare<I> share(all, tile, high);
-      lane_row[tile * WARP + lane_id()] = share.row;
-      const bool part = share.ends && pieces[share.row + 1] - pieces[share.row] > 1;
+      const LaneShare<I> lane(all, tile, high);
+      lane_row[tile * WARP + lane_id()] = lane.row;
+      const bool part = lane.ends && pieces[lane.row + 1] - pieces[lane.row] > 1;
       const unsigned parts = __ballot_sync(FULL_MASK, part);
       if (lane_id() == 0) adds[tile] = parts;
       if (s == lane_id()) slots = static_cast<long long>(WARP) * high;
     }
     return slots;
-  });
+  };
+  write_offsets<1>(tiles, ptr, state, count, share);
 }
 
 // The bytes of a tile's differences of columns along its lanes, 1, 2 or 4, and offsets of them all.
@@ -137,20 +139,24 @@ template <typename I, typename S, typename P>
 __global__ void __launch_bounds__(OFFSETS_BLOCK)
     lane_widths(int tiles, const S* __restrict__ slots, const int* __restrict__ starts, const int* __restrict__ row_of,
                 const I* __restrict__ begin, const int* __restrict__ length, const int* __restrict__ col_idx,
-                unsigned char* __restrict__ width, P* __restrict__ ptr, unsigned long long* __restrict__ state) {
+                unsigned char* __restrict__ width, int share, P* __restrict__ ptr,
+                unsigned long long* __restrict__ state) {
   const TilePieces<I> all{starts, row_of, begin, length};
-  write_offsets<1>(tiles, ptr, state, [=](long long at) {
+  const auto count = [=](long long at) {
     long long bytes = 0;
-    for (int s = 0; s < WARP; ++s) {
+    for (int s = 0; s < share; ++s) {
       const long long tile = at - lane_id() + s;
       if (tile >= tiles) break;  // the whole warp
       const int steps = static_cast<int>((slots[tile + 1] - slots[tile]) / WARP);
-      const LaneShare<I> share(all, tile, steps);
-      int most = 0, before = share.entries ? col_idx[share.entry] : 0;
-      for (int i = 1; i < share.entries; ++i) {
-        const int column = col_idx[share.entry + i];
-        most = column - before > most ? column - before : most;
-        before = column;
+      const LaneShare<I> lane(all, tile, steps);
+      int most = 0;
+      for (int from = 0; from < steps; from += SIDE) {
+        side_by_side(lane.entry, lane.entries, from, [&](int, bool held, int, int position, I entry) {
+          const int column = held ? col_idx[entry] : 0;
+          const int before = column_before(col_idx, from, held, entry, column);
+          const int difference = held && position ? column - before : 0;
+          most = most < difference ? difference : most;
+        });
       }
       most = warp_max(most);
       const int each = most < 256 ? 1 : most < 65536 ? 2 : 4;
@@ -159,7 +165,8 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
       bytes = static_cast<long long>(each) * WARP * (steps - 1);
     }
     return bytes;
-  });
+  };
+  write_offsets<1>(tiles, ptr, state, count, share);
 }
 
 // The slots: a warp for each tile. PACKED: columns are a first one for each lane, then differences of `width` bytes each
@@ -177,13 +184,11 @@ __global__ void __launch_bounds__(LANES_BLOCK)
   const int steps = static_cast<int>((slots[tile + 1] - first) / WARP);
   const LaneShare<I> share(TilePieces<I>{starts, row_of, begin, length}, tile, steps);
   const int each = PACKED ? width[tile] : 0;
+  __shared__ Side<V> sides[LANES_BLOCK / WARP];
   int before = 0;
-#pragma unroll 4
-  for (int step = 0; step < steps; ++step) {
-    const bool held = step < share.entries;
-    const int column = held ? col_idx[share.entry + step] : -1;
+  const auto store = [&](int step, bool held, int column, V value) {
     const long long slot = first + static_cast<long long>(step) * WARP + lane_id();
-    values[slot] = held ? from[share.entry + step] : V(0);
+    values[slot] = value;
     if (!PACKED) {
       columns[slot] = column;
     } else if (step == 0) {
@@ -192,8 +197,15 @@ __global__ void __launch_bounds__(LANES_BLOCK)
       const int difference = held ? column - before : 0;
       unsigned char* const to = bytes + byte_ptr[tile];
       const long long at = static_cast<long long>(step - 1) * WARP + lane_id();
-      for (int b = 0; b < each; ++b) to[at * each + b] = static_cast<unsigned char>(difference >> (8 * b));
+      if (each == 1) {
+        to[at] = static_cast<unsigned char>(difference);
+      } else if (each == 2) {  // as all of a tile's bytes, from a multiple of 32 on
+        reinterpret_cast<unsigned short*>(to)[at] = static_cast<unsigned short>(difference);
+      } else {
+        reinterpret_cast<int*>(to)[at] = difference;
+      }
     }
     before = column;
-  }
+  };
+  sides[threadIdx.x / WARP].each(share.entry, share.entries, 0, steps, col_idx, from, store);
 }

@@ -322,6 +322,8 @@ def zeros(xp: ArrayModule, n: int, dtype: Any) -> Array:
 
 OFFSETS, _OFFSETS = "offsets.cu", "include/offsets.cuh"
 OFFSETS_BLOCK, _EACH, _NOTES = (constant(_OFFSETS, f"OFFSETS_{name}") for name in ("BLOCK", "EACH", "NOTES"))
+_WARP = constant("include/spmv.cuh", "WARP")
+_WARPS = OFFSETS_BLOCK // _WARP
 
 
 def note_words(numbers: int, each: int = _EACH, block: int = OFFSETS_BLOCK) -> int:
@@ -409,17 +411,23 @@ def summed(
     total: int | None = None,
     wide: bool = False,
     beside: Beside | None = None,
+    by_warps: bool = False,
 ) -> tuple[Array, list[int]]:
     """As `arrays.offsets` of n numbers that a kernel counts, by it alone and one wait; and what was `noted`.
 
     kernel: its name without the last type, that of the offsets, and without the bracket. args: without the last two,
     the offsets and `state`. total: where it is known, which alone is returned then, without a wait. wide: int64 in any
-    case. beside: launched before the wait, if there is one.
+    case. beside: launched before the wait, if there is one. by_warps: a warp counts one number after the other, as many
+    as the argument before the offsets says: few, so that blocks are many.
     """
+    block = OFFSETS_BLOCK
+    if by_warps:
+        share = min(1 << max(cdiv(n, _WARPS * 512) - 1, 0).bit_length(), _WARP)
+        args, each, block = (*args, np.int32(share)), 1, _WARPS * share
     words = 0 if beside is None else beside.words
     narrow, int64 = index_dtype(total or 0), np.dtype(np.int64)
     for dtype in (int64,) if wide else (narrow, int64) if total is None else (narrow,):
-        ptr, room = xp.empty(n + 1, dtype=dtype), zeros(xp, words + note_words(n, each), np.uint64)
+        ptr, room = xp.empty(n + 1, dtype=dtype), zeros(xp, words + note_words(n, each, block), np.uint64)
         run(summing(source, f"{kernel}, {ctype(dtype)}>", (*args, ptr), room[words:] if words else room))
         if total is not None:
             return ptr, [total]

@@ -24,6 +24,7 @@ from spmvbench.formats.conversion import (
     Run,
     narrow_offsets,
     numbers,
+    private_share,
     refuse_more_than_memory,
     runner,
     stays_in_cache,
@@ -42,6 +43,7 @@ BLOCK, FEW_BLOCK = (constant("dia/dia.cu", name) for name in ("BLOCK", "FEW_BLOC
 FEW = 8  # diagonals, of which all loads of a row are in flight together
 CONVERT = "dia/dia_convert.cu"
 SHARE, LISTED = constant(CONVERT, "SHARE"), constant(CONVERT, "LISTED")  # entries of a block; diagonals in a list
+TAKE_BLOCK = constant(CONVERT, "TAKE_BLOCK")  # threads
 
 
 def diagonal_keys(a: Csr, hack: int) -> Array:
@@ -61,8 +63,9 @@ def hack_keys(a: Csr) -> Array:
 def _table(a: Csr, run: Run) -> Array:
     """The entries of every diagonal, by col - row + rows - 1."""
     held = zeros(a.xp, a.rows + a.cols - 1, np.int32)
-    args = (a.row_ptr.dtype.type(a.nnz), np.int32(a.rows), a.row_ptr, a.col_idx, held)
-    run(Launch(CONVERT, f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.nnz, SHARE), 256, args))
+    share = private_share(a.nnz)
+    args = (a.row_ptr.dtype.type(a.nnz), *map(np.int32, (a.rows, share)), a.row_ptr, a.col_idx, held)
+    run(Launch(CONVERT, f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.nnz, share), 256, args))
     return held
 
 
@@ -178,7 +181,7 @@ def taken(a: Csr, offset: Array, run: Run) -> tuple[dict[str, Any], Csr]:
     values, others = xp.empty((len(offset), pitch), dtype=a.dtype), xp.empty(a.rows, dtype=np.int32)
     sizes = np.int32(a.rows), np.int32(len(offset)), np.int64(pitch)
     args = (*sizes, a.row_ptr, a.col_idx, a.values, offset, values, others)
-    run(Launch(CONVERT, f"dia_take<{ctype(values)}, {index}>", *per_thread(pitch, 128), args))
+    run(Launch(CONVERT, f"dia_take<{ctype(values)}, {index}>", *per_thread(pitch, TAKE_BLOCK), args))
     row_ptr, total = offsets_by(others, run)
     dia = {"offset": offset, "values": values}
     if total == a.nnz:

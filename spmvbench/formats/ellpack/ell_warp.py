@@ -11,6 +11,7 @@ from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inv
 from spmvbench.formats.conversion import Run, runner, summed
 from spmvbench.formats.ellpack.sell_convert import BLOCK, SOURCE, WARP, sorted_rows
 from spmvbench.formats.format import Format
+from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
@@ -19,6 +20,7 @@ from spmvbench.formats.tuning import tuned
 LANES = (1, 2, 4, 8, 16, 32)
 THRESHOLDS = (4, 6, 8, 16, 32, 64)  # that the authors try for every matrix
 DEFAULT = 6  # of these, where nothing is timed
+STEPS = constant(SOURCE, "STEPS")  # of a warp that another warp of the conversion fills
 
 
 class Warps(NamedTuple):
@@ -144,7 +146,8 @@ class EllWarpK2(Format):
         columns, values = xp.empty(all_slots, dtype=np.int32), xp.empty(all_slots, dtype=a.dtype)
         args = (np.int32(total), places, a.row_ptr, a.col_idx, a.values, perm, ptr, first_place, lanes, columns, values)
         kernel = f"warps_fill<{ctype(values)}, {index}, {ctype(ptr)}>"
-        run(Launch(SOURCE, kernel, cdiv(total * WARP, BLOCK), BLOCK, args))
+        more = cdiv(all_slots, STEPS * WARP) if a.row_len_max > STEPS * WARP else 0  # parts of warps with long rows
+        run(Launch(SOURCE, kernel, cdiv((total + more) * WARP, BLOCK), BLOCK, args))
         found = {"perm": perm, "warp_ptr": ptr, "first_place": first_place, "lanes": lanes}
         return {**found, "columns": columns, "values": values, "threshold": threshold}
 

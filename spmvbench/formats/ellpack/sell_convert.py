@@ -150,7 +150,7 @@ class Slices(NamedTuple):
             kernel = f"sell_slots<{ctype(a.row_ptr)}, {cbool(ordered)}, {cbool(lengths)}"
             size = np.int32(rows), np.int32(slices), np.int32(height), np.int32(align)
             args = (*size, a.row_ptr, perm, found)
-            ptr, noted = summed(xp, slices, SOURCE, kernel, args, run, each=1, beside=beside)
+            ptr, noted = summed(xp, slices, SOURCE, kernel, args, run, by_warps=True, beside=beside)
             a.__dict__["row_len_max"], *_, slots = noted
         return cls(rows, slots, height, lanes, ptr, perm, none, found if lengths else None)
 

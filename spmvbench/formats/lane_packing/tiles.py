@@ -266,13 +266,13 @@ class AdEll(LaneTiles):
         sizes = np.int32(tiles), np.int32(most), np.int32(most.bit_length())
         kernel = f"lane_steps<{index}, {ctype(of_row)}"
         args = *sizes, starts, *pieces, of_row, lane_row, adds
-        ptr, (*_, slots) = summed(xp, tiles, CONVERT, kernel, args, run, each=1)
+        ptr, (*_, slots) = summed(xp, tiles, CONVERT, kernel, args, run, by_warps=True)
         of_tiles = np.int32(tiles), ptr, starts, *pieces, a.col_idx
         width, values = nothing(xp, np.uint8), xp.empty(slots, dtype=a.dtype)
         byte_ptr, held = nothing(xp, np.int64), 0
         if packed:
             width, kernel = xp.empty(tiles, dtype=np.uint8), f"lane_widths<{index}, {ctype(ptr)}"
-            byte_ptr, (*_, held) = summed(xp, tiles, CONVERT, kernel, (*of_tiles, width), run, each=1, wide=True)
+            byte_ptr, (*_, held) = summed(xp, tiles, CONVERT, kernel, (*of_tiles, width), run, by_warps=True, wide=True)
         columns = xp.empty(WARP * tiles if packed else slots, dtype=np.int32)
         differences = xp.empty(held, dtype=np.uint8) if packed else nothing(xp, np.uint8)
         kernel = f"lane_fill<{ctype(values)}, {index}, {ctype(ptr)}, {cbool(packed)}>"
