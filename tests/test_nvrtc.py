@@ -66,6 +66,8 @@ OWN = {
     },
     "csr/csr5.cu": {"csr5_fused_coded<double, int, 4, 4, 0, unsigned char, double, Dual<double, float>>"},
     "kept/dia.cu": {"dia_spmv<double, false>", "dia_spmv<float, true, f16>"},
+    "partly_kept/dia.cu": {"dia_spmv<double, false>", "dia_spmv<float, true, f16>"},
+    "partly_kept/pieces.cu": {"cds_spmv<double, 3, 1, false>"},
     "kept/crsd.cu": {
         "crsd_spmv<float, int, false>",
         "crsd_generated<double, int, false, Pattern<Group<-1, 3>>>",

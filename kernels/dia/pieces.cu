@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(BLOCK, blocks<V>(10))
 #pragma unroll
     for (int u = 0; u < BLOCKS; ++u) {
 #pragma unroll
-      for (int j = 0; j < D; ++j) value[u][j] = k + u < diagonals ? load_stream(values + (u * D + j) * pitch) : S(0);
+      for (int j = 0; j < D; ++j) value[u][j] = k + u < diagonals ? load_diagonal(values + (u * D + j) * pitch) : S(0);
     }
     values += BLOCKS * D * pitch;
 #pragma unroll

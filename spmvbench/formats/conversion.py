@@ -38,6 +38,7 @@ from spmvbench.formats.arrays import (
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant, headers, kernel_options, kernel_path
 from spmvbench.formats.launches import MOST_SHARED_BYTES, Launch, Struct, ctype, flat, three
+from spmvbench.formats.multivector import VECTORS
 
 LARGE = 2**30  # bytes
 Run = Callable[[Launch], None]
@@ -54,6 +55,7 @@ class Limits(NamedTuple):
 
 
 EMULATED = Limits(multiprocessors=16, shared_bytes=MOST_SHARED_BYTES)  # as many as it may run blocks at once
+MOST_OF_L2 = 2.0  # bytes of a matrix, as a multiple of L2's, of which L2 keeps a part
 SHARE_OF_L2 = 0.75  # with more, lines of one product push out those that the next one reads first
 _LIMITS: ContextVar[Limits | None] = ContextVar("limits", default=None)
 _UNTIMED: ContextVar[list[float] | None] = ContextVar("untimed", default=None)
@@ -207,6 +209,14 @@ def cuda_limits(ordinal: int) -> Limits:
 def stays_in_cache(*arrays: Array) -> bool:
     """Whether arrays of a device, the first of which is of the matrix, stay in its L2 from one product to the next."""
     return sum(array.nbytes for array in arrays) <= SHARE_OF_L2 * limits_of(arrays[0]).l2_bytes
+
+
+def stays_in_part(values: Array) -> bool:
+    """Whether a matrix that does not stay in L2 is small enough for a part of it to stay there.
+
+    Not for products of several vectors, whose x and y are larger.
+    """
+    return VECTORS.get() == 1 and values.nbytes < MOST_OF_L2 * limits_of(values).l2_bytes
 
 
 @cache

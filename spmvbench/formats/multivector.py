@@ -37,6 +37,14 @@ LOADED = 16  # bytes that a thread loads at a time
 STATIC_BYTES = 1024  # of a block's shared memory that CUDA takes for itself, rounded up
 
 
+def sharing(itemsize: int) -> int:
+    """How many threads share a row of the vectors that launches are bound for, with 16 bytes each; 1 for one vector.
+
+    itemsize: bytes of a value of x.
+    """
+    return max(VECTORS.get() * itemsize // LOADED, 1)
+
+
 @dataclass(frozen=True)
 class Rows:
     """A vector of T values in place of each: the one that launches are bound to, and the whole."""

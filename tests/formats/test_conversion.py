@@ -62,7 +62,8 @@ def test_a_matrix_that_stays_in_l2_is_not_loaded_as_read_once(emulated, label):
     fmt, x, y = cls.from_csr(a, **params), np.arange(a.cols, dtype=np.float64), np.zeros(a.rows)
     values = fmt.values if label == "dia" else next(iter(fmt.parts.values())).values
     least = 4 * (values.nbytes + x.nbytes + y.nbytes) // 3
-    for l2, folder in ((least + 2, "kept"), (least - 2, "dia")):
+    less = ((least - 2, "partly_kept"), (values.nbytes // 2, "dia")) if label == "dia" else ((least - 2, "dia"),)
+    for l2, folder in ((least + 2, "kept"), *less):
         with converting_for(Limits(16, 1000, l2_bytes=l2)):
             (launch,) = [step for step in fmt.launches(x, y) if not step.kernel.startswith("zero_")]
         assert launch.source.startswith(f"{folder}/")

@@ -10,6 +10,7 @@ import numpy as np
 from spmvbench.formats import transposed
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import Array, Csr, diagonal_places, distinct_diagonals, nonzero_mask, round_up
+from spmvbench.formats.conversion import stays_in_part
 from spmvbench.formats.dia.dia import HACK, Dia
 from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
@@ -103,7 +104,8 @@ class Cds(Adding):
         kernel = f"cds_spmv<{ctype(self.values)}, {self.width}, {batch}, {cbool(add)}>"
         sizes = np.int32(rows), np.int32(cols // self.width), np.int32(len(self.offset))
         args = (*sizes, np.int64(self.values.shape[1]), self.offset, self.values, x, y)
-        return [Launch("dia/pieces.cu", kernel, *per_thread(rows, BLOCK), args, row_lanes=1)]
+        source = "partly_kept/pieces.cu" if stays_in_part(self.values) else "dia/pieces.cu"
+        return [Launch(source, kernel, *per_thread(rows, BLOCK), args, row_lanes=1)]
 
     def add_transposed(self, x: Array, y: Array) -> list[Launch]:
         if self.width > 1:

@@ -28,6 +28,7 @@ from spmvbench.formats.conversion import (
     refuse_more_than_memory,
     runner,
     stays_in_cache,
+    stays_in_part,
     summed,
     zeros,
 )
@@ -254,7 +255,9 @@ class Dia(Diagonals):
         threads = per_thread(cdiv(rows, 2), BLOCK)
         kernel = f"dia_spmv<{ctype(self.values)}, {cbool(add)}>"
         args = (*sizes, self.offset, self.values, x, y)
-        source = "kept/dia.cu" if stays_in_cache(self.values, x, y) else "dia/dia.cu"
+        source = "partly_kept/dia.cu" if stays_in_part(self.values) else "dia/dia.cu"
+        if stays_in_cache(self.values, x, y):
+            source = "kept/dia.cu"
         return [Launch(source, kernel, *threads, args, row_lanes=1, row_bytes=16)]
 
     def multiplied(self, x: Array, y: Array, k: int, layout: str) -> Sequence[Step]:

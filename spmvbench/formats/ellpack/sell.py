@@ -197,7 +197,9 @@ class SlicedEll(Adding):
         args = (*size, self.slice_ptr, self.lengths, self.perm, self.columns, self.values, x, y)
         zero = [zero_fill(y)] if rows < len(y) and not add else []
         lanes = threads if self.interleaved else 1
-        return [*zero, Launch("ellpack/sell.cu", kernel, grid, block, args, row_lanes=lanes)]
+        # On an H200 (f64, eight vectors) 16 bytes are a fifth faster than 32, but not if all rows are one slice.
+        row_bytes = 16 if height and threads == 1 else 32
+        return [*zero, Launch("ellpack/sell.cu", kernel, grid, block, args, row_lanes=lanes, row_bytes=row_bytes)]
 
     def add_transposed(self, x: Array, y: Array) -> list[Launch]:
         size = self.places, self.slice_height, self.width, self.row_threads

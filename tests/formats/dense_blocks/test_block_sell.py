@@ -80,6 +80,8 @@ def test_an_unfit_shape_is_not_counted(monkeypatch):
 
 def test_threads_by_slices():
     assert [threads_by_slices(n) for n in (0, 2047, 2048, 4096, 8191, 8192, 16384)] == [8, 8, 8, 4, 4, 2, 1]
+    several = ((161, 24), (1131, 26), (2000, 27), (402, 12), (332, 8), (5854, 16), (10, 2))
+    assert [threads_by_slices(*sizes, sharing=4) for sizes in several] == [8, 4, 2, 4, 2, 1, 1]
 
 
 @pytest.mark.parametrize("spec", ["bellpack[r=3,c=3,threads=3]", "bsellpack[r=2,c=4,threads=1]"])
