@@ -145,11 +145,11 @@ def test_version_comes_from_tags_or_does_without(tmp_path):
         (tmp_path / "clone" / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, tmp_path / "clone" / file)
     clone = tmp_path / "clone"
-    assert hatch(clone, "version") == "0.1.0"
+    assert hatch(clone, "version") == "1.0.0.dev0"
     git("init", "--quiet")
     git("add", ".")
     git("commit", "--quiet", "--message=one")
-    assert re.fullmatch(r"0\.1\S*\.dev1\+g\w+", hatch(clone, "version"))
+    assert re.fullmatch(r"1\.0\.0\.dev1\+g\w+", hatch(clone, "version"))
     git("tag", "v1.2.3")
     assert hatch(clone, "version") == "1.2.3"
     git("archive", "--output", tmp_path / "archive.tar", "HEAD")
