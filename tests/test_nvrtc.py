@@ -94,12 +94,15 @@ OWN = {
         *(f"count_shapes<{index}, {r}, {c}>" for index in ("int", "long long") for r, c in ((175, 175), (4, 175))),
         *(
             "add_shapes<175, 175>",
-            "merged_cuts<int>",
-            "merged_cuts<long long>",
-            "merged_tiles<false, int>",
-            "merged_tiles<true, long long>",
+            "cut_shares<int>",
+            "cut_shares<long long>",
+            "count_tiles<unsigned int, int>",
+            "count_tiles<unsigned long long, long long>",
         ),
-        *("merged_fill<false, double, int, int, false>", "merged_fill<true, float, long long, int, true>"),
+        *(
+            "fill_tiles<unsigned int, double, int, int, false>",
+            "fill_tiles<unsigned long long, float, long long, int, true>",
+        ),
     },
     "row_numbers.cu": {f"row_numbers<{index}>" for index in ("int", "long long")},
     "load_balanced/chain.cu": {"chain_exits", "chain_enters", "chain_places"},
@@ -217,19 +220,24 @@ OWN = {
         *("lane_fill<double, int, int, false>", "lane_fill<float, long long, long long, true>"),
     },
     "tile/tile_convert.cu": {
-        *("pack_halves", "fill_chunks", "count_room<false>", "count_room<true>"),
+        *("pack_halves", "fill_chunks<int>", "count_room<false>", "count_room<true>"),
         *(
             f"{kernel.format(index)}>"
             for index in ("int", "long long")
             for kernel in (
-                *("count_tiles<{}", "count_marks<{}", "count_chunks<{}, int, false", "count_chunks<{}, int, true"),
+                *("sample_tiles<{}", "count_tiles<{}", "count_marks<unsigned int, {}"),
+                *("count_chunks<{}, int, true, false, int", "count_chunks<{0}, {0}, false, true, int"),
                 *(
                     "describe_tiles<{}, int, true, false",
                     "describe_tiles<{}, int, false, false",
                     "describe_tiles<{}, int, false, true",
                 ),
-                *("place_tiles<{}, false", "place_tiles<{}, true"),
+                "describe_found<unsigned int, {}, true, false",
+                "describe_found<unsigned long long, {}, false, true",
+                *("place_tiles<{}, true, false", "place_tiles<{}, false, true"),
                 *("pack_tiles<double, int, {}, false", "pack_tiles<float, {0}, {0}, true"),
+                "pack_found<unsigned int, double, int, {}, false",
+                "pack_found<unsigned long long, float, {0}, {0}, true",
                 *("take_marked<float, int, {}", "take_marked<double, {}, int"),
             )
         ),

@@ -1,11 +1,12 @@
 // A matrix cut into r x c tiles on the device: how many tiles of each shape there are, how many per block row, every
 // entry to its slot.
 // spmvbench/formats/dense_blocks/blocks.py says more.
-#include "merged_rows.cuh"
+#include "found_tiles.cuh"
 
 constexpr int CONVERT_BLOCK = 256;
 constexpr int SLAB = 768;  // neighbouring rows of a sample: whole slices of 8 and 32 block rows of 1 to 8 rows
 constexpr int NO_COLUMN = 0x7fffffff;
+constexpr unsigned short NO_ENTRY = 0xffff;
 constexpr int SHARED_ENTRIES = 4096;  // of some rows, from which several blocks share them
 
 __host__ __device__ constexpr int set_bits(unsigned mask) {
@@ -222,65 +223,78 @@ struct Step {
 
 // Where each share begins, and where the last ends: a warp each.
 template <typename I>
-__global__ void merged_cuts(int rows, int r, int c, int cuts, const I* __restrict__ row_ptr,
-                            const int* __restrict__ col_idx, int* __restrict__ block_row, int* __restrict__ column) {
+__global__ void cut_shares(int rows, int r, int c, int cuts, const I* __restrict__ row_ptr,
+                           const int* __restrict__ col_idx, int* __restrict__ block_row, int* __restrict__ column) {
   const long long cut = global_thread() / WARP;
   if (cut >= cuts) return;  // the whole warp
   BlockRows<I>(rows, r, c, row_ptr, col_idx).cut(cut, block_row + cut, column + cut);
 }
 
 // The first tile of each block row, and of each share, each with the end.
-template <bool WIDE, typename I>
-__global__ void __launch_bounds__(MERGE_BLOCK, MERGE_TOGETHER)
-    merged_tiles(int rows, int r, int c, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                 const MergeCuts cuts, I* __restrict__ ptr, I* __restrict__ of_share,
-                 unsigned long long* __restrict__ state) {
-  __shared__ MergedInOrder<WIDE> shared;
-  shared.count(BlockRows<I>(rows, r, c, row_ptr, col_idx), cuts, ptr, of_share, state);
+template <typename Key, typename I>
+__global__ void __launch_bounds__(FIND_BLOCK, FIND_TOGETHER)
+    count_tiles(int rows, int r, int c, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+                const ShareCuts cuts, I* __restrict__ ptr, I* __restrict__ of_share,
+                unsigned long long* __restrict__ state) {
+  __shared__ FoundTiles m;
+  count_found<Key>(m, BlockRows<I>(rows, r, c, row_ptr, col_idx), cuts, ptr, of_share, state);
 }
 
-// Every entry to its slot. ptr, of_share: of `merged_tiles`. places: where each block row is stored. slice_ptr: the first
+// Every entry to its slot. ptr, of_share: of `count_tiles`. places: where each block row is stored. slice_ptr: the first
 // step of each slice of `height` block rows, a power of two. whole: tiles are stored as they come, in slices of one block
 // row, and nothing else; otherwise all slots hold -1 and zeros before.
-template <bool WIDE, typename V, typename I, typename S, bool SORTED>
-__global__ void __launch_bounds__(MERGE_BLOCK, MERGE_TOGETHER)
-    merged_fill(int rows, int r, int c, int height, int load, bool whole, const I* __restrict__ row_ptr,
-                const int* __restrict__ col_idx, const V* __restrict__ entries, const MergeCuts cuts,
-                const I* __restrict__ ptr, const I* __restrict__ of_share, const int* __restrict__ places,
-                const S* __restrict__ slice_ptr, int* __restrict__ block_col, V* __restrict__ values) {
-  __shared__ Merged<WIDE> m;
+template <typename Key, typename V, typename I, typename S, bool SORTED>
+__global__ void __launch_bounds__(FIND_BLOCK, FIND_TOGETHER)
+    fill_tiles(int rows, int r, int c, int height, int load, bool whole, const I* __restrict__ row_ptr,
+               const int* __restrict__ col_idx, const V* __restrict__ entries, const ShareCuts cuts,
+               const I* __restrict__ ptr, const I* __restrict__ of_share, const int* __restrict__ places,
+               const S* __restrict__ slice_ptr, int* __restrict__ block_col, V* __restrict__ values) {
+  __shared__ FoundTiles m;
   const BlockRows<I> a(rows, r, c, row_ptr, col_idx);
   const Step slots(r * c, height, load);
   const int shift = __ffs(height) - 1;
   long long before = of_share[blockIdx.x];
-  visit_merged(m, blockIdx.x, a, cuts, [&]() {
-    // visit(step, lane) of a tile of the block row that is number j here.
-    const auto at_tile = [&](int j, int tile, auto visit) {
-      if (whole) {
-        visit(before + tile, 0);
-        return;
-      }
-      const int block_row = static_cast<int>(m.first) + j, place = SORTED ? places[block_row] : block_row;
-      visit(static_cast<long long>(slice_ptr[place >> shift]) + (before + tile - ptr[block_row]), place & (height - 1));
-    };
-    for (int tile = threadIdx.x; tile < m.tiles; tile += MERGE_BLOCK) {
-      const auto key = m.keys[m.begins[tile]];
-      at_tile(m.block_row_of(m.number(key)), tile,
-              [&](long long step, int lane) { block_col[step * height + lane] = m.block(key); });
-    }
+  visit_found<TILE_NUMBERS, Key>(m, blockIdx.x, a, cuts, [&]() {
     if (whole) {
-      for (int e = threadIdx.x; e < m.tiles * r * c; e += MERGE_BLOCK) values[before * r * c + e] = V(0);
-      __syncthreads();
+      for (int tile = threadIdx.x; tile < m.tiles; tile += FIND_BLOCK) block_col[before + tile] = m.block_of[tile];
+      // Slots take their entries, as many at once as there is room for to note them.
+      unsigned short* const numbers = reinterpret_cast<unsigned short*>(m.words);
+      const int size = r * c, together = static_cast<int>(sizeof(m.words) / sizeof(*numbers)) / size;
+      for (int first = 0; first < m.tiles; first += together) {
+        const int here = (m.tiles - first < together ? m.tiles - first : together) * size;
+        for (int i = threadIdx.x; i < here; i += FIND_BLOCK) numbers[i] = NO_ENTRY;
+        __syncthreads();
+        for (int number = threadIdx.x; number < m.entries; number += FIND_BLOCK) {
+          const int slot = (m.tile_of[number] - first) * size + m.row_in(number) * c + m.column_in(number);
+          if (slot >= 0 && slot < here) numbers[slot] = static_cast<unsigned short>(number);
+        }
+        __syncthreads();
+        V* const slots_here = values + (before + first) * size;
+        for (int i = threadIdx.x; i < here; i += FIND_BLOCK) {
+          slots_here[i] = numbers[i] == NO_ENTRY ? V(0) : entries[m.entry(numbers[i])];
+        }
+        __syncthreads();
+      }
+      before += m.tiles;
+      return;
     }
+    long long* const places_of = reinterpret_cast<long long*>(m.words);  // of tiles: step << shift | lane
+    for (int tile = threadIdx.x; tile < m.tiles; tile += FIND_BLOCK) {
+      const int block_row = static_cast<int>(m.first) + m.block_row_of[tile];
+      const int place = SORTED ? places[block_row] : block_row;
+      const long long step = static_cast<long long>(slice_ptr[place >> shift]) + (before + tile - ptr[block_row]);
+      const long long at = step << shift | (place & (height - 1));
+      block_col[at] = m.block_of[tile];
+      places_of[tile] = at;
+    }
+    __syncthreads();
 #pragma unroll
-    for (int u = 0; u < MERGE_EACH; ++u) {
-      const int number = static_cast<int>(threadIdx.x) + u * MERGE_BLOCK;
+    for (int u = 0; u < FIND_EACH; ++u) {
+      const int number = static_cast<int>(threadIdx.x) + u * FIND_BLOCK;
       if (number >= m.entries) continue;
-      const long long entry = m.entry(number);
-      const int column = col_idx[entry], e = m.row_in(number) * c + (column - a.by_c(column) * c);
-      const V value = entries[entry];
-      at_tile(m.block_row_of(number), m.tile_of[number],
-              [&](long long step, int lane) { values[slots.place(step, lane, e)] = value; });
+      const long long at = places_of[m.tile_of[number]];
+      const int e = m.row_in(number) * c + m.column_in(number);
+      values[slots.place(at >> shift, static_cast<int>(at & (height - 1)), e)] = entries[m.entry(number)];
     }
     before += m.tiles;
   });

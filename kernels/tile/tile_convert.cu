@@ -1,14 +1,16 @@
-// CSR to tiles on the device: what spmvbench/formats/tile/convert.py and tile_layout.py compute by arrays on the host.
+// CSR to tiles on the device: what spmvbench/formats/tile/convert.py and layout.py compute by arrays on the host.
 //
-// Columns ascend in every row: half a warp takes a tile row, or a part of a long one, a thread per row, and goes from
-// tile to tile by the least of the columns that are next. No tiles are sorted.
-#include "search.cuh"
-#include "spmv.cuh"
+// Columns ascend in every row. Where tiles have many entries, half a warp takes a tile row, or a part of a long one, a
+// thread per row, and goes from tile to tile by the least of the columns that are next: a walk. Where tiles have few,
+// thread blocks find those of some tile rows by bits (found_tiles.cuh).
+#include "found_tiles.cuh"
 #include "tile.cuh"
 
 constexpr int FORMATS = DNS_COL + 1;
-constexpr int SEGMENT = 1024;        // entries of a tile row for half a warp, about
-constexpr int NO_TILE = 0x7fffffff;  // after the last tile column
+constexpr int HALVES = FIND_BLOCK / TILE;  // half warps of a block that finds tiles
+constexpr int SEGMENT = 1024;              // entries of a tile row for half a warp, about
+constexpr int NO_TILE = 0x7fffffff;        // after the last tile column
+constexpr int SAMPLED_TILES = 16;          // of a segment
 
 // A bit per entry, and how many are set before each word of 32: the rank of any entry among those that are marked.
 template <typename I>
@@ -16,7 +18,7 @@ struct Marks {
   const unsigned* __restrict__ bits;
   const I* __restrict__ before;
 
-  __device__ __forceinline__ I operator()(I entry) const {
+  __device__ __forceinline__ I operator()(long long entry) const {
     return before[entry / WARP] + __popc(bits[entry / WARP] & ((1u << (entry % WARP)) - 1));
   }
 };
@@ -75,12 +77,39 @@ struct RowRuns {
     move(in_col && row < rows ? first_behind(col_idx, first, end, in_col * TILE - 1) : first);
   }
 
-  // Those in a tile column, which has none before the next.
+  // Those in a tile column, which has none before the next. Most runs are short: steps double.
   __device__ __forceinline__ Run<I> take(int in_col) {
     Run<I> found = {next, 0};
     const int last = in_col * TILE + (TILE - 1);
     if (next < end && column <= last) {
-      move(first_behind(col_idx, next, end - next < TILE ? end : next + TILE, last));
+      const I limit = end - next < TILE ? end : next + TILE;
+      I low = next + 1, high = limit;
+      int behind = 0;  // the column at `high`, if that is not the limit
+      for (I step = 1; low < high; step *= 2) {
+        const I at = low + step - 1 < high ? low + step - 1 : high - 1;
+        behind = col_idx[at];
+        if (behind > last) {
+          high = at;
+          break;
+        }
+        low = at + 1;
+      }
+      while (low < high) {
+        const I middle = low + (high - low) / 2;
+        const int here = col_idx[middle];
+        if (here <= last) {
+          low = middle + 1;
+        } else {
+          high = middle;
+          behind = here;
+        }
+      }
+      if (low < limit) {
+        column = behind;
+        next = low;
+      } else {
+        move(low);
+      }
       found.length = static_cast<int>(next - found.begin);
     }
     return found;
@@ -104,12 +133,12 @@ __device__ __forceinline__ long long first_segment(int rows, const I* __restrict
   return tile_row + static_cast<long long>(row_ptr[tile_row * TILE < rows ? tile_row * TILE : rows] / SEGMENT);
 }
 
-// visit(busy, tile row, tile column, run) for the tiles of the half warp's segment, in order; not busy: the other half
-// has more. across: tile columns, of which the segments of a tile row have equal shares.
+// visit(busy, tile row, tile column, run) for the first `most` tiles of the half warp's segment, in order; not busy: the
+// other half has more. across: tile columns, of which the segments of a tile row have equal shares.
 template <typename I, typename Visit>
-__device__ __forceinline__ void visit_tiles(int rows, int across, int tile_rows, const I* __restrict__ row_ptr,
-                                            const int* __restrict__ col_idx, Visit visit) {
-  const long long segment = global_thread() / TILE;
+__device__ __forceinline__ void visit_tiles(long long segment, int most, int rows, int across, int tile_rows,
+                                            const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+                                            Visit visit) {
   RowRuns<I> runs{col_idx};
   int tile_row = 0, until = 0;
   if (segment < first_segment(rows, row_ptr, tile_rows)) {
@@ -127,7 +156,7 @@ __device__ __forceinline__ void visit_tiles(int rows, int across, int tile_rows,
     until = static_cast<int>(across * (part + 1) / parts);
     runs.begin(rows, row_ptr, tile_row, static_cast<int>(across * part / parts));
   }
-  while (true) {
+  for (int i = 0; i < most; ++i) {
     const int mine = runs.next < runs.end ? runs.column / TILE : NO_TILE;
     const int tile_col = half_min(mine);
     const bool busy = tile_col < until;
@@ -138,13 +167,28 @@ __device__ __forceinline__ void visit_tiles(int rows, int across, int tile_rows,
   }
 }
 
+// Of the first tiles of every so many segments: how many there are and how many entries they have. found: zero before.
+template <typename I>
+__global__ void sample_tiles(int rows, int across, int tile_rows, long long every, const I* __restrict__ row_ptr,
+                             const int* __restrict__ col_idx, unsigned long long* __restrict__ found) {
+  int tiles = 0, entries = 0;
+  visit_tiles(global_thread() / TILE * every, SAMPLED_TILES, rows, across, tile_rows, row_ptr, col_idx,
+              [&](bool busy, int, int, const Run<I>& run) {
+                tiles += busy && lane_id() % TILE == 0;
+                entries += run.length;
+              });
+  add_once(found, tiles);
+  add_once(found + 1, entries);
+}
+
 // Tiles of each segment.
 template <typename I>
 __global__ void count_tiles(int rows, int across, int tile_rows, const I* __restrict__ row_ptr,
                             const int* __restrict__ col_idx, int* __restrict__ counts) {
   int tiles = 0;
-  visit_tiles(rows, across, tile_rows, row_ptr, col_idx, [&](bool busy, int, int, const Run<I>&) { tiles += busy; });
   const long long segment = global_thread() / TILE;
+  visit_tiles(segment, NO_TILE, rows, across, tile_rows, row_ptr, col_idx,
+              [&](bool busy, int, int, const Run<I>&) { tiles += busy; });
   if (lane_id() % TILE == 0 && segment < first_segment(rows, row_ptr, tile_rows)) counts[segment] = tiles;
 }
 
@@ -207,7 +251,7 @@ __global__ void describe_tiles(int rows, int across, int tile_rows, const I* __r
                                unsigned* __restrict__ apart) {
   const long long segment = global_thread() / TILE;
   long long tile = segment < first_segment(rows, row_ptr, tile_rows) ? first[segment] : 0;
-  visit_tiles(rows, across, tile_rows, row_ptr, col_idx,
+  visit_tiles(segment, NO_TILE, rows, across, tile_rows, row_ptr, col_idx,
               [&](bool busy, int tiles_row, int tiles_col, const Run<I>& run) {
                 const int z = half_sum(run.length);
                 Choice choice = {CSR, 0};
@@ -238,6 +282,102 @@ __global__ void describe_tiles(int rows, int across, int tile_rows, const I* __r
                 }
                 tile += busy;
               });
+}
+
+// ---- Tiles that are found by bits.
+
+// What a row has in a tile. number, entry: of the first of them.
+struct FoundRun {
+  int number;
+  int length;
+  long long entry;
+};
+
+// The tiles that are described or packed by half warps, a lane for each row.
+struct Listed {
+  unsigned short tiles[FIND_ENTRIES];
+  int count;
+};
+
+// visit(tile, run, inside) for all listed tiles: a half warp each; not inside: the other half has one more. All threads
+// arrive, those of a warp in every visit.
+template <typename Visit>
+__device__ __forceinline__ void visit_listed(const FoundRuns& m, const Listed& listed, Visit visit) {
+  const int half = threadIdx.x / TILE, row = lane_id() % TILE;
+  for (int n = half; n - half % 2 < listed.count; n += HALVES) {
+    const bool inside = n < listed.count;
+    const int tile = inside ? listed.tiles[n] : 0;
+    const unsigned rows = inside ? m.rows_of(tile) : 0;
+    FoundRun found = {0, 0, 0};
+    if (rows >> row & 1) {
+      const int run = m.first_run(tile) + __popc(rows & ((1u << row) - 1));
+      found = {m.run_begin[run], m.run_at[run + 1] - m.run_at[run], m.entry(m.run_begin[run])};
+    }
+    visit(tile, found, inside);
+  }
+}
+
+// What there is to know of each tile: its column in tiles, its entries, its format | width << 3, and its entries in the
+// tail of HYB. ALL_CSR: no rules. apart: zero before; marks entries of COO tiles and of tails if DEFERRED.
+template <typename Key, typename I, bool ALL_CSR, bool DEFERRED>
+__global__ void __launch_bounds__(FIND_BLOCK, FIND_TOGETHER)
+    describe_found(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const Rules rules,
+                   const ShareCuts cuts, const I* __restrict__ of_share, int* __restrict__ tile_col,
+                   unsigned short* __restrict__ entries, Byte* __restrict__ fmt, Byte* __restrict__ tail,
+                   unsigned* __restrict__ apart) {
+  __shared__ FoundRuns m;
+  __shared__ Listed undecided;
+  long long before = of_share[blockIdx.x];
+  visit_found<ENTRY_ORDER, Key>(m, blockIdx.x, BlockRows<I>(rows, TILE, TILE, row_ptr, col_idx), cuts, [&]() {
+    if (threadIdx.x == 0) undecided.count = 0;
+    __syncthreads();
+    for (int tile = threadIdx.x; tile < m.tiles; tile += FIND_BLOCK) {
+      const int z = m.begin_of(tile + 1) - m.begin_of(tile);
+      tile_col[before + tile] = m.block_of[tile];
+      entries[before + tile] = static_cast<unsigned short>(z);
+      if (!ALL_CSR && z >= rules.coo && z < rules.dns) {
+        undecided.tiles[atomicAdd(&undecided.count, 1)] = static_cast<unsigned short>(tile);
+      } else {
+        fmt[before + tile] = static_cast<Byte>(ALL_CSR ? CSR : z < rules.coo ? COO : DNS);
+        tail[before + tile] = 0;
+      }
+    }
+    for (int first = 0; DEFERRED && first < m.entries; first += FIND_BLOCK) {
+      const int number = first + static_cast<int>(threadIdx.x), tile = number < m.entries ? m.tile_of[number] : 0;
+      const bool coo = number < m.entries && m.begin_of(tile + 1) - m.begin_of(tile) < rules.coo;
+      const long long entry = number < m.entries ? m.entry(number) : 0;
+      if (m.part) {
+        if (coo) atomicOr(apart + entry / WARP, 1u << (entry % WARP));
+        continue;
+      }
+      const unsigned marks = __ballot_sync(FULL_MASK, coo);  // of entries one after the other
+      const int shift = static_cast<int>(__shfl_sync(FULL_MASK, entry, 0) % WARP);
+      const unsigned mine = entry % WARP >= shift ? marks << shift : shift ? marks >> (WARP - shift) : 0;
+      if (mine && (lane_id() == 0 || entry % WARP == 0) && number < m.entries) atomicOr(apart + entry / WARP, mine);
+    }
+    __syncthreads();
+    visit_listed(m, undecided, [&](int tile, const FoundRun& run, bool inside) {
+      const int z = inside ? m.begin_of(tile + 1) - m.begin_of(tile) : 0;
+      const Choice choice = choose(rules, z, run.length, [&](bool asked) {
+        unsigned columns = 0;
+        for (int j = 0; asked && j < run.length; ++j) columns |= 1u << m.column_in(run.number + j);
+        return half_count(columns != __shfl_sync(FULL_MASK, columns, lane_id() & TILE)) == 0 && asked;
+      });
+      const bool cut = inside && choice.fmt == HYB && choice.width < run.length;
+      const int in_tail = __any_sync(FULL_MASK, cut) ? half_sum(cut ? run.length - choice.width : 0) : 0;
+      if (inside && lane_id() % TILE == 0) {
+        fmt[before + tile] = static_cast<Byte>(choice.fmt | choice.width << 3);
+        tail[before + tile] = static_cast<Byte>(in_tail);
+      }
+      if (DEFERRED && cut) {
+        const long long from = run.entry + choice.width;
+        const unsigned long long marks = ((1ull << (run.length - choice.width)) - 1) << (from % WARP);
+        atomicOr(apart + from / WARP, static_cast<unsigned>(marks));
+        if (marks >> WARP) atomicOr(apart + from / WARP + 1, static_cast<unsigned>(marks >> WARP));
+      }
+    });
+    before += m.tiles;
+  });
 }
 
 // ---- Where tiles are stored. A warp takes a group of tiles. What they come to is a sum that one of its lanes holds.
@@ -341,7 +481,7 @@ __global__ void count_room(int tiles, int groups, const unsigned short* __restri
 
 // The first level and the offsets of the tiles that are stored. sums: their running sum. tile_row, tile_col: of all
 // tiles; stored_row, stored_col: of those stored. stored_before, (tiles + 1,) if DEFERRED: how many before each.
-template <typename O, bool DEFERRED>
+template <typename O, bool ROWS, bool DEFERRED>
 __global__ void place_tiles(int tiles, int groups, const unsigned short* __restrict__ entries,
                             const Byte* __restrict__ fmt, const Byte* __restrict__ tail,
                             const long long* __restrict__ sums, const int* __restrict__ tile_row,
@@ -361,7 +501,7 @@ __global__ void place_tiles(int tiles, int groups, const unsigned short* __restr
       [&](long long tile, const Room& room, long long values, long long index, long long at, long long entries_before) {
         if (DEFERRED) stored_before[tile] = static_cast<int>(at);
         if (room.stored) {
-          stored_row[at] = tile_row[tile];
+          if (ROWS) stored_row[at] = tile_row[tile];
           stored_col[at] = tile_col[tile];
           stored_fmt[at] = static_cast<Byte>(room.fmt | room.width << 3);
           stored_tail[at] = static_cast<Byte>(room.tail);
@@ -401,40 +541,39 @@ struct Packed {
 
 constexpr int PACKED_TILES = 8;  // neighbouring tiles of half a warp: in a tile row, a run begins where the last ended
 
-template <typename V, typename I>
-__device__ __forceinline__ void pack_tile(int kind, long long first, long long index, const Run<I>& run, bool inside,
-                                          bool deferred, const int* __restrict__ col_idx, const V* __restrict__ values,
-                                          const Packed<V>& to) {
+// What a row writes of a tile. column(j): in the tile, of its entries. BY_ROWS: entries of CSR and COO are written, too.
+template <bool BY_ROWS, typename V, typename Column>
+__device__ __forceinline__ void pack_tile(int kind, long long first, long long index, const V* __restrict__ value,
+                                          int length, Column column, bool inside, bool deferred, const Packed<V>& to) {
   const int row = lane_id() % TILE;
   const int width = kind >> 3;
-  const int in_head = (kind & 7) == HYB && run.length > width ? width : run.length;
-  const int in_tail = run.length - in_head;
+  const int in_head = (kind & 7) == HYB && length > width ? width : length;
+  const int in_tail = length - in_head;
   const int through = group_scan<TILE>(in_head << 16 | in_tail);
   if (!inside) return;
   const int heads_before = (through >> 16) - in_head;
   const int tails_before = (through & 0xffff) - in_tail;
 
-  const V* value = values + run.begin;
-  const int* column = col_idx + run.begin;
   // Sixteen slots per column, padded with zeros.
   const auto pack_columns = [&](V* slots, Byte* halves) {
     for (int j = 0; j < width; ++j) {
       slots[j * TILE + row] = j < in_head ? value[j] : V(0);
-      if (halves) halves[j * TILE + row] = static_cast<Byte>(j < in_head ? column[j] % TILE : 0);
+      if (halves) halves[j * TILE + row] = static_cast<Byte>(j < in_head ? column(j) : 0);
     }
   };
+  unsigned columns = 0;
   switch (kind & 7) {
     case CSR:
       to.csr_row_ptr[index + row] = static_cast<Byte>(heads_before);
-      for (int j = 0; j < run.length; ++j) {
+      for (int j = 0; BY_ROWS && j < length; ++j) {
         to.csr_val[first + heads_before + j] = value[j];
-        to.csr_halves[first + heads_before + j] = static_cast<Byte>(column[j] % TILE);
+        to.csr_halves[first + heads_before + j] = static_cast<Byte>(column(j));
       }
       break;
     case COO:
-      for (int j = 0; j < run.length; ++j) {
+      for (int j = 0; BY_ROWS && j < length; ++j) {
         to.coo_val[first + heads_before + j] = value[j];
-        to.coo_idx[first + heads_before + j] = static_cast<Byte>(row << 4 | column[j] % TILE);
+        to.coo_idx[first + heads_before + j] = static_cast<Byte>(row << 4 | column(j));
       }
       break;
     case ELL:
@@ -447,23 +586,24 @@ __device__ __forceinline__ void pack_tile(int kind, long long first, long long i
         Byte* half = to.hyb_halves + 2 * index + TILE * width + 2 * (tails_before + j);
         to.hyb_val[first + slot] = value[in_head + j];
         half[0] = static_cast<Byte>(row);
-        half[1] = static_cast<Byte>(column[in_head + j] % TILE);
+        half[1] = static_cast<Byte>(column(in_head + j));
       }
       break;
     case DNS:
-      for (int col = 0, j = 0; col < TILE; ++col) {
-        const bool stored = j < run.length && column[j] % TILE == col;
-        to.dns_val[first + col * TILE + row] = stored ? value[j] : V(0);
-        j += stored;
+      for (int j = 0; j < length; ++j) columns |= 1u << column(j);
+#pragma unroll 4
+      for (int col = 0; col < TILE; ++col) {
+        const unsigned before = columns & ((1u << col) - 1);
+        to.dns_val[first + col * TILE + row] = columns >> col & 1 ? value[__popc(before)] : V(0);
       }
       break;
     case DNS_ROW:
-      for (int j = 0; j < run.length; ++j) to.dns_row_val[first + heads_before + j] = value[j];
-      if (run.length) to.row_id[index + heads_before / TILE] = static_cast<Byte>(row);
+      for (int j = 0; j < length; ++j) to.dns_row_val[first + heads_before + j] = value[j];
+      if (length) to.row_id[index + heads_before / TILE] = static_cast<Byte>(row);
       break;
     case DNS_COL:
       pack_columns(to.dns_col_val + first, static_cast<Byte*>(nullptr));
-      for (int j = row; j < width; j += TILE) to.col_id[index + j] = static_cast<Byte>(column[j] % TILE);
+      for (int j = row; j < width; j += TILE) to.col_id[index + j] = static_cast<Byte>(column(j));
       break;
   }
 }
@@ -480,74 +620,156 @@ __global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, c
     if (!__any_sync(FULL_MASK, inside)) break;
     Run<I> run = {0, 0};
     if (inside) run = runs.of(rows, row_ptr, tile_row[tile], tile_col[tile]);
-    pack_tile(inside ? fmt[tile] : CSR, inside ? off1[tile] : 0, inside ? off2[tile] : 0, run, inside, DEFERRED,
-              col_idx, values, to);
+    pack_tile<true>(
+        inside ? fmt[tile] : CSR, inside ? off1[tile] : 0, inside ? off2[tile] : 0, values + run.begin, run.length,
+        [&](int j) { return col_idx[run.begin + j] % TILE; }, inside, DEFERRED, to);
     __syncwarp();
   }
 }
 
-// Two half bytes per byte, the first in the high half. n: of them.
-__global__ void pack_halves(long long n, const Byte* __restrict__ halves, Byte* __restrict__ packed) {
-  const long long i = global_thread();
-  if (2 * i >= n) return;
-  const int second = 2 * i + 1 < n ? halves[2 * i + 1] : 0;
-  packed[i] = static_cast<Byte>(halves[2 * i] << 4 | second);
+// kinds: format | width << 3 of all tiles. stored_before: if DEFERRED.
+template <typename Key, typename V, typename I, typename O, bool DEFERRED>
+__global__ void __launch_bounds__(FIND_BLOCK, FIND_TOGETHER)
+    pack_found(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
+               const ShareCuts cuts, const I* __restrict__ of_share, const Byte* __restrict__ kinds,
+               const int* __restrict__ stored_before, const O* __restrict__ off1, const O* __restrict__ off2,
+               const Packed<V> to) {
+  __shared__ FoundRuns m;
+  __shared__ Listed by_rows;
+  long long before = of_share[blockIdx.x];
+  visit_found<ENTRY_ORDER, Key>(m, blockIdx.x, BlockRows<I>(rows, TILE, TILE, row_ptr, col_idx), cuts, [&]() {
+    const auto stored = [&](int tile) {  // its number among those stored, or -1
+      const long long at = before + tile;
+      return !DEFERRED                                   ? at
+             : stored_before[at] < stored_before[at + 1] ? static_cast<long long>(stored_before[at])
+                                                         : -1;
+    };
+    if (threadIdx.x == 0) by_rows.count = 0;
+    __syncthreads();
+    for (int tile = threadIdx.x; tile < m.tiles; tile += FIND_BLOCK) {
+      if ((kinds[before + tile] & 7) != COO && stored(tile) >= 0) {
+        by_rows.tiles[atomicAdd(&by_rows.count, 1)] = static_cast<unsigned short>(tile);
+      }
+    }
+    for (int k = threadIdx.x; k < m.entries; k += FIND_BLOCK) {
+      const int number = m.order[k], tile = m.tile_of[number], fmt = kinds[before + tile] & 7;
+      const long long at = fmt == CSR || fmt == COO ? stored(tile) : -1;
+      if (at < 0) continue;
+      const long long entry = m.entry(number), slot = off1[at] + (k - m.begin_of(tile));
+      const int column = m.column_in(number);
+      (fmt == CSR ? to.csr_val : to.coo_val)[slot] = values[entry];
+      (fmt == CSR ? to.csr_halves : to.coo_idx)[slot] =
+          static_cast<Byte>(fmt == CSR ? column : m.row_in(number) << 4 | column);
+    }
+    __syncthreads();
+    visit_listed(m, by_rows, [&](int tile, const FoundRun& run, bool inside) {
+      const long long at = inside ? stored(tile) : 0;
+      pack_tile<false>(
+          inside ? kinds[before + tile] : CSR, inside ? off1[at] : 0, inside ? off2[at] : 0, values + run.entry,
+          run.length, [&](int k) { return m.column_in(run.number + k); }, inside, DEFERRED, to);
+      __syncwarp();
+    });
+    before += m.tiles;
+  });
+}
+
+constexpr int HALVES_EACH = 8;  // half bytes of a thread
+
+struct HalfBytes {
+  long long n;
+  const Byte* halves;
+  Byte* packed;
+
+  // From the first of HALVES_EACH on.
+  __device__ __forceinline__ void pack(long long first) const {
+    unsigned word = 0;
+    if (first + HALVES_EACH <= n) {
+      const uint2 bytes = *reinterpret_cast<const uint2*>(halves + first);
+      const unsigned low = bytes.x << 4 | bytes.x >> 8, high = bytes.y << 4 | bytes.y >> 8;
+      word = (low & 0xff) | (low >> 8 & 0xff00) | (high & 0xff) << 16 | (high << 8 & 0xff000000u);
+      *reinterpret_cast<unsigned*>(packed + first / 2) = word;
+      return;
+    }
+    for (long long i = first; i < n; i += 2) {
+      packed[i / 2] = static_cast<Byte>(halves[i] << 4 | (i + 1 < n ? halves[i + 1] : 0));
+    }
+  }
+  __device__ __forceinline__ long long room() const { return (n + HALVES_EACH - 1) / HALVES_EACH * HALVES_EACH; }
+};
+
+// Two half bytes per byte, the first in the high half, of three arrays.
+__global__ void pack_halves(const HalfBytes one, const HalfBytes two, const HalfBytes three) {
+  const long long first = global_thread() * HALVES_EACH, one_and_two = one.room() + two.room();
+  if (first < one.room()) {
+    one.pack(first);
+  } else if (first < one_and_two) {
+    two.pack(first - one.room());
+  } else {
+    three.pack(first - one_and_two);
+  }
 }
 
 // ---- Entries computed separately: those that are marked.
 
-// counts: after each word's number the bits that are set in it; 0 first.
-template <typename I>
-__global__ void count_marks(long long words, const unsigned* __restrict__ bits, I* __restrict__ counts) {
-  const long long word = global_thread();
-  if (word >= words) return;
-  counts[word + 1] = __popc(bits[word]);
-  if (word == 0) counts[0] = 0;
+// How many bits are set before each word.
+template <typename B, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    count_marks(long long words, const B* __restrict__ bits, P* __restrict__ before,
+                unsigned long long* __restrict__ state) {
+  write_offsets<OFFSETS_EACH>(words, before, state, [=](long long word) {
+    return word < words ? static_cast<long long>(__popc(bits[word])) : 0ll;
+  });
 }
 
 // A thread per row pointer and a thread per entry.
 template <typename V, typename I, typename R>
 __global__ void take_marked(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                             const V* __restrict__ values, const unsigned* __restrict__ bits,
-                            const I* __restrict__ before, R* __restrict__ taken_row_ptr, int* __restrict__ taken_col,
+                            const R* __restrict__ before, R* __restrict__ taken_row_ptr, int* __restrict__ taken_col,
                             V* __restrict__ taken_values) {
-  const Marks<I> taken_before{bits, before};
+  const Marks<R> taken_before{bits, before};
   const long long i = global_thread();
-  if (i <= rows) taken_row_ptr[i] = static_cast<R>(taken_before(row_ptr[i]));
+  if (i <= rows) taken_row_ptr[i] = taken_before(row_ptr[i]);
   if (i >= nnz || !(bits[i / WARP] >> (i % WARP) & 1)) return;
-  const I at = taken_before(static_cast<I>(i));
+  const R at = taken_before(i);
   taken_col[at] = col_idx[i];
   taken_values[at] = values[i];
 }
 
 // ---- Chunks: see chunks_of in spmvbench/formats/tile/tile.py.
 
-// tile_ptr, and how many chunks each tile row has. counts, (tile rows + 2,), zero before: those of a tile row after its
-// number; last, tile rows of several chunks. first: tiles before each segment. stored_before: of all tiles, if DEFERRED.
-template <typename I, typename T, bool DEFERRED>
-__global__ void count_chunks(int rows, int tile_rows, const I* __restrict__ row_ptr, const T* __restrict__ first,
-                             const int* __restrict__ stored_before, int tbalance, int least, int* __restrict__ tile_ptr,
-                             int* __restrict__ counts) {
-  const long long i = global_thread();
-  if (i > tile_rows) return;
-  const auto first_tile = [&](long long tile_row) {
-    const T tile = first[first_segment(rows, row_ptr, tile_row)];
+// tile_ptr, and offsets of the chunks of each tile row; the first note: tile rows of several chunks. first: tiles before
+// each tile row, or if SEGMENTS each segment. stored_before: of all tiles, if DEFERRED.
+template <typename I, typename T, bool SEGMENTS, bool DEFERRED, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    count_chunks(int rows, int tile_rows, const I* __restrict__ row_ptr, const T* __restrict__ first,
+                 const int* __restrict__ stored_before, int tbalance, int least, int* __restrict__ tile_ptr,
+                 P* __restrict__ ptr, unsigned long long* __restrict__ state) {
+  const auto first_tile = [=](long long tile_row) {
+    const T tile = first[SEGMENTS ? first_segment(rows, row_ptr, tile_row) : tile_row];
     return DEFERRED ? stored_before[tile] : static_cast<int>(tile);
   };
-  const int begin = first_tile(i);
-  tile_ptr[i] = begin;
-  if (i == tile_rows) return;
-  const int chunks = (first_tile(i + 1) - begin + tbalance - 1) / tbalance;
-  counts[i + 1] = chunks > least ? chunks : least;
-  if (chunks > 1) atomicAdd(counts + tile_rows + 1, 1);
+  int several = 0;
+  write_offsets<OFFSETS_EACH>(tile_rows, ptr, state, [&](long long at) {
+    if (at >= tile_rows) return 0ll;
+    const int begin = first_tile(at), end = first_tile(at + 1);
+    tile_ptr[at] = begin;
+    if (at == tile_rows - 1) tile_ptr[tile_rows] = end;
+    const int chunks = (end - begin + tbalance - 1) / tbalance;
+    several += chunks > 1;
+    return static_cast<long long>(chunks > least ? chunks : least);
+  });
+  several = group_sum<WARP>(several);
+  if (lane_id() == 0 && several) atomicAdd(state, static_cast<unsigned long long>(several));
 }
 
 // first: of each tile row's chunks.
-__global__ void fill_chunks(int tile_rows, const int* __restrict__ tile_ptr, const int* __restrict__ first,
+template <typename P>
+__global__ void fill_chunks(int tile_rows, const int* __restrict__ tile_ptr, const P* __restrict__ first,
                             int* __restrict__ chunk_ptr, int* __restrict__ chunk_row) {
   const long long i = global_thread();
   if (i >= tile_rows) return;
-  const int chunks = first[i + 1] - first[i];
+  const int chunks = static_cast<int>(first[i + 1] - first[i]);
   const int tiles = tile_ptr[i + 1] - tile_ptr[i];
   const int each = chunks ? (tiles + chunks - 1) / chunks : 0;
   for (int c = 0; c < chunks; ++c) {

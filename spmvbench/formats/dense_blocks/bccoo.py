@@ -9,7 +9,7 @@ import numpy as np
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, nonzero_mask, offsets, round_up
 from spmvbench.formats.conversion import Run, runner, search_once
-from spmvbench.formats.dense_blocks.blocks import MergedTiles, Shape, SortedTiles, best_shape, shapes, tiles_of
+from spmvbench.formats.dense_blocks.blocks import FoundTiles, Shape, SortedTiles, best_shape, shapes, tiles_of
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype, in_part, per_thread
@@ -196,10 +196,10 @@ class Bccoo(Format):
         return blocks * (h * w * a.dtype.itemsize + column) + blocks // 8
 
     @classmethod
-    def chosen(cls, tiles: SortedTiles | MergedTiles, h: int, w: int, delta: bool) -> Shape:
+    def chosen(cls, tiles: SortedTiles | FoundTiles, h: int, w: int, delta: bool) -> Shape:
         """The h and w with the fewest bytes."""
 
-        def footprint(some: SortedTiles | MergedTiles, r: int, c: int) -> int:
+        def footprint(some: SortedTiles | FoundTiles, r: int, c: int) -> int:
             return cls.read_bytes(some.a, some.counts(r, c), r, c, delta)
 
         return best_shape(tiles, cls.choices(h, w), footprint, index_bytes=2)
@@ -238,7 +238,7 @@ class Bccoo(Format):
     @classmethod
     def assigned(
         cls,
-        tiles: SortedTiles | MergedTiles,
+        tiles: SortedTiles | FoundTiles,
         plan: Plan,
         counts: Array,
         nnz: int,
@@ -260,7 +260,7 @@ class Bccoo(Format):
         return {
             **(
                 deal.by_kernel(*arrays, tiles.run)
-                if isinstance(tiles, MergedTiles) and blocks
+                if isinstance(tiles, FoundTiles) and blocks
                 else deal.by_arrays(*arrays)
             ),
             "plan": plan,
@@ -269,7 +269,7 @@ class Bccoo(Format):
         }
 
     @classmethod
-    def tuned(cls, a: Csr, tiles: SortedTiles | MergedTiles, **params: Any) -> Plan:
+    def tuned(cls, a: Csr, tiles: SortedTiles | FoundTiles, **params: Any) -> Plan:
         """The plan with the shortest product."""
         cols = tiles.a.cols
         x, y = a.xp.zeros(cols, a.vector_dtype), a.xp.empty(a.rows, a.vector_dtype)

@@ -10,7 +10,7 @@ from spmvbench.formats.arrays import Array, Csr, cdiv, expand, put
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.dense_blocks.bcsr import SMALL, squares
 from spmvbench.formats.dense_blocks.block_sell import block_sell_launch
-from spmvbench.formats.dense_blocks.blocks import MergedTiles, SortedTiles, first_steps, tiles_of
+from spmvbench.formats.dense_blocks.blocks import FoundTiles, SortedTiles, first_steps, tiles_of
 from spmvbench.formats.dense_blocks.tiled import Cut, Sliced
 from spmvbench.formats.format import Adding
 from spmvbench.formats.launches import Launch
@@ -43,14 +43,14 @@ class BinBcsr(Adding, Sliced):
         return Cut(squares(block), height=BIN)
 
     @staticmethod
-    def lengths(tiles: SortedTiles | MergedTiles, side: int) -> Array:
+    def lengths(tiles: SortedTiles | FoundTiles, side: int) -> Array:
         """Of each row the tiles of its block row, (rows,)."""
         counts = tiles.counts(side, side)
         lengths: Array = counts[tiles.a.xp.arange(tiles.a.rows) // side]
         return lengths
 
     @classmethod
-    def footprint(cls, tiles: SortedTiles | MergedTiles, cut: Cut, r: int, c: int) -> int:
+    def footprint(cls, tiles: SortedTiles | FoundTiles, cut: Cut, r: int, c: int) -> int:
         rows = tiles.a.rows
         _, steps = first_steps(cls.lengths(tiles, c), BIN, runner(tiles.a))
         return steps * BIN * (4 + c * tiles.a.dtype.itemsize) + cls.finder_bytes(cdiv(rows, BIN), steps)

@@ -30,11 +30,11 @@ from spmvbench.formats.arrays import (
     offsets,
     round_up,
 )
-from spmvbench.formats.conversion import Run, longest_row, noted, notes, numbers, places_of, runner, summed, zeros
+from spmvbench.formats.conversion import Run, longest_row, numbers, places_of, runner, summed, zeros
 from spmvbench.formats.ellpack.sell_convert import Slices, falling_order, fill
+from spmvbench.formats.found_tiles import FIND_BLOCK, count_tiles, cut_shares, key_type
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Struct, cbool, ctype, per_thread
-from spmvbench.formats.merged import MERGE_BLOCK, merge_cuts, merge_shares, wide_keys
 
 SIDES = (1, 2, 3, 4, 6, 8)  # of a tile, where a format takes any
 PIECE = 1 << 19  # entries that the host works on at a time: its work arrays stay in cache
@@ -53,16 +53,16 @@ def shapes(r: int, c: int, down: Sequence[int] = SIDES, across: Sequence[int] = 
     return [(i, j) for i in ((r,) if r else down) for j in ((c,) if c else across)]
 
 
-def tiles_of(a: Csr) -> SortedTiles | MergedTiles:
+def tiles_of(a: Csr) -> SortedTiles | FoundTiles:
     """The tiles of a matrix, to be counted and stored in any shape, r x c."""
     run = runner(a)
-    return MergedTiles(a, run) if run else SortedTiles(a)
+    return FoundTiles(a, run) if run else SortedTiles(a)
 
 
 def best_shape(
-    tiles: SortedTiles | MergedTiles,
+    tiles: SortedTiles | FoundTiles,
     choices: Sequence[Shape],
-    footprint: Callable[[SortedTiles | MergedTiles, int, int], int],
+    footprint: Callable[[SortedTiles | FoundTiles, int, int], int],
     index_bytes: int = 4,
     height: int = 1,
 ) -> Shape:
@@ -270,8 +270,8 @@ class _Runs:
                 self.rank[self.row % r == p] = ranks[row_in_tile == p]
 
 
-class MergedTiles:
-    """The tiles of a matrix by kernels, which merge the rows of block rows of at most 32.
+class FoundTiles:
+    """The tiles of a matrix by kernels (`found_tiles`), of block rows of at most 32 rows.
 
     run: runs a launch on the arrays of `a`.
     """
@@ -280,16 +280,16 @@ class MergedTiles:
         self.a, self.run = a, run
         self.totals: dict[Shape, int] = {}
         self.known: dict[tuple[int, int, int], int] = {}
-        self._merged: dict[Shape, tuple[Struct, Array, Array, int]] = {}
+        self._found: dict[Shape, tuple[Struct, Array, Array, int]] = {}
         self._all = nothing(a.xp, np.int32)  # counts of all shapes that were measured, one after the other
         self._measured: list[Shape] = []
         # Of the last shape that was sorted: its order, and by height the slices. Choosing asks before storing does.
         self._sorted: tuple[Shape, Array, dict[int, tuple[Array, int]]] | None = None
 
-    def sample(self) -> MergedTiles:
+    def sample(self) -> FoundTiles:
         """As that of `SortedTiles`."""
         a = sampled(self.a, self.run)
-        return self if a is self.a else MergedTiles(a, self.run)
+        return self if a is self.a else FoundTiles(a, self.run)
 
     def measure(self, choices: Sequence[Shape], height: int) -> None:
         """Count the tiles and steps of all shapes with any r and any c of those in `choices`; one wait.
@@ -327,20 +327,12 @@ class MergedTiles:
             self._sorted = (r, c), most_first(self.counts(r, c), r * longest_row(self.a), self.run), {}
         return self._sorted[1]
 
-    def merged(self, r: int, c: int) -> tuple[Struct, Array, Array, int]:
+    def found(self, r: int, c: int) -> tuple[Struct, Array, Array, int]:
         """Shares of thread blocks; the first tile of each block row, of each share, each with the end; all tiles."""
-        if (r, c) not in self._merged:
-            a, xp, shares = self.a, self.a.xp, merge_shares(self.a, r)
-            ptr, of_share = (xp.empty(n + 1, dtype=a.row_ptr.dtype) for n in (cdiv(a.rows, r), shares))
-            state, cuts = notes(xp, shares, each=1, block=1), merge_cuts(a, r, c, self.run)
-            args = (*map(np.int32, (a.rows, r, c)), a.row_ptr, a.col_idx, cuts, ptr, of_share, state)
-            kernel = f"merged_tiles<{wide_keys(a, c)}, {ctype(a.row_ptr)}>"
-            if shares:
-                self.run(Launch(CONVERT, kernel, shares, MERGE_BLOCK, args))
-            else:
-                ptr[:] = of_share[:] = 0
-            self._merged[r, c] = cuts, ptr, of_share, noted(state)[-1]
-        return self._merged[r, c]
+        if (r, c) not in self._found:
+            cuts = cut_shares(self.a, r, c, self.run)
+            self._found[r, c] = cuts, *count_tiles(self.a, r, c, cuts, self.run)
+        return self._found[r, c]
 
     def counts(self, r: int, c: int) -> Array:
         """Tiles of each block row, (block rows,)."""
@@ -351,7 +343,7 @@ class MergedTiles:
         if (r, c) == (1, 1):
             longest_row(self.a)  # by a kernel: storing asks for it
             return self.a.row_lengths
-        return self.a.xp.diff(self.merged(r, c)[1])
+        return self.a.xp.diff(self.found(r, c)[1])
 
     def slices(self, r: int, c: int, height: int, perm: Array | None = None) -> tuple[Array, int]:
         """As that of `SortedTiles`."""
@@ -363,7 +355,7 @@ class MergedTiles:
         known = self.known.get((r, c, height))
         if height > 1 or r * c == 1:
             return first_steps(self.counts(r, c), height, self.run, known)
-        _, ptr, _, tiles = self.merged(r, c)
+        _, ptr, _, tiles = self.found(r, c)
         return ptr.astype(index_dtype(tiles), copy=False), tiles
 
     def store(
@@ -376,7 +368,7 @@ class MergedTiles:
             s = Slices(a.rows, steps * height, height, 1, slice_ptr, none if perm is None else perm, none)
             filled = fill(a, s, self.run, height)
             return filled["columns"].reshape(steps, height), filled["values"].reshape(steps, height)
-        cuts, ptr, of_share, tiles = self.merged(r, c)
+        cuts, ptr, of_share, tiles = self.found(r, c)
         whole = height == 1 and perm is None and steps == tiles
         block_col = xp.empty((steps, 1), np.int32) if whole else xp.full((steps, height), -1, dtype=np.int32)
         values = (xp.empty if whole else xp.zeros)((steps, r * c * height), dtype=a.dtype)
@@ -384,6 +376,6 @@ class MergedTiles:
         types = f"{ctype(values)}, {ctype(a.row_ptr)}, {ctype(slice_ptr)}, {cbool(perm is not None)}"
         sizes = (*map(np.int32, (a.rows, r, c, height, load)), np.bool_(whole))
         arrays = (a.row_ptr, a.col_idx, a.values, cuts, ptr, of_share, places, slice_ptr, block_col, values)
-        kernel = f"merged_fill<{wide_keys(a, c)}, {types}>"
-        self.run(Launch(CONVERT, kernel, len(of_share) - 1, MERGE_BLOCK, (*sizes, *arrays)))
+        kernel = f"fill_tiles<{key_type(a, r, c)}, {types}>"
+        self.run(Launch(CONVERT, kernel, len(of_share) - 1, FIND_BLOCK, (*sizes, *arrays)))
         return block_col, values

@@ -9,7 +9,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, index_dtype, nonzero_mask, nothing
 from spmvbench.formats.dense_blocks.blocks import (
-    MergedTiles,
+    FoundTiles,
     Shape,
     SortedTiles,
     best_shape,
@@ -71,14 +71,14 @@ class Tiled(Format):
         raise NotImplementedError
 
     @classmethod
-    def footprint(cls, tiles: SortedTiles | MergedTiles, cut: Cut, r: int, c: int) -> int:
+    def footprint(cls, tiles: SortedTiles | FoundTiles, cut: Cut, r: int, c: int) -> int:
         """Bytes of the arrays for tiles of r x c."""
         block_rows, steps = cdiv(tiles.a.rows, r), tiles.steps(r, c, cut.height, sort=cut.sort)
         found = steps * cut.height * (4 + r * c * tiles.a.dtype.itemsize) + 4 * block_rows * cut.sort
         return found + cls.finder_bytes(cdiv(block_rows, cut.height), steps)
 
     @classmethod
-    def chosen(cls, tiles: SortedTiles | MergedTiles, cut: Cut) -> Shape:
+    def chosen(cls, tiles: SortedTiles | FoundTiles, cut: Cut) -> Shape:
         """The r and c in use: of large matrices from a sample (`blocks.sampled`)."""
         return best_shape(tiles, cut.choices, lambda some, r, c: cls.footprint(some, cut, r, c), height=cut.height)
 

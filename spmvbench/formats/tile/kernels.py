@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, index_dtype, nothing, round_up
-from spmvbench.formats.conversion import Run, narrow_offsets, numbers, offsets, zeros
+from spmvbench.formats.conversion import Run, narrow_offsets, numbers, offsets, summed, zeros
+from spmvbench.formats.found_tiles import FIND_BLOCK, count_tiles, cut_shares, key_type, shares_of
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, Struct, ctype, per_thread
+from spmvbench.formats.launches import Launch, Struct, cbool, ctype, per_thread
 from spmvbench.formats.tile.convert import COO, CSR, DNS_COL, DNS_ROW, ELL, HYB, NAMES, TILE, Rules, hyb_rows
 from spmvbench.formats.tile.layout import ALIGNED
 
@@ -20,6 +21,10 @@ SEGMENT = constant(SOURCE, "SEGMENT")  # entries of a tile row for each of its s
 GROUP = constant(SOURCE, "GROUP")  # tiles of a warp
 PACKED_TILES = constant(SOURCE, "PACKED_TILES")  # of half a warp
 SUMS = constant(SOURCE, "SUMS")  # kinds of sums: four for each format, and two
+HALVES_EACH = constant(SOURCE, "HALVES_EACH")  # half bytes of a thread
+LARGE = 2**18  # entries from which on a sample is worth its wait
+SAMPLED_SEGMENTS = 2**12
+DENSE = 5  # entries of a tile from which on walks take less, about
 ON_HOST = 2**13  # most numbers that are copied whole where some are wanted
 
 
@@ -53,15 +58,32 @@ class Packed(NamedTuple):
     room: Room
 
 
+class Described(NamedTuple):
+    """The tiles of a matrix. Of each: row (by walks alone) and col, entries, fmt, tail.
+
+    first_tile: the first tile of each tile row, by walks of each segment of one, with the end. apart: a bit for each
+    entry that is computed separately. shares: where the shares of thread blocks begin, and the first tile of each, with
+    the end; none by walks.
+    """
+
+    tiles: int
+    first_tile: Array
+    row: Array
+    col: Array
+    entries: Array
+    fmt: Array
+    tail: Array
+    apart: Array
+    shares: tuple[Struct, Array] | None
+
+
 def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run: Run, *, defer: bool = False) -> Packed:
-    """A matrix in tiles, for nnz > 0; three waits for the device.
+    """A matrix in tiles, for nnz > 0; three waits for the device, one more if it is large.
 
     rules: None for CSR alone. tbalance: the most tiles of a chunk, from the number of tiles. defer: whether COO tiles
     and tails of HYB are computed separately. run: runs a launch on the arrays of `a`.
     """
-    xp, index, value = a.xp, ctype(a.row_ptr), ctype(a.values)
-    rows = np.int32(a.rows)
-    all_csr, deferred = str(rules is None).lower(), str(defer).lower()
+    xp, index, value, deferred = a.xp, ctype(a.row_ptr), ctype(a.values), cbool(defer)
 
     def launch(kernel: str, threads: int, *args: Any) -> None:
         run(Launch(SOURCE, kernel, *per_thread(threads, 128), args))
@@ -69,26 +91,14 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     def empty(n: int, dtype: Any) -> Array:
         return xp.empty(n, dtype=dtype) if n else nothing(xp, dtype)
 
-    # Tiles of each segment of a tile row, and how many are before it.
-    tile_rows = cdiv(a.rows, TILE)
-    segments = tile_rows + a.nnz // SEGMENT
-    walk = rows, np.int32(cdiv(a.cols, TILE)), np.int32(tile_rows), a.row_ptr, a.col_idx
-    counts = empty(segments, np.int32)
-    launch(f"count_tiles<{index}>", segments * TILE, *walk, counts)
-    first_tile, tiles = offsets(counts, run)
-
-    row, col, entries = empty(tiles, np.int32), empty(tiles, np.int32), empty(tiles, np.uint16)
-    fmt, tail = empty(tiles, np.uint8), empty(tiles, np.uint8)
-    apart = xp.zeros(a.nnz // 32 + 1, dtype=np.uint32) if defer else nothing(xp, np.uint32)
     coo, dns, te, th, least = rules or Rules(0, 0, 0.0, 0.0, 0)
     limits = np.int32(coo), np.int32(dns), *(np.float64(t * abs(t)) for t in (te, th))
-    limits = *limits, np.int32(hyb_rows(a.dtype.itemsize)), np.int32(least)
-    described = row, col, entries, fmt, tail, apart
-    kernel = f"describe_tiles<{index}, {ctype(first_tile)}, {all_csr}, {deferred}>"
-    launch(kernel, segments * TILE, *walk, first_tile, Struct(limits), *described)
-
-    groups = cdiv(tiles, GROUP)
-    of_tiles = np.int32(tiles), np.int32(groups), entries, fmt, tail
+    limits = Struct((*limits, np.int32(hyb_rows(a.dtype.itemsize)), np.int32(least)))
+    scattered = a.nnz >= LARGE and _tiles_are_sparse(a, launch)
+    apart = zeros(xp, a.nnz // 32 + 1, np.uint32) if defer else nothing(xp, np.uint32)
+    found = (_by_bits if scattered else _by_walks)(a, rules is None, limits, apart, run, launch)
+    groups = cdiv(found.tiles, GROUP)
+    of_tiles = np.int32(found.tiles), np.int32(groups), found.entries, found.fmt, found.tail
     sums = empty(1 + SUMS * groups, np.int32)
     launch(f"count_room<{deferred}>", groups * 32, *of_tiles, sums)
     sums = narrow_offsets(sums[1:], run, np.int64)
@@ -99,8 +109,8 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
 
     stored = room.stored_tiles
     offset = index_dtype(max(*room.values, *room.units, a.nnz))
-    tile_row = empty(stored, np.int32)
-    level1 = {
+    stored_row = nothing(xp, np.int32) if found.shares else empty(stored, np.int32)
+    level1: dict[str, Array] = {
         "tile_col": empty(stored, np.int32),
         "fmt": empty(stored, np.uint8),
         "tail": empty(stored, np.uint8),
@@ -108,35 +118,82 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
         "off1": empty(stored, offset),
         "off2": empty(stored, offset),
     }
-    stored_before = empty(tiles + 1 if defer else 0, np.int32)
-    kernel = f"place_tiles<{ctype(offset)}, {deferred}>"
-    launch(kernel, groups * 32, *of_tiles, sums, row, col, tile_row, *level1.values(), stored_before)
+    stored_before = empty(found.tiles + 1 if defer else 0, np.int32)
+    kernel = f"place_tiles<{ctype(offset)}, {cbool(not found.shares)}, {deferred}>"
+    launch(kernel, groups * 32, *of_tiles, sums, found.row, found.col, stored_row, *level1.values(), stored_before)
+    none = nothing(xp, np.uint8)
+    found = found._replace(row=none, col=none, entries=none, tail=none)
+    del of_tiles, sums  # their memory is wanted
 
-    kernel = f"pack_tiles<{value}, {index}, {ctype(offset)}, {deferred}>"
-    fields: dict[str, Any] = level1 | _packed_tiles(kernel, a, room, level1, tile_row, launch)
+    def pack(packed: Struct) -> None:
+        types = f"{value}, {index}, {ctype(offset)}, {deferred}>"
+        matrix, starts = (a.row_ptr, a.col_idx, a.values), (level1["off1"], level1["off2"])
+        if found.shares:
+            args = np.int32(a.rows), *matrix, *found.shares, found.fmt, stored_before, *starts, packed
+            run(Launch(SOURCE, f"pack_found<{key_type(a, TILE, TILE)}, {types}", shares_of(a, TILE), FIND_BLOCK, args))
+        else:
+            tiles = stored_row, level1["tile_col"], level1["fmt"]
+            given = np.int32(a.rows), np.int32(stored), *matrix, *tiles, *starts, packed
+            launch(f"pack_tiles<{types}", cdiv(stored, PACKED_TILES) * TILE, *given)
+
+    fields: dict[str, Any] = level1 | _packed_tiles(a, room, pack, launch)
 
     # Tile rows, and their chunks.
-    rest_nnz = a.nnz - room.stored_entries
-    tile_ptr, counts = empty(tile_rows + 1, np.int32), zeros(xp, tile_rows + 2, np.int32)
-    schedule = stored_before, np.int32(tbalance(stored)), np.int32(not rest_nnz), tile_ptr, counts
-    kernel = f"count_chunks<{index}, {ctype(first_tile)}, {deferred}>"
-    launch(kernel, tile_rows + 1, rows, np.int32(tile_rows), a.row_ptr, first_tile, *schedule)
-    first = narrow_offsets(counts[1:], run)
-    chunks, and_split = numbers(first[-2:])
+    rest_nnz, tile_rows = a.nnz - room.stored_entries, cdiv(a.rows, TILE)
+    tile_ptr = empty(tile_rows + 1, np.int32)
+    of_rows = np.int32(a.rows), np.int32(tile_rows), a.row_ptr, found.first_tile, stored_before
+    given = *of_rows, np.int32(tbalance(stored)), np.int32(not rest_nnz), tile_ptr
+    kernel = f"count_chunks<{index}, {ctype(found.first_tile)}, {cbool(not found.shares)}, {deferred}"
+    first, (several, *_, chunks) = summed(xp, tile_rows, SOURCE, kernel, given, run)
     chunk_ptr, chunk_row = empty(chunks + 1, np.int32), empty(chunks, np.int32)
-    launch("fill_chunks", tile_rows, np.int32(tile_rows), tile_ptr, first, chunk_ptr, chunk_row)
+    launch(f"fill_chunks<{ctype(first)}>", tile_rows, np.int32(tile_rows), tile_ptr, first, chunk_ptr, chunk_row)
 
     rest = None
     if rest_nnz:
-        rest = a if rest_nnz == a.nnz else _taken(a, apart, rest_nnz, launch)
-    fields |= {"tile_ptr": tile_ptr, "chunk_ptr": chunk_ptr, "chunk_row": chunk_row, "split_rows": and_split - chunks}
+        rest = a if rest_nnz == a.nnz else _taken(a, apart, rest_nnz, run, launch)
+    fields |= {"tile_ptr": tile_ptr, "chunk_ptr": chunk_ptr, "chunk_row": chunk_row, "split_rows": several}
     return Packed(fields, rest, room)
 
 
-def _packed_tiles(
-    kernel: str, a: Csr, room: Room, level1: dict[str, Array], tile_row: Array, launch: Callable[..., None]
-) -> dict[str, Array]:
-    """The arrays of all tiles' entries by name. level1, tile_row: by tile, (stored tiles,)."""
+def _tiles_are_sparse(a: Csr, launch: Callable[..., None]) -> bool:
+    """Whether to find tiles by bits takes less than walks from tile to tile, by the first ones of some segments."""
+    tile_rows, sample = cdiv(a.rows, TILE), zeros(a.xp, 2, np.uint64)
+    every = cdiv(tile_rows + a.nnz // SEGMENT, SAMPLED_SEGMENTS)
+    walk = *map(np.int32, (a.rows, cdiv(a.cols, TILE), tile_rows)), np.int64(every), a.row_ptr, a.col_idx
+    launch(f"sample_tiles<{ctype(a.row_ptr)}>", SAMPLED_SEGMENTS * TILE, *walk, sample)
+    tiles, entries = numbers(sample)
+    return tiles * DENSE > entries
+
+
+def _by_walks(a: Csr, all_csr: bool, limits: Struct, apart: Array, run: Run, launch: Callable[..., None]) -> Described:
+    """The tiles of each segment of a tile row are counted, then described."""
+    xp, index, tile_rows = a.xp, ctype(a.row_ptr), cdiv(a.rows, TILE)
+    segments = tile_rows + a.nnz // SEGMENT
+    walk = *map(np.int32, (a.rows, cdiv(a.cols, TILE), tile_rows)), a.row_ptr, a.col_idx
+    counts = xp.empty(segments, dtype=np.int32)
+    launch(f"count_tiles<{index}>", segments * TILE, *walk, counts)
+    first_tile, tiles = offsets(counts, run)
+    of_tiles = [xp.empty(tiles, dtype=dtype) for dtype in (np.int32, np.int32, np.uint16, np.uint8, np.uint8)]
+    kernel = f"describe_tiles<{index}, {ctype(first_tile)}, {cbool(all_csr)}, {cbool(len(apart) > 0)}>"
+    launch(kernel, segments * TILE, *walk, first_tile, limits, *of_tiles, apart)
+    row, col, entries, fmt, tail = of_tiles
+    return Described(tiles, first_tile, row, col, entries, fmt, tail, apart, None)
+
+
+def _by_bits(a: Csr, all_csr: bool, limits: Struct, apart: Array, run: Run, launch: Callable[..., None]) -> Described:
+    """The tiles of each thread block's share are counted, then described."""
+    xp, cuts = a.xp, cut_shares(a, TILE, TILE, run)
+    first_tile, of_share, tiles = count_tiles(a, TILE, TILE, cuts, run)
+    of_tiles = [xp.empty(tiles, dtype=dtype) for dtype in (np.int32, np.uint16, np.uint8, np.uint8)]
+    types = key_type(a, TILE, TILE), ctype(a.row_ptr), cbool(all_csr), cbool(len(apart) > 0)
+    args = np.int32(a.rows), a.row_ptr, a.col_idx, limits, cuts, of_share, *of_tiles, apart
+    run(Launch(SOURCE, f"describe_found<{', '.join(types)}>", shares_of(a, TILE), FIND_BLOCK, args))
+    col, entries, fmt, tail = of_tiles
+    return Described(tiles, first_tile, nothing(xp, np.int32), col, entries, fmt, tail, apart, (cuts, of_share))
+
+
+def _packed_tiles(a: Csr, room: Room, pack: Callable[[Struct], None], launch: Callable[..., None]) -> dict[str, Array]:
+    """The arrays of all tiles' entries by name. pack: writes them."""
 
     def empty(n: int, dtype: Any = np.uint8) -> Array:
         return a.xp.empty(n, dtype=dtype) if n else nothing(a.xp, dtype)
@@ -154,30 +211,20 @@ def _packed_tiles(
     row_id, col_id = empty(room.units[DNS_ROW]), empty(room.units[DNS_COL])
     csr_coo = val["csr"], halves[CSR], csr_row_ptr, val["coo"], coo_idx
     dense = val["dns"], val["dns_row"], row_id, val["dns_col"], col_id
-    launch(
-        kernel,
-        cdiv(room.stored_tiles, PACKED_TILES) * TILE,
-        *(np.int32(a.rows), np.int32(room.stored_tiles), a.row_ptr, a.col_idx, a.values, tile_row),
-        *(level1[name] for name in ("tile_col", "fmt", "off1", "off2")),
-        Struct((*csr_coo, val["ell"], halves[ELL], val["hyb"], halves[HYB], *dense)),
-    )
-
-    def packed(halves: Array) -> Array:
-        found = empty(cdiv(len(halves), 2))
-        launch("pack_halves", len(found), np.int64(len(halves)), halves, found)
-        return found
-
+    pack(Struct((*csr_coo, val["ell"], halves[ELL], val["hyb"], halves[HYB], *dense)))
+    columns = {f: empty(cdiv(len(array), 2)) for f, array in halves.items()}
+    pairs = (Struct((np.int64(len(array)), array, columns[f])) for f, array in halves.items())
+    launch("pack_halves", sum(cdiv(len(array), HALVES_EACH) for array in halves.values()), *pairs)
     found = {f"{name}_val": array for name, array in val.items()}
-    found |= {"csr_col": packed(halves[CSR]), "ell_col": packed(halves[ELL]), "hyb_idx": packed(halves[HYB])}
+    found |= {"csr_col": columns[CSR], "ell_col": columns[ELL], "hyb_idx": columns[HYB]}
     return found | {"csr_row_ptr": csr_row_ptr, "coo_idx": coo_idx, "row_id": row_id, "col_id": col_id}
 
 
-def _taken(a: Csr, bits: Array, nnz: int, launch: Callable[..., None]) -> Csr:
+def _taken(a: Csr, bits: Array, nnz: int, run: Run, launch: Callable[..., None]) -> Csr:
     """The `nnz` entries that are marked, in a matrix of the same shape. bits: (entries / 32 + 1,), one per entry."""
     xp = a.xp
-    counts = xp.empty(len(bits) + 1, dtype=a.row_ptr.dtype)
-    launch(f"count_marks<{ctype(counts)}>", len(bits), np.int64(len(bits)), bits, counts)
-    before = xp.cumsum(counts, dtype=counts.dtype)
+    marked = np.int64(len(bits)), bits
+    before, _ = summed(xp, len(bits), SOURCE, f"count_marks<{ctype(bits)}", marked, run, total=nnz)
     row_ptr = xp.empty(a.rows + 1, dtype=index_dtype(nnz))
     col_idx, values = xp.empty(nnz, dtype=np.int32), xp.empty(nnz, dtype=a.dtype)
     kernel = f"take_marked<{ctype(a.values)}, {ctype(a.row_ptr)}, {ctype(row_ptr)}>"

@@ -296,7 +296,18 @@ ODD_RULES = (
 )
 
 
+# More tiles than a group of 256; tile rows that several half warps walk, or that thread blocks find in parts.
+CONVERTED = {
+    "mosaic": MOSAIC,
+    "many": sparse.kron(sparse.eye_array(600), np.eye(1, 24)).tocsr(),
+    "long": sparse.random_array((40, 9000), density=0.02, format="csr", random_state=np.random.default_rng(0)),
+}
+
+
+@pytest.mark.parametrize("dense", [0, 10**6], ids=["walks", "bits"])
 @pytest.mark.parametrize("spec", [*CONVERSIONS, *ODD_RULES])
-def test_kernels_follow_every_rule(spec, emulated, same_arrays):
-    many = sparse.kron(sparse.eye_array(600), np.eye(1, 24))  # more tiles than a group of 256
-    assert assert_kernels_convert_alike(spec, {"mosaic": MOSAIC, "many": many.tocsr()}, emulated, same_arrays)
+def test_kernels_follow_every_rule(spec, dense, emulated, same_arrays, monkeypatch):
+    monkeypatch.setattr("spmvbench.formats.tile.kernels.LARGE", 0)
+    monkeypatch.setattr("spmvbench.formats.tile.kernels.DENSE", dense)
+    launched = {launch.kernel for launch in assert_kernels_convert_alike(spec, CONVERTED, emulated, same_arrays)}
+    assert any(kernel.startswith("describe_found" if dense else "describe_tiles") for kernel in launched)
