@@ -82,9 +82,14 @@ __global__ void __launch_bounds__(NUMBERS_BLOCK)
     const I at =
         static_cast<I>(blockIdx.x) * apart + static_cast<I>(mixed % static_cast<unsigned long long>(apart)) + lane;
     const bool entry = at < nnz;
+    // Loaded before what is found by several loads, one after the other.
+    const int column = entry ? col_idx[at] : 0, before = entry && at > 0 ? col_idx[at - 1] : 0;
+    const int lower =
+        static_cast<int>(blockIdx.x) * rows_apart + static_cast<int>(mixed % static_cast<unsigned>(rows_apart));
+    const I begin = row_ptr[lower], above = lower > 0 ? row_ptr[lower - 1] : begin;
+    const I length = row_ptr[lower + 1] - begin;
     const int first_row = first_behind_by_warp(row_ptr, 0, rows + 1, at - static_cast<I>(lane)) - 1;
     const int row = entry ? row_from(row_ptr, first_row, rows, at) : 0;
-    const int column = entry ? col_idx[at] : 0;
     if (entry) {
       const long long diagonal = static_cast<long long>(column) - row;
       const long long first = diagonal < 0 ? -diagonal : 0;
@@ -94,14 +99,10 @@ __global__ void __launch_bounds__(NUMBERS_BLOCK)
     }
     __syncthreads();
     if (warp == 0) {
-      const bool starts = entry && (at == row_ptr[row] || col_idx[at - 1] + 1 != column);
+      const bool starts = entry && (at == row_ptr[row] || before + 1 != column);
       const int taken = __popc(__ballot_sync(FULL_MASK, entry));
       const int runs = __popc(__ballot_sync(FULL_MASK, starts));
       const int full = __popc(__ballot_sync(FULL_MASK, entry && 2 * hits[lane] >= PROBES));
-      const int lower =
-          static_cast<int>(blockIdx.x) * rows_apart + static_cast<int>(mixed % static_cast<unsigned>(rows_apart));
-      const I begin = row_ptr[lower], above = lower > 0 ? row_ptr[lower - 1] : begin;
-      const I length = row_ptr[lower + 1] - begin;
       const bool alike = length > 0 && begin - above == length;
       const bool differs = alike && lane < length && col_idx[above + lane] != col_idx[begin + lane];
       const int repeats = __all_sync(FULL_MASK, alike && !differs);
