@@ -19,10 +19,10 @@ from spmvbench.publishing.in_page import markdown
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "results" / "auto.md"
 CANDIDATES = 32
-TREES, LEAF, SHARE = 10, 8, 0.9  # of the forest, as `training.grown` takes them
+TREES, LEAF, SHARE = 8, 8, 0.9  # of the forest, as `training.grown` takes them
 TEACHING_TREES, TEACHING_PAIR_TREES = 60, 40  # of the model that it learns from
 MIXED = 1500  # matrices between two of the training
-ALIKE = 450  # cases in a leaf of the tree of the sizes, whose mean has to know matrices with long rows
+ALIKE = 200  # cases in a leaf of the tree of the sizes, whose mean has to know matrices with long rows
 TUNED = {"csr-am", "csr-gg", "ell-warp-k2", "hec", "sell"}  # conversions that time products
 
 NAMED = "`auto[spmvs=N]`"
@@ -118,8 +118,10 @@ def trained(known: Sequence[Table], looked: float, unseen: float) -> quick.Choos
     # Not of the logarithms, nor up to WORST: where rows may be long and nothing tells, one format in a hundred cases
     # takes a thousand times as long.
     slower = np.hstack([total + unseen, chosen + looked]) / best
-    sizes_known = DecisionTreeRegressor(min_samples_leaf=ALIKE, random_state=0).fit(cases[:, : quick.SIZES], slower)
-    tree = training.flattened([sizes_known])
+    # Those that were measured weigh as much as those between them.
+    weights = np.tile(np.repeat([MIXED / len(numbers), 1.0], [len(numbers), MIXED]), len(SPMVS))
+    sizes_known = DecisionTreeRegressor(min_samples_leaf=ALIKE, random_state=0)
+    tree = training.flattened([sizes_known.fit(cases[:, : quick.SIZES], slower, weights)])
     nodes = len(forest.feature)
     value = np.vstack([np.pad(forest.value, [(0, 0), (0, 1)]), np.log(tree.value.clip(min=1))])
 
