@@ -54,9 +54,10 @@ def precompile(groups: Sequence[Group], device: str, log: IO[bytes], stopping: C
     case compiles what it lacks, or reports why it cannot.
     """
     try:
-        with paths.locked(compilation_lock(), stopping) as had:  # a process that waited finds all compiled
-            if had:
-                _compile(groups, device, log, stopping)
+        if _tasks(groups, device):  # without the lock: workers of other GPUs hash the sources of formats meanwhile
+            with paths.locked(compilation_lock(), stopping) as had:  # a process that waited finds all compiled
+                if had:
+                    _compile(groups, device, log, stopping)
     except Exception as error:
         log.write(f"Precompilation failed: {type(error).__name__}: {error}\n".encode())
         log.flush()
@@ -83,12 +84,9 @@ def open_and_compile(driver: Driver, groups: Sequence[Group], stopping: Callable
 
 def _compile(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Callable[[], bool]) -> None:
     began = time.monotonic()
-    ordinal = int(device.partition(":")[2])
-    if cuda.why_unavailable(ordinal):
-        return  # the worker reports the reason
-    tasks = _missing([modes[0] for group in groups for modes in group.formats], cuda.toolchain(ordinal))
-    count = min(os.cpu_count() or 1, len(tasks), int(cuda.memory_bytes(ordinal) / DEVICE_BYTES))
-    if len(tasks) <= MIN_TASKS or count < 2:
+    tasks = _tasks(groups, device)
+    count = min(os.cpu_count() or 1, len(tasks), int(cuda.memory_bytes(_ordinal(device)) / DEVICE_BYTES))
+    if count < 2:
         return
     with tempfile.TemporaryDirectory(prefix="spmvbench-") as folder:
         (Path(folder) / TASKS).write_text(json.dumps([(str(mark), *task) for mark, task in tasks]), encoding="utf-8")
@@ -101,6 +99,19 @@ def _compile(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Cal
         finally:
             for process in running:
                 process.end()
+
+
+def _ordinal(device: str) -> int:
+    return int(device.partition(":")[2])
+
+
+def _tasks(groups: Sequence[Group], device: str) -> list[tuple[Path, Task]]:
+    """As `_missing`, of groups on a GPU; none if they are few, and without the GPU: the worker reports the reason."""
+    if cuda.why_unavailable(_ordinal(device)):
+        return []
+    cases = [modes[0] for group in groups for modes in group.formats]
+    tasks = _missing(cases, cuda.toolchain(_ordinal(device)))
+    return tasks if len(tasks) > MIN_TASKS else []
 
 
 def _missing(cases: Sequence[Case], toolchain: str) -> list[tuple[Path, Task]]:

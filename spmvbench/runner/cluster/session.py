@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -117,10 +117,14 @@ class ClusterRun:
             raise SpmvbenchError(f"no worker can measure: {self.reasons[-1]}")
         count = max(len(willing), self.workers.expected)
         busy = {assignment.worker for assignment in self.assignments.values()}
+        sent: list[Group] = []
         for name in willing:
             if name in busy or (group := self.schedule.assign(count, self.worker_records[name].last_read)) is None:
                 continue
             self.send(name, group, self.schedule.next_to_prefetch(count))
+            sent.append(group)
+        # Rows name it, and hashing takes seconds: while workers begin, not while they wait for answers to their rows.
+        deque((case.source_hash for group in sent for case in group.cases), maxlen=0)
 
     def send(self, name: str, group: Group, prefetch: Any) -> None:
         """Send a group to a worker, and a matrix to prefetch."""
