@@ -31,7 +31,7 @@ MOST = 64  # vectors
 TOGETHER = 8  # vectors that a thread holds
 LARGE = 512  # threads of a block
 VECTORS: ContextVar[int] = ContextVar("vectors", default=1)  # that launches are bound for
-FILLED = 1 << 18  # threads that a large GPU holds: with fewer, each takes 16 bytes of a row
+FILLED = 240_000  # threads that a large GPU holds, or nearly: with fewer, each takes 16 bytes of a row
 WARP = constant("include/spmv.cuh", "WARP")
 LOADED = 16  # bytes that a thread loads at a time
 STATIC_BYTES = 1024  # of a block's shared memory that CUDA takes for itself, rounded up

@@ -18,6 +18,8 @@ from spmvbench.formats.format import Adding
 from spmvbench.formats.launches import Launch, cbool, ctype, zero_fill
 from spmvbench.formats.parameters import Parameter
 
+SHORT = 8  # slots of a row
+
 
 class Layout(NamedTuple):
     """The parameters of a name, resolved for one matrix."""
@@ -197,8 +199,9 @@ class SlicedEll(Adding):
         args = (*size, self.slice_ptr, self.lengths, self.perm, self.columns, self.values, x, y)
         zero = [zero_fill(y)] if rows < len(y) and not add else []
         lanes = threads if self.interleaved else 1
-        # On an H200 (f64, eight vectors) 16 bytes are a fifth faster than 32, but not if all rows are one slice.
-        row_bytes = 16 if height and threads == 1 else 32
+        # On an H200 (f64, eight vectors) 16 bytes are a fifth faster than 32. Not where rows are short (pde:100: 5 %
+        # slower, 18 % with 32 vectors), nor where all rows are one slice.
+        row_bytes = 16 if height and threads == 1 and len(self.values) > SHORT * rows else 32
         return [*zero, Launch("ellpack/sell.cu", kernel, grid, block, args, row_lanes=lanes, row_bytes=row_bytes)]
 
     def add_transposed(self, x: Array, y: Array) -> list[Launch]:
