@@ -45,10 +45,10 @@ def test_the_fastest_by_rows_is_beside_the_fastest_of_libraries_in_either_layout
         several("m", "cusparse-coo", 8, 6e-5), several("m", "cusparse-coo", 8, 5e-5, "column"),
         several("m", "torch-csr", 8, 9e-5, family="Libraries"), row("m", "cusparse-coo", 1e-6),
         several("n", "csr", 4, 2e-5), several("n", "torch-csr", 4, 1e-5, family="Libraries"),
-        several("o", "csr", 8, 1e-5),
+        several("o", "csr", 8, 1e-5), several("p", "csr", 8, 1e-5), several("p", "cusparse-coo", 8, 9e-5, "column"),
     )  # fmt: skip
     found = beside_libraries(table).set_index("matrix")
-    assert found.index.tolist() == ["G/m", "G/n"]  # o has no library
+    assert found.index.tolist() == ["G/m", "G/n"]  # o has no library, p one by columns alone
     assert found[["label", "library", "library_layout"]].to_numpy().tolist() == [
         ["csr", "cusparse-coo", "column"], ["csr", "torch-csr", "row"],
     ]  # fmt: skip
