@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 RATES = (100e6, 10e6)  # bytes per second of a network that a plan is made for; the first is that of its table
 # Runs whose rows say what cases take, if no --like does and a checkout has them.
-LIKE = ("h200-suitesparse", "h200-applications")
+LIKE = ("h200-suitesparse", "h200-applications", "h200-collection-like")
 
 
 @dataclass(frozen=True)
