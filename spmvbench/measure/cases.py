@@ -92,7 +92,7 @@ class Case:
         """The order of rows and columns that the matrix is measured in."""
         return self.matrix.order
 
-    @property
+    @cached_property
     def label(self) -> str:
         """The format with those parameters that differ from their defaults."""
         return formats.label(formats.get(self.format), dict(self.params))

@@ -39,6 +39,14 @@ def test_costs_exclude_skipped_cases_and_are_linear_in_entries():
     assert learned.of_cases(ell, small) == pytest.approx(0.1 * 4, rel=1e-3)
 
 
+def test_pricing_what_is_left_names_no_case_again(monkeypatch):
+    named, schedule, label = [], Schedule(groups([10**6] * 9), PRICES), formats.label
+    monkeypatch.setattr(formats, "label", lambda *args: named.append(args) or label(*args))
+    while schedule.assign(2):
+        pass
+    assert len(named) <= 9 * 6  # with 2,000 matrices in 24 formats it took 0.28 s for each that a worker was given
+
+
 def test_entries_are_estimated_without_making_the_matrix(tmp_path):
     (tmp_path / "a.mtx").write_text("1 1 1.0\n" * 100)
     file, spec, listed = (
