@@ -18,7 +18,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from operator import itemgetter
+from operator import is_, itemgetter
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 LIBC = ctypes.CDLL(None)  # opened once, for what is asked after each step of a format
 DEFAULT_FLOATS = ctypes.c_void_p(-1)  # FE_DFL_ENV of fenv.h
 MISSING = object()
-ZIP = zip  # bound before a format can replace them
+ALL, MAP, ZIP = all, map, zip  # bound before a format can replace them
 PRINTED = 10_000  # bytes that are kept of what a step of a format prints
 
 
@@ -210,17 +210,20 @@ class _Owner(NamedTuple):
         """None if it has none."""
         kinds = classmethod, staticmethod, property
         found = {name: held for name, held in list(vars(owner).items()) if callable(held) or isinstance(held, kinds)}
-        if not found:
-            return None
+        return cls.noted(owner, vars(owner), found) if found else None
+
+    @classmethod
+    def noted(cls, owner: Any, members: Mapping[str, Any], found: Mapping[str, Any]) -> _Owner:
+        """What was found among its members, one or more."""
         names = tuple(found)
-        return cls(owner, vars(owner), names, tuple(found.values()), itemgetter(*names))
+        get = itemgetter(*names, names[0])  # of one name it would give no tuple
+        return cls(owner, members, names, tuple(found.values()), get)
 
     def is_unchanged(self) -> bool:
-        """Whether each of them is the same object, or equal to it."""
+        """Whether each of them is the same object. Not whether it is equal: an object in its place says that itself."""
         try:
-            held = self.get(self.members)
-            return bool(held == self.values if len(self.names) > 1 else held is self.values[0])
-        except Exception:  # one is missing, or an object in its place cannot be compared
+            return ALL(MAP(is_, self.get(self.members), self.values))
+        except KeyError:
             return False
 
 
@@ -256,8 +259,7 @@ class ProcessState:
             if ours:
                 owners += [held for held in vars(module).values() if isinstance(held, type) and held.__module__ == name]
             self._owners += filter(None, map(_Owner.of, owners))
-        names = tuple(self._modules)
-        self._loaded = _Owner(sys, sys.modules, names, tuple(self._modules.values()), itemgetter(*names))
+        self._loaded = _Owner.noted(sys, sys.modules, self._modules)
 
     def restore(self) -> list[str]:
         """Restore all that differs. Returns the names of what differed; `lost` has those of what still does."""

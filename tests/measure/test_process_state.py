@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -48,6 +49,7 @@ CARELESS = {
     "rounding or subnormals of the processor": lambda: ctypes.CDLL(None).fesetround(0x400),
     "time.perf_counter": lambda: setattr(time, "perf_counter", lambda: 0.0),
     "json.dumps": lambda: setattr(json, "dumps", lambda value, **_: "{}"),
+    "json.loads": lambda: setattr(json, "loads", mock.ANY),  # equal to whatever it is compared with
     "numpy.dot": lambda: setattr(np, "dot", None),
     "builtins.sum": lambda: setattr(builtins, "sum", None),
     "builtins.zip": lambda: setattr(builtins, "zip", None),
