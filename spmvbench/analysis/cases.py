@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import pandas as pd
+
+from spmvbench.rows.newest import newest
 
 _TYPES = ("f64", "f32/f64", "f16/f64", "bf16/f64", "f32", "f16/f32", "bf16/f32")
 _MODES = ("hot", "cold")
@@ -21,14 +22,13 @@ def latest_cases(rows: pd.DataFrame) -> pd.DataFrame:
     columns unless that is the natural one, the device if there are several, whether rows are imported. cases: number of
     cases that the row represents; BFS from several sources is one row (`_over_sources`).
 
-    If a case was measured several times (in several runs, with other seeds), the last time counts: of two rows of one
-    run the one written later, whatever the clock said.
+    If a case has several rows (of several runs, of other seeds), `rows.newest` says which one counts.
     """
     rows = keyed(rows.drop(columns="samples", errors="ignore"))
     if not rows.index.is_unique:  # as of runs that were put one below the other
         rows = rows.reset_index(drop=True)
-    last = rows.loc[written(rows), CASE].drop_duplicates(keep="last")  # of many rows, a copy of these columns alone
-    return _over_sources(rows.loc[last.sort_values(CASE).index].reset_index(drop=True))
+    order = rows.loc[newest(rows, CASE), CASE].sort_values(CASE).index
+    return _over_sources(rows.loc[order].reset_index(drop=True))
 
 
 def _over_sources(rows: pd.DataFrame) -> pd.DataFrame:
@@ -87,12 +87,6 @@ def settings(rows: pd.DataFrame, device: pd.Series | None = None) -> pd.Categori
 def named_order(rows: pd.DataFrame) -> pd.Series | str:
     """The order that the matrix of each row was measured in, ``""`` for the natural one."""
     return rows["order"].replace("none", "") if "order" in rows else ""
-
-
-def written(rows: pd.DataFrame) -> pd.Index:
-    """The index of the rows in the order of writing. If the clock was set back, it counts as stopped."""
-    runs = rows.sort_values(["sequence", "started_at"]).groupby("run_id", sort=False)["started_at"]
-    return runs.transform(lambda starts: list(itertools.accumulate(starts, max))).sort_values(kind="stable").index
 
 
 def matrix_names(rows: pd.DataFrame, content: str) -> pd.Series:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from spmvbench.analysis.cases import CASE, emulated, matrix_names, settings, written
+from spmvbench.analysis.cases import CASE, emulated, matrix_names, settings
 from spmvbench.analysis.coverage import geometric_mean
+from spmvbench.rows.newest import newest
 
 # Spread of one build. Of 1,270 cases with one program, measured in two invocations on cards of one model, 5 differed by
 # more than 6.8 %, and 5 % by more than 3.4 %; within an invocation, rounds sample to within 0.5 %.
@@ -81,7 +82,7 @@ def compared(
     if "session" not in rows:
         rows = rows.assign(session="")
     runs = [
-        part.loc[written(part)].drop_duplicates(CASE, keep="last").set_index(CASE)
+        part.loc[newest(part, CASE)].set_index(CASE)
         for part in (rows[rows["run"] == run] for run in ("before", "after"))
     ]
     both = runs[0].add_suffix("_before").join(runs[1].add_suffix("_after"), how="outer").reset_index()

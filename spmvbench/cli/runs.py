@@ -160,9 +160,9 @@ def _cases(folder: Path) -> str:
 def merge(runs: tuple[str, ...], into: str, results: str) -> None:
     """Merge runs into a new one, by the newest row of each case. The merged runs stay.
 
-    A case is a matrix, a format, a type, an operation and a device, as in tables. A row that failed does not replace
-    one that did not. Rows of other matrices than the first RUN has under their names, as of another seed, are left
-    out. All invocations are kept.
+    A case is a matrix, a format, a type, an operation and a device, as in tables. A row that was not measured (skipped
+    or failed) never replaces one that was (verified, wrong or implausible). Rows of other matrices than the first RUN
+    has under their names, as of another seed, are left out. All invocations are kept.
     """
     from pathlib import Path
 
@@ -173,7 +173,7 @@ def merge(runs: tuple[str, ...], into: str, results: str) -> None:
     counts = rows.groupby("run", sort=False)["merged"].value_counts().unstack(fill_value=0)
     columns = {what: lambda row, what=what: str(row[1].get(what, 0)) for what in folders.MERGED}
     echo_table(counts.iterrows(), {"run": lambda row: str(row[0])} | columns, ("run",))
-    for what in (folders.FAILED, folders.OTHER):
+    for what in (folders.NO_RESULT, folders.OTHER):
         left_out = rows[rows["merged"] == what]
         names = sorted(set(left_out["group"] + "/" + left_out["name"]))
         if names:

@@ -8,7 +8,6 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ import numpy as np
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.paths import scratch, written_whole
 from spmvbench.rows import files, metadata, store, stored
-from spmvbench.rows.schema import SETTLED
+from spmvbench.rows.newest import newest, written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 
 _MATRIX = ["device", "group", "name", "file_sha256", "order"]  # what has one matrix
 _CASE = [*_MATRIX, "device_name", "label", "dtype", "mode", "op"]
-# What becomes of a row that is merged. OLDER: or the same. FAILED: the newest one failed, and an earlier one did not.
-MERGED = TAKEN, OLDER, FAILED, OTHER = "taken", "older", "failed", "another matrix"
+# What becomes of a row that is merged. OLDER: or the same. NO_RESULT: the newest one, and an earlier one was measured.
+MERGED = TAKEN, OLDER, NO_RESULT, OTHER = "taken", "older", "not measured", "another matrix"
 
 
 def shard(run_folder: Path, part: int, count: int) -> Path:
@@ -50,11 +49,10 @@ def set_aside(run_folder: Path) -> Path | None:
 def merge(sources: Sequence[Path], target: Path) -> pd.DataFrame:
     """Merge runs into a new one, completely or not at all: the newest row of each case, every invocation, all facts.
 
-    A case is what pages take the latest row of (`analysis.cases.latest_cases`). A row that failed counts as older than
-    one that did not. A name has the matrix of the first run that read it. Rows are in the order of their starts,
-    `run_id` is the new run's name. Returns all rows of the sources: the columns of `_CASE`, `status`, `run` (the
-    source) and `merged`, one of `MERGED`. Raises UsageError if `target` exists or rows of one case are
-    of several devices.
+    A case is what pages take the row of (`analysis.cases.latest_cases`), by the same rule: `rows.newest`. A name has
+    the matrix of the first run that read it. Rows are in the order of writing, `run_id` is the new run's name. Returns
+    all rows of the sources: the columns of `_CASE`, `status`, `run` (the source) and `merged`, one of `MERGED`. Raises
+    UsageError if `target` exists or rows of one case are of several devices.
     """
     import pyarrow as pa
 
@@ -62,24 +60,18 @@ def merge(sources: Sequence[Path], target: Path) -> pd.DataFrame:
     table = pa.concat_tables(tables)
     if not len(table):
         raise UsageError(f"no row is in {' and '.join(map(str, sources))}: there is nothing to merge")
-    rows = table.select([*_CASE, "case_id", "matrix_sha256", "status", "started_at"]).to_pandas()
+    rows = table.select([*_CASE, "case_id", "matrix_sha256", "status", "sequence", "started_at"]).to_pandas()
     rows["run"] = np.repeat([str(source) for source in sources], [len(each) for each in tables])
     case = rows[_CASE].assign(order=rows["order"].replace("", "none"), device=rows["device"].str.partition(":")[0])
     case["device_name"] = case["device_name"].mask(case["device"].str.startswith("emulated"), "")
-    # If the clock was set back, it counts as stopped; of rows of one time the one written last is the newest.
-    runs = rows.groupby("run", sort=False)
-    case["start"] = runs["started_at"].transform(lambda starts: list(accumulate(starts, max)))
-    case["place"] = runs.cumcount()
-    case["failed"] = ~rows["status"].isin(SETTLED)
-
+    case = case.assign(run_id=rows["run"], **{name: rows[name] for name in ("sequence", "started_at", "status")})
     read = rows["matrix_sha256"].where(rows["matrix_sha256"] != "")
     other = read.notna() & (read != read.groupby([case[name] for name in _MATRIX]).transform("first"))
-    newest = case[~other].sort_values(["start", "place"], ascending=False, kind="stable")
-    taken = newest.sort_values("failed", kind="stable").drop_duplicates(_CASE).index.sort_values()
-    newest = newest.drop_duplicates(_CASE).index
-    places = [rows.index.isin(taken), other, rows.index.isin(newest)]
-    rows["merged"] = np.select(places, [TAKEN, OTHER, FAILED], OLDER)
-    taken = case.loc[taken].sort_values("start", kind="stable").index
+    order = written(case)
+    taken = order[order.isin(newest(case[~other], _CASE))]
+    last = case.loc[order[~other[order]]].drop_duplicates(_CASE, keep="last").index
+    places = [rows.index.isin(taken), other, rows.index.isin(last)]
+    rows["merged"] = np.select(places, [TAKEN, OTHER, NO_RESULT], OLDER)
     if (twice := rows.loc[taken][rows.loc[taken, "case_id"].duplicated()]).size:
         one = twice.iloc[0]
         raise UsageError(

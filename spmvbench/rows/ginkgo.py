@@ -23,7 +23,7 @@ from spmvbench.errors import SpmvbenchError
 from spmvbench.paths import written_whole
 from spmvbench.rows import files, metadata, store, stored
 from spmvbench.rows.checks import invalid_rows, shown
-from spmvbench.rows.schema import IMPORTED, SCHEMA_VERSION, STATUSES
+from spmvbench.rows.schema import IMPORTED, MEASURED, SCHEMA_VERSION, STATUSES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -191,11 +191,14 @@ def label(name: str, *, ours: bool) -> str:
 def rows(sources: Sequence[File], run: str) -> pa.Table:
     """The rows of files as the store merges them, one for each matrix, format and setting.
 
-    Raises SpmvbenchError for a value that no row can hold.
+    Of several it is the last that was measured, else the last. Raises SpmvbenchError for a value that no row can hold.
     """
     import pyarrow as pa
 
-    found = {row["case_id"]: row for source in sources for row in _rows(source)}
+    found = dict[str, dict[str, Any]]()
+    for row in (row for source in sources for row in _rows(source)):
+        if row["status"] in MEASURED or found.get(row["case_id"], row)["status"] not in MEASURED:
+            found[row["case_id"]] = row
     for place, row in enumerate(found.values(), start=1):
         row |= {"run_id": run, "sequence": place, "schema_version": SCHEMA_VERSION}
     try:

@@ -58,6 +58,13 @@ def test_units_are_found(command, imported, tmp_path, name, unit):
     assert csr["gflops"] == pytest.approx(8e6 / 3e-4 / 1e9) and csr["bytes_per_nnz"] == 12.5
     assert (csr["device"], csr["device_name"], csr["row_len_std"], csr["row_len_max"]) == ("imported", "K40m", 1.5, 9)
     failed = rows.loc[("a", "hipsparse-csr")]
+    (tmp_path / "none.json").write_text(json.dumps([entry("b", 4_000_000, {"Csr": None, "Ell": 3e-4 / unit}, unit)]))
+    again = ["--run", "twice", "--unit", name, "--gpu", "K40m"]
+    imported(sample(unit), tmp_path / "none.json", *again, file="first.json")
+    kept = store.load(tmp_path / "twice").set_index(["name", "label"])["status"]
+    assert kept.drop(("b", "ginkgo-ell")).to_dict() == rows["status"].to_dict(), (
+        "what was not measured replaces no time"
+    )
     assert failed["status"] == "error" and "not completed" in failed["reason"]
     assert str(latest_cases(rows.reset_index())["setting"].iloc[0]) == "f64 hot imported"
     _, *facts = (tmp_path / "K40m" / "facts.csv").read_text().splitlines()

@@ -12,6 +12,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 import spmvbench
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.cli import cli
 from spmvbench.rows import files, store
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
@@ -164,15 +165,15 @@ def test_merge_holds_every_row_once(runs, tmp_path):
         ({}, "bx", "2 0 0 0"),
         ({"timing_rule": "r"}, "bx", "2 0 0 0"),
         ({"started_at": "2025-01-01T10:00:00"}, "x", "1 1 0 0"),
-        ({"status": "skipped"}, "bx", "2 0 0 0"),
-        ({"status": "wrong"}, "x", "1 0 1 0"),  # nothing else is known of x
+        *(({"status": status}, "x", "1 0 1 0") for status in ("skipped", "timeout", "error")),  # all that is known of x
+        *(({"status": status}, "bx", "2 0 0 0") for status in ("wrong", "implausible")),
         ({"matrix_sha256": "another"}, "x", "1 0 0 1"),
         ({"file_sha256": "another"}, "bx", "2 0 0 0"),
         ({"order": "rcm", "matrix_sha256": "permuted"}, "bx", "2 0 0 0"),
         ({"device": "imported", "matrix_sha256": "imported:1"}, "bx", "2 0 0 0"),
     ],
 )
-def test_merge_takes_the_newest_right_row_of_each_case(runs, tmp_path, columns, kept, counted):
+def test_merge_and_tables_take_the_newest_measured_row_of_each_case(runs, tmp_path, columns, kept, counted):
     write_run(tmp_path / "other", "bx", "2026-03-01T10:00:00", **{"samples": [2.5e-5], "repeats": 3} | columns)
     store.compact(tmp_path / "other")
     out = runs("merge", "old", "new", "other", "--into", "all").out
@@ -180,6 +181,9 @@ def test_merge_takes_the_newest_right_row_of_each_case(runs, tmp_path, columns, 
     merged = store.load(tmp_path / "all")
     ours = merged[merged["t_median"] > 2e-5]
     assert "".join(sorted(ours["name"])) == kept
+    if columns.get("matrix_sha256") != "another":  # which tables show
+        shown = latest_cases(store.load_all([tmp_path / name for name in ("other", "old", "new")]))
+        assert "".join(sorted(shown.loc[shown["t_median"] > 2e-5, "name"])) == kept
     alike = store.load(tmp_path / "other").set_index("name").drop(columns=["run_id", "sequence"])
     pd.testing.assert_frame_equal(alike.loc[[*kept]], ours.set_index("name")[alike.columns].loc[[*kept]])
 
