@@ -60,12 +60,12 @@ __global__ void sample_columns(int slabs, int all, const I* __restrict__ row_ptr
 
 // Tiles of each block row of every shape of Sides<DOWN> x Sides<ACROSS>, those of the columns running faster. A block
 // takes `group` rows, a multiple of all sides; where they have many entries, all blocks of a column of the grid share
-// them. Counts of a shape, zero before, follow those of the one before, one a block row. longest, zero before: the longest
-// row.
+// them. Counts of a shape, zero before, follow those of the one before, one a block row. totals, zero before: of `add_shapes`,
+// and after them the longest row.
 template <typename I, unsigned DOWN, unsigned ACROSS>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     count_shapes(int rows, int group, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                 int* __restrict__ counts, unsigned long long* __restrict__ longest) {
+                 int* __restrict__ counts, unsigned long long* __restrict__ totals) {
   using Down = Sides<DOWN>;
   using Across = Sides<ACROSS>;
   constexpr unsigned ALL = (1u << Across::COUNT) - 1;
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
     most = most < length ? length : most;
   }
   most = warp_max(most);
-  if (lane_id() == 0) note_most(longest, most);
+  if (lane_id() == 0) note_most(totals + 2 * Down::COUNT * Across::COUNT, most);
   int row = -1;
   const I step_of_all = static_cast<I>(shared ? gridDim.y * CONVERT_BLOCK : CONVERT_BLOCK);
   for (I k = begin_of_all + static_cast<I>(blockIdx.y * CONVERT_BLOCK + threadIdx.x); k < last; k += step_of_all) {

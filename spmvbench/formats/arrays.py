@@ -89,22 +89,25 @@ class ArrayModule(ModuleType):
 
 def array_module(*arrays: Any) -> ArrayModule:
     """NumPy, or CuPy where any of the arrays lives on a CUDA device; CuPy is never imported for NumPy input."""
-    cupy = sys.modules.get("cupy")
+    cupy: Any = sys.modules.get("cupy")
     if cupy is not None:
         for array in arrays:  # no generator: conversions ask a dozen times
             if isinstance(array, cupy.ndarray):
-                return cast(ArrayModule, cupy)
-    return cast(ArrayModule, np)
+                found: ArrayModule = cupy
+                return found
+    return _NUMPY
 
 
-_NOTHING: dict[tuple[str, int, str], Array] = {}
+_NUMPY = cast(ArrayModule, np)
+_NOTHING: dict[tuple[int, Any], Array] = {}
 
 
 def nothing(xp: ArrayModule, dtype: Any) -> Array:
     """The array without elements, (0,), of a type, always the same: a conversion passes up to ten, each of which would
     cost the host as much as an allocation.
     """
-    key = xp.__name__, 0 if xp is np else int(cast(Any, xp).cuda.runtime.getDevice()), np.dtype(dtype).char
+    module: Any = xp
+    key = -1 if xp is np else module.cuda.runtime.getDevice(), dtype
     if (found := _NOTHING.get(key)) is None:
         found = _NOTHING[key] = xp.empty(0, dtype=dtype)
     return found

@@ -289,12 +289,13 @@ def run(launch: Launch) -> None:
     """Enqueue a launch on CuPy's current stream; an empty grid does nothing."""
     if (found := _CHECK.get()) is not None:
         found([launch])
-    grid = three(launch.grid)
-    if not all(grid):
+    grid, block, own = launch.grid, launch.block, _arguments()
+    x, y, z = (grid, 1, 1) if type(grid) is int else three(grid)
+    if not (x and y and z):
         return
-    kernel, own = compiled(launch.source, launch.kernel).kernel.ptr, _arguments()
-    shape, pointers = (*grid, *three(launch.block), launch.shared_bytes), own.packed(launch.args)
-    own.launch(kernel, *shape, own.stream().ptr, pointers, 0)
+    across = (block, 1, 1) if type(block) is int else three(block)
+    kernel = compiled(launch.source, launch.kernel).kernel.ptr
+    own.launch(kernel, x, y, z, *across, launch.shared_bytes, own.stream().ptr, own.packed(launch.args), 0)
 
 
 class _Zeros(threading.local):
@@ -328,6 +329,16 @@ def zeros(xp: ArrayModule, n: int, dtype: Any) -> Array:
     own.left[device] = memory, used + round_up(size, LINE_BYTES)
     found: Array = own.array(n, dtype, memory + used)
     return found
+
+
+def minus_ones(xp: ArrayModule, shape: tuple[int, ...]) -> Array:
+    """An array of the int32 -1, by setting bytes: CuPy's `full` takes a kernel."""
+    found: Any = xp.empty(shape, dtype=np.int32)
+    if xp is np:
+        found.fill(-1)
+    else:
+        found.data.memset_async(255, found.nbytes)
+    return cast(Array, found)
 
 
 OFFSETS, _OFFSETS = "offsets.cu", "include/offsets.cuh"
@@ -490,15 +501,20 @@ def taken(
         every = above < 0 and upto >= a.row_len_max
         some = a if every else a.in_rows((a.row_lengths > above) & (a.row_lengths <= upto))
         return some.between(first, min(last, max(a.row_len_max, first)))
-    xp, rows = a.xp, np.int32(a.rows)
-    args = (rows, *(np.int32(bound) for bound in (first, last, above, upto)), a.row_ptr)
     known, total = a.__dict__.get("rows_by_length"), None
     if known is not None:
-        lengths = np.arange(len(known))
-        counts = np.maximum(np.minimum(lengths, last) - first, 0) * ((lengths > above) & (lengths <= upto))
-        total, about = int(known @ counts), {"row_len_max": int((counts * (known > 0)).max(initial=0))}
-    if total == a.nnz:
-        return a
+        shortest, longest = max(first, above) + 1, min(upto, len(known) - 1)
+        rows_of, counts = known[shortest : longest + 1], np.arange(shortest - first, longest + 1 - first)
+        if last < longest:
+            counts = np.minimum(counts, max(last - first, 0))
+        total, most = int(rows_of @ counts), 0
+        if total == a.nnz:
+            return a
+        if total:
+            most = int(counts[-1]) if rows_of[-1] else int(counts[rows_of > 0].max())
+        about = {"row_len_max": most}
+    xp, rows = a.xp, np.int32(a.rows)
+    args = (rows, *map(np.int32, (first, last, above, upto)), a.row_ptr)
     if total == 0:
         row_ptr = xp.zeros(a.rows + 1, dtype=np.int32)
     else:

@@ -16,7 +16,7 @@ import numpy as np
 
 from spmvbench.formats import multivector
 from spmvbench.formats.admission import FREE_SHARE, Skip, refuse_shape, refuse_size
-from spmvbench.formats.arrays import Array, ArrayModule, Csr, array_module
+from spmvbench.formats.arrays import INT32_MAX, Array, ArrayModule, Csr, array_module
 from spmvbench.formats.launches import Launch, Step, zero_fill
 from spmvbench.formats.parameters import Parametrised, cached
 
@@ -222,7 +222,8 @@ class Format(Parametrised):
     @classmethod
     def converted(cls, a: Csr, **params: Any) -> Self:
         """As `from_csr`, whatever it takes: for parts of other formats, and for who has called `refuse_beyond`."""
-        cls._refuse_shape(a)
+        if cls.square_only or a.nnz > INT32_MAX:
+            cls._refuse_shape(a)
         values = cls.resolve(params)
         return cls(shape=a.shape, params=MappingProxyType(values), **cls.convert(a, **values))
 

@@ -35,8 +35,8 @@ def key_type(a: Csr, r: int, c: int) -> str:
     return "unsigned int" if bits <= 32 else "unsigned long long"
 
 
-def count_tiles(a: Csr, r: int, c: int, cuts: Struct, run: Run) -> tuple[Array, Array, int]:
-    """The first tile of each block row, of each share, each with the end; and all tiles, by one wait."""
+def count_tiles(a: Csr, r: int, c: int, cuts: Struct, run: Run, known: int | None = None) -> tuple[Array, Array, int]:
+    """The first tile of each block row, of each share, each with the end; and all tiles, by one wait if not known."""
     xp, shares = a.xp, shares_of(a, r)
     ptr, of_share = (xp.empty(n + 1, dtype=a.row_ptr.dtype) for n in (cdiv(a.rows, r), shares))
     if not shares:
@@ -45,4 +45,4 @@ def count_tiles(a: Csr, r: int, c: int, cuts: Struct, run: Run) -> tuple[Array, 
     state = notes(xp, shares, each=1, block=1)
     args = (*map(np.int32, (a.rows, r, c)), a.row_ptr, a.col_idx, cuts, ptr, of_share, state)
     run(Launch(SOURCE, f"count_tiles<{key_type(a, r, c)}, {ctype(a.row_ptr)}>", shares, FIND_BLOCK, args))
-    return ptr, of_share, noted(state)[-1]
+    return ptr, of_share, noted(state)[-1] if known is None else known

@@ -102,12 +102,14 @@ class Parametrised:
     @classmethod
     def resolve(cls, params: Mapping[str, Any]) -> dict[str, Any]:
         """Every parameter's value: what was given, checked, and defaults for the rest. Raises UsageError."""
-        known = cls.parameters()
+        known = _parameters(cls)
         for name in params:
             if name not in known:
                 hint = did_you_mean(name, list(known)) or f"; it takes {', '.join(known) or 'none'}"
                 raise UsageError(f"{cls.key} has no parameter {name}{hint}")
-        return {name: p.check(params[name]) if name in params else p.default for name, p in known.items()}
+        given = {name: params.get(name, p.default) for name, p in known.items()}
+        # Most are the default itself, and each conversion asks.
+        return {name: value if value is (p := known[name]).default else p.check(value) for name, value in given.items()}
 
 
 @cached

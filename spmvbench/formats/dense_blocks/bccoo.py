@@ -9,7 +9,7 @@ import numpy as np
 from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, nonzero_mask, offsets, round_up
 from spmvbench.formats.conversion import Run, runner, search_once
-from spmvbench.formats.dense_blocks.blocks import FoundTiles, Shape, SortedTiles, best_shape, shapes, tiles_of
+from spmvbench.formats.dense_blocks.blocks import FoundTiles, Shape, Shapes, SortedTiles, best_shape, shapes, tiles_of
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype, in_part, per_thread
@@ -174,7 +174,7 @@ class Bccoo(Format):
         return a
 
     @classmethod
-    def choices(cls, h: int, w: int) -> list[Shape]:
+    def choices(cls, h: int, w: int) -> Shapes:
         """The shapes to choose from."""
         return shapes(h, w, HEIGHTS, WIDTHS)
 

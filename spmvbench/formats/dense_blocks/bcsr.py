@@ -11,7 +11,7 @@ import numpy as np
 from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype
 from spmvbench.formats.dense_blocks.block_sell import block_sell_launch
-from spmvbench.formats.dense_blocks.blocks import Shape, shapes
+from spmvbench.formats.dense_blocks.blocks import Shapes, shapes
 from spmvbench.formats.dense_blocks.tiled import Cut, Sliced, Tiled
 from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.parameters import Parameter
@@ -22,9 +22,10 @@ SMALL = (2, 3, 4)  # sides of the squares that are chosen from by their bytes
 LOADS = (1, 2, 3, 4, 6, 9, 12)  # tiles of a thread in flight
 
 
-def squares(side: int) -> list[Shape]:
+@cache
+def squares(side: int) -> Shapes:
     """The squares to choose from, where 0 means any of the small ones."""
-    return [(b, b) for b in ((side,) if side else SMALL)]
+    return Shapes((b, b) for b in ((side,) if side else SMALL))
 
 
 def lanes_for(mean: float, c: int) -> int:
@@ -275,7 +276,7 @@ class BcsrBuatois(Tiled):
 
     @classmethod
     def cut(cls, *, block: int) -> Cut:
-        return Cut([(block, block)])
+        return Cut(squares(block))
 
     @classmethod
     def finder_bytes(cls, slices: int, steps: int) -> int:

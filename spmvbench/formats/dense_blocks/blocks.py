@@ -12,8 +12,8 @@ r * c by load stays as it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -30,7 +30,16 @@ from spmvbench.formats.arrays import (
     offsets,
     round_up,
 )
-from spmvbench.formats.conversion import Run, longest_row, numbers, places_of, runner, summed, zeros
+from spmvbench.formats.conversion import (
+    Run,
+    first_on_host,
+    longest_row,
+    minus_ones,
+    places_of,
+    runner,
+    summed,
+    zeros,
+)
 from spmvbench.formats.ellpack.sell_convert import Slices, falling_order, fill
 from spmvbench.formats.found_tiles import FIND_BLOCK, count_tiles, cut_shares, key_type
 from spmvbench.formats.kernels import constant
@@ -44,13 +53,54 @@ SLAB = constant(CONVERT, "SLAB")  # neighbouring rows of a sample
 SAMPLE, LEAST_SLABS = 1 << 20, 16  # entries of a sample, about; slabs at least
 SHARING = 8  # blocks for rows with many entries
 GROUP = 96  # rows, about, in which a block counts the tiles of all shapes
+_NONE = np.zeros(0, np.int64)
 
 Shape = tuple[int, int]
 
 
-def shapes(r: int, c: int, down: Sequence[int] = SIDES, across: Sequence[int] = SIDES) -> list[Shape]:
-    """The shapes to choose from, where a side of 0 means any of `down` or `across`."""
-    return [(i, j) for i in ((r,) if r else down) for j in ((c,) if c else across)]
+class Shapes(tuple[Shape, ...]):
+    """Shapes to choose from, ascending. What conversions ask of them is computed once.
+
+    Kernels count the tiles of all shapes with any r and any c of those, `counted`.
+    """
+
+    @cached_property
+    def sides(self) -> tuple[list[int], list[int]]:
+        """The rs and cs of those that are counted."""
+        down, across = (sorted(set(sides)) for sides in zip(*self, strict=True))
+        return down, across
+
+    @cached_property
+    def counted(self) -> dict[Shape, int]:
+        """The number of each shape that is counted."""
+        down, across = self.sides
+        return {shape: number for number, shape in enumerate((i, j) for i in down for j in across)}
+
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """Those of these shapes."""
+        return np.array([self.counted[shape] for shape in self])
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Values of a tile of each of these shapes."""
+        return np.array([i * j for i, j in self])
+
+    @cached_property
+    def group(self) -> int:
+        """Rows of a block that counts."""
+        return round_up(GROUP, math.lcm(*self.sides[0]))
+
+    @cached_property
+    def masks(self) -> str:
+        """The sides, as kernels take them."""
+        return ", ".join(str(sum(1 << side - 1 for side in sides)) for sides in self.sides)
+
+
+@cache
+def shapes(r: int, c: int, down: tuple[int, ...] = SIDES, across: tuple[int, ...] = SIDES) -> Shapes:
+    """The shapes to choose from, where a side of 0 means any of `down` or `across`, ascending."""
+    return Shapes((i, j) for i in ((r,) if r else down) for j in ((c,) if c else across))
 
 
 def tiles_of(a: Csr) -> SortedTiles | FoundTiles:
@@ -61,7 +111,7 @@ def tiles_of(a: Csr) -> SortedTiles | FoundTiles:
 
 def best_shape(
     tiles: SortedTiles | FoundTiles,
-    choices: Sequence[Shape],
+    choices: Shapes,
     footprint: Callable[[SortedTiles | FoundTiles, int, int], int],
     index_bytes: int = 4,
     height: int = 1,
@@ -74,8 +124,18 @@ def best_shape(
     if len(choices) == 1:
         return choices[0]
     tiles = tiles.sample()
-    tiles.measure(choices, height)
-    totals, value = dict(tiles.totals), tiles.a.dtype.itemsize
+    value, best = tiles.a.dtype.itemsize, None
+    if isinstance(tiles, FoundTiles):
+        bounds = tiles.measure(choices, height) * (index_bytes + choices.sizes * value)
+        for number in np.argsort(bounds, kind="stable"):
+            shape = choices[number]
+            if best is not None and (int(bounds[number]), shape) >= best:
+                break
+            found = footprint(tiles, *shape), shape
+            best = found if best is None else min(best, found)
+        assert best is not None, "there is no shape to choose"
+        return best[1]
+    totals: dict[Shape, int] = {}
 
     def least(shape: Shape) -> tuple[int, Shape]:
         """Bytes that it takes at least, and itself."""
@@ -87,13 +147,11 @@ def best_shape(
             count = max(parts, default=0)
         return count * (index_bytes + i * j * value), shape
 
-    best: tuple[int, Shape] | None = None
     for bound in sorted(map(least, choices)):
         shape = bound[1]
         if best is not None and (bound >= best or least(shape) >= best):
             continue
-        if shape not in totals:
-            totals[shape] = int(tiles.counts(*shape).sum())
+        totals[shape] = int(tiles.counts(*shape).sum())
         found = footprint(tiles, *shape), shape
         best = found if best is None else min(best, found)
     assert best is not None, "there is no shape to choose"
@@ -172,29 +230,16 @@ def value_places(r: int, c: int, height: int, load: int) -> Array:
     return np.where(e < size // load * load, packed, e * height + lane)
 
 
-@cache
-def _grid(choices: tuple[Shape, ...]) -> tuple[list[Shape], list[int], int, str]:
-    """All shapes with any r and any c of those, the rs, the rows of a block that counts them, and their masks."""
-    down, across = (sorted(set(sides)) for sides in zip(*choices, strict=True))
-    masks = ", ".join(str(sum(1 << side - 1 for side in sides)) for sides in (down, across))
-    return shapes(0, 0, down, across), down, round_up(GROUP, math.lcm(*down)), masks
-
-
 class SortedTiles:
     """The tiles of a matrix by array operations. Counts are kept with the matrix."""
 
     def __init__(self, a: Csr):
         self.a = a
-        self.totals: dict[Shape, int] = {}  # tiles of shapes, known before they are counted
-        self.known: dict[tuple[int, int, int], int] = {}  # steps of shapes in slices of so many block rows, likewise
 
     def sample(self) -> SortedTiles:
         """Those of a sample of the matrix."""
         a = sampled(self.a, None)
         return self if a is self.a else SortedTiles(a)
-
-    def measure(self, choices: Sequence[Shape], height: int) -> None:
-        """Nothing is known before it is counted."""
 
     def steps(self, r: int, c: int, height: int, *, sort: bool = False) -> int:
         """Steps of all slices of so many block rows. sort: block rows with the most tiles first."""
@@ -278,11 +323,10 @@ class FoundTiles:
 
     def __init__(self, a: Csr, run: Run):
         self.a, self.run = a, run
-        self.totals: dict[Shape, int] = {}
-        self.known: dict[tuple[int, int, int], int] = {}
         self._found: dict[Shape, tuple[Struct, Array, Array, int]] = {}
-        self._all = nothing(a.xp, np.int32)  # counts of all shapes that were measured, one after the other
-        self._measured: list[Shape] = []
+        # What `measure` has found of all shapes: counts, one after the other, tiles, and steps in slices of `height`.
+        self._measured: Shapes | None = None
+        self._counts, self._totals, self._steps, self._height = nothing(a.xp, np.int32), _NONE, _NONE, 0
         # Of the last shape that was sorted: its order, and by height the slices. Choosing asks before storing does.
         self._sorted: tuple[Shape, Array, dict[int, tuple[Array, int]]] | None = None
 
@@ -291,32 +335,41 @@ class FoundTiles:
         a = sampled(self.a, self.run)
         return self if a is self.a else FoundTiles(a, self.run)
 
-    def measure(self, choices: Sequence[Shape], height: int) -> None:
-        """Count the tiles and steps of all shapes with any r and any c of those in `choices`; one wait.
+    def measure(self, choices: Shapes, height: int) -> np.ndarray:
+        """Count the tiles of each of these shapes, and their steps in slices of `height`; one wait.
 
         It also finds the longest row.
         """
-        a, xp = self.a, self.a.xp
-        found, down, group, masks = _grid(tuple(choices))
-        across = len(found) // len(down)
-        counts = zeros(xp, across * sum(cdiv(a.rows, r) for r in down), np.int32)
-        totals = zeros(xp, 2 * len(found) + 1, np.uint64)
-        args = (np.int32(a.rows), np.int32(group), a.row_ptr, a.col_idx, counts, totals[-1:])
-        shared = 4 * across * sum(group // r for r in down)
-        kernel = f"count_shapes<{ctype(a.row_ptr)}, {masks}>"
-        self.run(Launch(CONVERT, kernel, (cdiv(a.rows, group), SHARING), BLOCK, args, shared))
-        grid = cdiv(cdiv(cdiv(a.rows, down[0]), height), BLOCK), len(found)
-        self.run(
-            Launch(CONVERT, f"add_shapes<{masks}>", grid, BLOCK, (*map(np.int32, (a.rows, height)), counts, totals))
-        )
-        *sums, a.__dict__["row_len_max"] = numbers(totals)
-        self.totals = dict(zip(found, sums[: len(found)], strict=True))
-        self.known = {(*shape, height): n for shape, n in zip(found, sums[len(found) :], strict=True)}
-        self._all, self._measured = counts, found
+        a, xp, (down, across), all_ = self.a, self.a.xp, choices.sides, len(choices.counted)
+        self._measured, self._height = choices, height
+        self._counts = zeros(xp, len(across) * sum(cdiv(a.rows, r) for r in down), np.int32)
+        totals = zeros(xp, 2 * all_ + 1, np.uint64)
+        args = (np.int32(a.rows), np.int32(choices.group), a.row_ptr, a.col_idx, self._counts, totals)
+        shared = 4 * len(across) * sum(choices.group // r for r in down)
+        kernel, grid = f"count_shapes<{ctype(a.row_ptr)}, {choices.masks}>", (cdiv(a.rows, choices.group), SHARING)
+        self.run(Launch(CONVERT, kernel, grid, BLOCK, args, shared))
+        grid = cdiv(cdiv(cdiv(a.rows, down[0]), height), BLOCK), all_
+        adding = np.int32(a.rows), np.int32(height), self._counts, totals
+        self.run(Launch(CONVERT, f"add_shapes<{choices.masks}>", grid, BLOCK, adding))
+        sums = first_on_host(totals, 2 * all_ + 1).astype(np.int64)
+        self._totals, self._steps = sums[:all_], sums[all_:-1]
+        a.__dict__["row_len_max"] = int(sums[-1])
+        found: np.ndarray = self._totals[choices.numbers]
+        return found
+
+    def _number(self, r: int, c: int) -> int | None:
+        """That of a shape that was measured."""
+        return None if self._measured is None else self._measured.counted.get((r, c))
+
+    def _known(self, r: int, c: int, height: int) -> int | None:
+        """Its steps in slices of `height`, or with 1 its tiles, if they were counted."""
+        if (number := self._number(r, c)) is None or height not in (1, self._height):
+            return None
+        return int((self._totals if height == 1 else self._steps)[number])
 
     def steps(self, r: int, c: int, height: int, *, sort: bool = False) -> int:
         """As that of `SortedTiles`."""
-        known = None if sort and height > 1 else self.known.get((r, c, height))
+        known = None if sort and height > 1 else self._known(r, c, height)
         if known is None:
             known = self.slices(r, c, height, self.most_first(r, c) if sort else None)[1]
         return known
@@ -331,15 +384,16 @@ class FoundTiles:
         """Shares of thread blocks; the first tile of each block row, of each share, each with the end; all tiles."""
         if (r, c) not in self._found:
             cuts = cut_shares(self.a, r, c, self.run)
-            self._found[r, c] = cuts, *count_tiles(self.a, r, c, cuts, self.run)
+            self._found[r, c] = cuts, *count_tiles(self.a, r, c, cuts, self.run, self._known(r, c, 1))
         return self._found[r, c]
 
     def counts(self, r: int, c: int) -> Array:
         """Tiles of each block row, (block rows,)."""
-        if (r, c) in self.totals:
-            before = self._measured[: self._measured.index((r, c))]
-            begin = sum(cdiv(self.a.rows, height) for height, _ in before)
-            return self._all[begin : begin + cdiv(self.a.rows, r)]
+        if self._measured is not None and (number := self._number(r, c)) is not None:
+            down, across = self._measured.sides
+            block_rows, (above, beside) = cdiv(self.a.rows, r), divmod(number, len(across))
+            begin = len(across) * sum(cdiv(self.a.rows, height) for height in down[:above]) + beside * block_rows
+            return self._counts[begin : begin + block_rows]
         if (r, c) == (1, 1):
             longest_row(self.a)  # by a kernel: storing asks for it
             return self.a.row_lengths
@@ -352,9 +406,8 @@ class FoundTiles:
             if height not in found:
                 found[height] = first_steps(self.counts(r, c), height, self.run, None, perm)
             return found[height]
-        known = self.known.get((r, c, height))
         if height > 1 or r * c == 1:
-            return first_steps(self.counts(r, c), height, self.run, known)
+            return first_steps(self.counts(r, c), height, self.run, self._known(r, c, height))
         _, ptr, _, tiles = self.found(r, c)
         return ptr.astype(index_dtype(tiles), copy=False), tiles
 
@@ -370,7 +423,7 @@ class FoundTiles:
             return filled["columns"].reshape(steps, height), filled["values"].reshape(steps, height)
         cuts, ptr, of_share, tiles = self.found(r, c)
         whole = height == 1 and perm is None and steps == tiles
-        block_col = xp.empty((steps, 1), np.int32) if whole else xp.full((steps, height), -1, dtype=np.int32)
+        block_col = xp.empty((steps, height), np.int32) if whole else minus_ones(xp, (steps, height))
         values = (xp.empty if whole else xp.zeros)((steps, r * c * height), dtype=a.dtype)
         places = nothing(xp, np.int32) if perm is None else places_of(perm, self.run)
         types = f"{ctype(values)}, {ctype(a.row_ptr)}, {ctype(slice_ptr)}, {cbool(perm is not None)}"

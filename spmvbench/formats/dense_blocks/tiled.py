@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, index_dt
 from spmvbench.formats.dense_blocks.blocks import (
     FoundTiles,
     Shape,
+    Shapes,
     SortedTiles,
     best_shape,
     tiles_of,
@@ -27,7 +28,7 @@ def values_together(load: int, dtype: np.dtype, r: int, c: int) -> int:
 class Cut(NamedTuple):
     """How a matrix is cut into tiles and how they are stored."""
 
-    choices: Sequence[Shape]  # r x c, of which that with the fewest bytes is taken
+    choices: Shapes  # r x c, of which that with the fewest bytes is taken
     height: int = 1  # block rows of a slice; 1 is block CSR
     sort: bool = False  # block rows by their number of tiles, most first, equal ones as they are
 

@@ -116,11 +116,13 @@ class SlicedEll(Adding):
     @classmethod
     def layout(cls, a: Csr, *_: Any, **params: Any) -> Layout:
         """The parameters, and what the name fixes, for a matrix. T may be left open where slots do not depend on it."""
-        layout = Layout(*(params.get(name, getattr(cls, name)) for name in Layout._fields))
-        if not (cls.whole_steps or cls.interleaved):
-            return layout
-        threads = layout.threads or cls.threads_by_rule(a, layout.height)
-        return layout._replace(threads=threads, align=max(layout.align, threads if cls.whole_steps else 1))
+        height, sigma, threads, align = (
+            params[name] if name in params else getattr(cls, name) for name in ("height", "sigma", "threads", "align")
+        )
+        if cls.whole_steps or cls.interleaved:
+            threads = threads or cls.threads_by_rule(a, height)
+            align = max(align, threads if cls.whole_steps else 1)
+        return Layout(height, sigma, threads, align)
 
     @classmethod
     def slices(cls, a: Csr, layout: Layout) -> Slices:

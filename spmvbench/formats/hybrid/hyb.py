@@ -31,7 +31,8 @@ def head_width(a: Csr, ratio: float, breakeven: int = 0, run: Run | None = None)
         return 0
     counts = rows_by_length(a, run)
     longer = a.rows - counts.cumsum()  # rows longer than i
-    width = int(((ratio * longer < a.rows) | (longer < breakeven)).argmax())  # none is longer than the longest
+    enough = ratio * longer < a.rows
+    width = int((enough | (longer < breakeven) if breakeven else enough).argmax())  # none is longer than the longest
     if run is not None and width == BINS - 1:
         return head_width(a, ratio, breakeven)  # among lengths that the kernel does not distinguish
     return width
