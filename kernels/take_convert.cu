@@ -44,21 +44,6 @@ __global__ void __launch_bounds__(TAKE_BLOCK)
   });
 }
 
-// longest, zero before: the longest row.
-template <typename I>
-__global__ void __launch_bounds__(TAKE_BLOCK)
-    longest_row(int rows, const I* __restrict__ row_ptr, unsigned long long* __restrict__ longest) {
-  const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
-  int most = 0;
-#pragma unroll 4
-  for (long long row = global_thread(); row < rows; row += stride) {
-    const int length = static_cast<int>(row_ptr[row + 1] - row_ptr[row]);
-    most = most < length ? length : most;
-  }
-  most = warp_max(most);
-  if (lane_id() == 0) note_most(longest, most);
-}
-
 // The list that owns each of `total` entries.
 template <typename P>
 __global__ void __launch_bounds__(TAKE_BLOCK)

@@ -193,7 +193,6 @@ OWN = {
     "take_convert.cu": {
         *(f"take_counts<{index}, {index}>" for index in ("int", "long long")),
         *(
-            "longest_row<int>",
             "take_entries<double, int, int>",
             "take_entries<float, long long, int>",
             "take_owners<long long>",

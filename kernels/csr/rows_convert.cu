@@ -1,10 +1,12 @@
 // What rows are assigned by: how long they are.
+#include "largest.cuh"
 #include "offsets.cuh"
 #include "search.cuh"
 #include "take.cuh"
 #include "spmv.cuh"
 
-// Adds to `counts`, zero before, how many rows have each length; the last of BINS counts those as long and longer.
+// Adds to `counts`, zero before, how many rows have each length; the last of BINS counts those as long and longer. Behind
+// them is the longest.
 template <typename I, int BINS>
 __global__ void rows_by_length(int rows, const I* __restrict__ row_ptr, int* __restrict__ counts) {
   // Most rows tend to be of one length: a block counts for itself before all meet at one address.
@@ -12,10 +14,14 @@ __global__ void rows_by_length(int rows, const I* __restrict__ row_ptr, int* __r
   for (int bin = threadIdx.x; bin < BINS; bin += blockDim.x) seen[bin] = 0;
   __syncthreads();
   const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
+  int most = 0;
   for (long long row = global_thread(); row < rows; row += stride) {
-    const I length = row_ptr[row + 1] - row_ptr[row];
-    atomicAdd(seen + (length < BINS ? static_cast<int>(length) : BINS - 1), 1);
+    const int length = static_cast<int>(row_ptr[row + 1] - row_ptr[row]);
+    most = most < length ? length : most;
+    atomicAdd(seen + (length < BINS ? length : BINS - 1), 1);
   }
+  most = warp_max(most);
+  if (lane_id() == 0 && most > 0) atomicMax(counts + BINS, most);
   __syncthreads();
   for (int bin = threadIdx.x; bin < BINS; bin += blockDim.x) {
     if (seen[bin]) atomicAdd(counts + bin, seen[bin]);
@@ -181,7 +187,7 @@ struct FallingKeys {
   }
 };
 
-// How many keys have each digit in each pass, (passes, ORDER_DIGITS), after how many numbers are above 0; zero before.
+// How many keys have each digit in each pass, (passes, ORDER_DIGITS), zero before.
 template <typename C, bool DIFFERENCES>
 __global__ void __launch_bounds__(ORDER_BLOCK)
     order_counts(long long n, int window, int bits, int passes, const C* __restrict__ numbers,
@@ -191,12 +197,10 @@ __global__ void __launch_bounds__(ORDER_BLOCK)
   for (int i = threadIdx.x; i < passes * ORDER_DIGITS; i += ORDER_BLOCK) seen[i] = 0;
   __syncthreads();
   const long long stride = static_cast<long long>(gridDim.x) * ORDER_BLOCK;
-  int any = 0;
   for (long long first = static_cast<long long>(blockIdx.x) * ORDER_BLOCK; first < n; first += stride) {
     const long long at = first + threadIdx.x;
     const unsigned long long number = at < n ? keys.number(at) : 0;
     const unsigned long long key = keys.key(at, number);
-    any += number > 0;
     for (int pass = 0; pass < passes; ++pass) {
       const int digit = at < n ? keys.digit(key, pass) : -1;  // mostly of few values: lanes with one add once
       const unsigned peers = __match_any_sync(FULL_MASK, digit);
@@ -205,11 +209,9 @@ __global__ void __launch_bounds__(ORDER_BLOCK)
       }
     }
   }
-  any = group_sum<WARP>(any);
-  if (lane_id() == 0 && any) atomicAdd(counts, static_cast<unsigned long long>(any));
   __syncthreads();
   for (int i = threadIdx.x; i < passes * ORDER_DIGITS; i += ORDER_BLOCK) {
-    if (seen[i]) atomicAdd(counts + 1 + i, static_cast<unsigned long long>(seen[i]));
+    if (seen[i]) atomicAdd(counts + i, static_cast<unsigned long long>(seen[i]));
   }
 }
 

@@ -37,7 +37,7 @@ from spmvbench.formats.arrays import (
 )
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant, headers, kernel_options, kernel_path
-from spmvbench.formats.launches import MOST_SHARED_BYTES, Launch, Struct, ctype, flat, three
+from spmvbench.formats.launches import MOST_SHARED_BYTES, STATIC_SHARED_BYTES, Launch, Struct, ctype, flat, three
 from spmvbench.formats.multivector import VECTORS
 
 LARGE = 2**30  # bytes
@@ -287,14 +287,17 @@ def _arguments() -> _Arguments:
 
 def run(launch: Launch) -> None:
     """Enqueue a launch on CuPy's current stream; an empty grid does nothing."""
-    if (found := _CHECK.get()) is not None:
-        found([launch])
+    if (check := _CHECK.get()) is not None:
+        check([launch])
     grid, block, own = launch.grid, launch.block, _arguments()
     x, y, z = (grid, 1, 1) if type(grid) is int else three(grid)
     if not (x and y and z):
         return
     across = (block, 1, 1) if type(block) is int else three(block)
-    kernel = compiled(launch.source, launch.kernel).kernel.ptr
+    found = compiled(launch.source, launch.kernel)
+    if launch.shared_bytes > STATIC_SHARED_BYTES // 2:  # which with what the kernel declares is too much otherwise
+        found.max_dynamic_shared_size_bytes = launch.shared_bytes
+    kernel = found.kernel.ptr
     own.launch(kernel, x, y, z, *across, launch.shared_bytes, own.stream().ptr, own.packed(launch.args), 0)
 
 
@@ -535,13 +538,32 @@ def taken(
     return some
 
 
+BINS = 4096  # row lengths that a kernel distinguishes
+
+
+def rows_by_length(a: Csr, run: Run | None) -> np.ndarray:
+    """How many rows have each length from 0 on, (longest + 1,), of the host; the matrix knows its longest row then.
+
+    By the kernel, with one wait, (BINS,) at most, the last of which counts longer rows too.
+    """
+    if run is None:
+        return np.bincount(a.row_lengths, minlength=1)
+    counts = zeros(a.xp, BINS + 1, np.int32)
+    args = (np.int32(a.rows), a.row_ptr, counts)
+    grid, kernel = min(cdiv(a.rows, _TAKE_BLOCK), 512), f"rows_by_length<{ctype(a.row_ptr)}, {BINS}>"
+    run(Launch("csr/rows_convert.cu", kernel, grid, _TAKE_BLOCK, args))
+    found = first_on_host(counts, BINS + 1)
+    longest = a.__dict__["row_len_max"] = int(found[-1])
+    exact, found = longest < BINS, found[: min(longest + 1, BINS)].copy()
+    if exact:
+        a.__dict__["rows_by_length"] = found
+    return found
+
+
 def longest_row(a: Csr) -> int:
     """As `Csr.row_len_max`, by one kernel and one wait where there are any."""
     if "row_len_max" not in a.__dict__ and (run := runner(a)) is not None:
-        found = zeros(a.xp, 1, np.uint64)
-        grid = min(cdiv(a.rows, _TAKE_BLOCK), 2048)
-        run(Launch(TAKE, f"longest_row<{ctype(a.row_ptr)}>", grid, _TAKE_BLOCK, (np.int32(a.rows), a.row_ptr, found)))
-        (a.__dict__["row_len_max"],) = numbers(found)
+        rows_by_length(a, run)
     return a.row_len_max
 
 

@@ -46,7 +46,7 @@ def renumbered(a: Csr, above: float) -> tuple[Array, Array]:
     run(Launch(CONVERT, "hub_used", min(grid, 1024), block, (cols, counts, found)))
     size, most = numbers(found)
     run(Launch(CONVERT, "hub_ranks", grid, block, (cols, np.float64(above * (a.nnz / size)), counts)))
-    order = falling_order(counts, a.cols, a.cols, most + 1, run)[0]
+    order = falling_order(counts, a.cols, a.cols, most + 1, run)
     order = order if size == a.cols else order[:size].copy()
     places, col_idx = counts, xp.empty(a.nnz, dtype=np.int32)
     places_of(order, run, places)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv, on_host, stable_order
-from spmvbench.formats.conversion import device_limits, runner, search_once
+from spmvbench.formats.conversion import device_limits, rows_by_length, runner, search_once
 from spmvbench.formats.csr.csr import LANES, LANES_BY_MEAN, CsrArrays, threads_by_lanes
-from spmvbench.formats.csr.rows import ALL, LISTED, Pieces, rows_by_length, rows_launch
+from spmvbench.formats.csr.rows import ALL, LISTED, Pieces, rows_launch
 from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill, zero_rows
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register

@@ -13,11 +13,9 @@ from spmvbench.formats.conversion import (
     TAKE_EACH,
     Run,
     filled_rows,
-    first_on_host,
     narrow_offsets,
     runner,
     summed,
-    zeros,
 )
 from spmvbench.formats.csr.csr import LANES, CsrArrays, lanes_by_mean
 from spmvbench.formats.format import Adding
@@ -26,24 +24,6 @@ from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fi
 from spmvbench.formats.parameters import Parameter
 
 CONVERT = "csr/rows_convert.cu"
-BINS = 4096  # row lengths that the kernel distinguishes
-
-
-def rows_by_length(a: Csr, run: Run | None) -> Array:
-    """How many rows have each length from 0 on, (longest + 1,); by the kernel BINS at most, the last for longer too."""
-    xp = a.xp
-    if run is None:
-        return xp.bincount(a.row_lengths, minlength=1)
-    counts = zeros(xp, BINS, np.int32)
-    grid, block = per_thread(a.rows)
-    args = (np.int32(a.rows), a.row_ptr, counts)
-    run(Launch(CONVERT, f"rows_by_length<{ctype(a.row_ptr)}, {BINS}>", min(grid, 512), block, args))
-    found = first_on_host(counts, BINS)
-    if found[-1]:
-        return found.copy()
-    longest = a.__dict__["row_len_max"] = BINS - 1 - int((found[::-1] > 0).argmax()) if a.rows else 0
-    found = a.__dict__["rows_by_length"] = found[: longest + 1].copy()
-    return found
 
 
 def listed_rows(a: Csr, rows: Array, nnz: int, run: Run) -> dict[str, Any]:

@@ -211,7 +211,7 @@ def most_first(counts: Array, most: int, run: Run | None) -> Array:
     """The block rows in the order of their tiles, most first, equal ones in place: (block rows,), int32."""
     if run is None:
         return np.argsort(-counts, kind="stable").astype(np.int32)
-    return falling_order(counts, len(counts), max(len(counts), 1), most, run)[0]
+    return falling_order(counts, len(counts), max(len(counts), 1), most, run)
 
 
 def steps_of_slices(counts: Array, xp: ArrayModule, height: int) -> Array:

@@ -49,6 +49,19 @@ class Warps(NamedTuple):
         group = expand(first, int(first[-1]))
         return cls(perm, lanes, width, first, group, offsets(WARP * width[group]))
 
+    @staticmethod
+    def totals(rows: np.ndarray, threshold: int) -> tuple[int, int]:
+        """How many warps and slots there are. rows: how many have each length, as `rows_by_length` has them."""
+        length = np.flatnonzero(rows[1:])[::-1] + 1  # of a group the longest: that of its first place
+        ends = rows[length].cumsum()
+        groups = np.diff(cdiv(ends, WARP), prepend=0)
+        lanes = np.asarray(LANES)[np.searchsorted(LANES, cdiv(length, np.maximum(threshold, cdiv(length, WARP))))]
+        warps = groups * lanes
+        if len(length) and ends[-1] % WARP:  # the last group is not full
+            last = np.flatnonzero(groups)[-1]
+            warps[last] += cdiv(int(ends[-1] % WARP * lanes[last]), WARP) - lanes[last]
+        return int(warps.sum()), int(WARP * (warps * cdiv(length, lanes)).sum())
+
     @property
     def slots(self) -> int:
         """Slots of all warps, padding included."""
@@ -134,15 +147,17 @@ class EllWarpK2(Format):
 
     @classmethod
     def _by_kernels(cls, a: Csr, perm: Array, threshold: int, run: Run) -> dict[str, Any]:
-        """As `fields`, by kernels and two waits."""
+        """As `fields`, by kernels; without a wait if the host knows how many rows have each length."""
         xp, index, places, groups = a.xp, ctype(a.row_ptr), np.int32(len(perm)), cdiv(len(perm), WARP)
-        matrix = a.row_ptr, perm
+        matrix, known = (a.row_ptr, perm), a.__dict__.get("rows_by_length")
+        total, all_slots = (None, None) if known is None else Warps.totals(known, threshold)
         args: tuple[Any, ...] = (places, np.int32(groups), np.int32(threshold), *matrix)
-        first, (*_, total) = summed(xp, groups, SOURCE, f"warps_count<{index}", args, run)
+        first, (*_, total) = summed(xp, groups, SOURCE, f"warps_count<{index}", args, run, total=total)
         first_place, lanes = xp.empty(total, dtype=np.int32), xp.empty(total, dtype=np.uint8)
         sizes = (places, *map(np.int32, (groups, total, threshold)))
         args = (*sizes, *matrix, first, first_place, lanes)
-        ptr, (*_, all_slots) = summed(xp, total, SOURCE, f"warps_cut<{index}, {ctype(first)}", args, run)
+        cut = f"warps_cut<{index}, {ctype(first)}"
+        ptr, (*_, all_slots) = summed(xp, total, SOURCE, cut, args, run, total=all_slots)
         columns, values = xp.empty(all_slots, dtype=np.int32), xp.empty(all_slots, dtype=a.dtype)
         args = (np.int32(total), places, a.row_ptr, a.col_idx, a.values, perm, ptr, first_place, lanes, columns, values)
         kernel = f"warps_fill<{ctype(values)}, {index}, {ctype(ptr)}>"

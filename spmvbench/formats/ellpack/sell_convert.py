@@ -12,8 +12,8 @@ from spmvbench.formats.conversion import (
     Run,
     filled_rows,
     longest_row,
-    numbers,
     refuse_more_than_memory,
+    rows_by_length,
     runner,
     summed,
     zeros,
@@ -49,20 +49,18 @@ def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array:
         run(Launch(_ROWS, f"sort_windows<{ctype(a.row_ptr)}>", grid, SORT_PLACES // 2, args))
         return perm
     if run is not None:
-        perm, filled = falling_order(a.row_ptr, a.rows, window, longest_row(a), run, differences=True)
-        return perm[: numbers(filled)[0]].copy() if drop_empty else perm
+        filled = a.rows - int(rows_by_length(a, run)[0]) if drop_empty else a.rows
+        perm = falling_order(a.row_ptr, a.rows, window, longest_row(a), run, differences=True)
+        return perm if filled == a.rows else perm[:filled].copy()
     group = xp.arange(a.rows, dtype=np.int64) // window
     perm = longest_first(a.row_lengths, a.row_len_max, group, cdiv(a.rows, window)).astype(np.int32)
     return perm[: int(xp.count_nonzero(a.row_lengths))].copy() if drop_empty else perm
 
 
-def falling_order(
-    numbers: Array, n: int, window: int, most: int, run: Run, *, differences: bool = False
-) -> tuple[Array, Array]:
+def falling_order(numbers: Array, n: int, window: int, most: int, run: Run, *, differences: bool = False) -> Array:
     """The order of n places by windows of so many, in each by falling number, equal ones in place: (n,), int32.
 
-    By a radix sort. numbers: (n,), at most `most`; or (n + 1,), whose differences they are. Returns also how many are
-    not 0, (1,), uint64.
+    By a radix sort. numbers: (n,), at most `most`; or (n + 1,), whose differences they are.
     """
     xp, bits = array_module(numbers), max(most.bit_length(), 1)
     passes = cdiv(bits + max(cdiv(n, window) - 1, 0).bit_length(), _ORDER_BITS)
@@ -71,20 +69,20 @@ def falling_order(
         1 << _ORDER_BITS,
         f"{ctype(numbers)}, {cbool(differences)}",
     )
-    head, each = 1 + passes * digits, 1 + blocks * digits
+    head, each = passes * digits, 1 + blocks * digits
     notes = zeros(xp, head + passes * each, np.uint64)
     size = np.int64(n), np.int32(window), np.int32(bits)
     grid = min(cdiv(n, _ORDER_BLOCK), 1024)
     run(Launch(_ROWS, f"order_counts<{types}>", grid, _ORDER_BLOCK, (*size, np.int32(passes), numbers, notes)))
     perm = nothing(xp, np.int32)
     for number in range(passes):
-        counts = notes[1 + number * digits : 1 + (number + 1) * digits]
+        counts = notes[number * digits : (number + 1) * digits]
         words = notes[head + number * each : head + (number + 1) * each]
         found = xp.empty(n, dtype=np.int32)
         args = (*size, np.int32(number), numbers, counts, perm, found, words)
         run(Launch(_ROWS, f"order_pass<{types}>", blocks, _ORDER_BLOCK, args))
         perm = found
-    return perm, notes[:1]
+    return perm
 
 
 class Slices(NamedTuple):

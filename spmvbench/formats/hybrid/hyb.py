@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.conversion import Run, runner, search_once, taken
+from spmvbench.formats.conversion import BINS, Run, rows_by_length, runner, search_once, taken
 from spmvbench.formats.coo.coo import CooFlat
-from spmvbench.formats.csr.rows import BINS, CsrRows, rows_by_length
+from spmvbench.formats.csr.rows import CsrRows
 from spmvbench.formats.ellpack.ellpack import Ell
 from spmvbench.formats.hybrid.split import Made, Piece, Split
 from spmvbench.formats.parameters import Parameter

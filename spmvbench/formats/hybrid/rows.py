@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.conversion import Run, device_limits, longest_row, notes, runner, summing, taken
-from spmvbench.formats.csr.rows import CONVERT, CsrPieces, CsrRows, listed_rows, rows_by_length
+from spmvbench.formats.conversion import Run, device_limits, notes, rows_by_length, runner, summing, taken
+from spmvbench.formats.csr.rows import CONVERT, CsrPieces, CsrRows, listed_rows
 from spmvbench.formats.ellpack.ellpack import EllRows
 from spmvbench.formats.ellpack.sell_convert import WARP, Slices
 from spmvbench.formats.hybrid.split import Made, Piece, Split
@@ -166,7 +166,6 @@ class Shec(Split):
     def split(cls, a: Csr, *, least_rows: int) -> Iterator[Piece]:
         run = runner(a)
         found = rows_by_length(a, run)
-        found = found[: longest_row(a) + 1]
         classes = cls.classes(found, least_rows or 128 * device_limits(a).multiprocessors)
         if not classes:
             yield Piece("ell_0", EllRows, a)
