@@ -6,7 +6,7 @@ Large groups whose matrices are at hand come first; at the end, groups are split
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from spmvbench.measure.cases import Group
@@ -59,28 +59,43 @@ class Schedule:
         self.begun.add(matrix_and_type(group))
         self.known.add(matrix_and_seed(group))
         self.reading.discard(matrix_and_seed(group))
-        fair = sum(map(self.costs.of_group, [group, *self.left])) / workers  # all workers end at about the same time
-        taken, *rest = split(group, self.costs, fair, MIN_READINGS)
-        self.left += rest
-        self.left.sort(key=self.costs.of_group, reverse=True)
+        taken, *rest = split(group, self.costs, self._fair_share(group, workers), MIN_READINGS)
+        if rest:
+            self.put_back(*rest)
         return taken
 
-    def _choose(self, last_read: Any) -> Group:
-        """Choose a group: from the first non-empty list of `ranked`.
-
-        In order: the matrix in the worker's memory; the same in another type; the largest prefetched one that no worker
-        has begun; the quickest to read; a part of a group that another worker has begun; one that is still being read.
+    def _fair_share(self, group: Group, workers: int) -> float:
+        """Cost of all that is left, a chosen group included, for each worker: all of them end at about the same time.
+        As far as it is counted: where a share exceeds the group, which is whole then, there are thousands of others.
         """
-        new = [group for group in self.left if matrix_and_type(group) not in self.begun]
-        ranked = (
-            (group for group in self.left if matrix_and_type(group) == last_read),
-            (group for group in self.left if last_read is not None and matrix_and_seed(group) == last_read[:2]),
-            (group for group in new if matrix_and_seed(group) in self.known - self.reading),
-            sorted((group for group in new if matrix_and_seed(group) not in self.known), key=self.costs.of_reading),
-            (group for group in self.left if matrix_and_type(group) in self.begun),
-            new,
+        enough = 1.01 * workers * self.costs.of_group(group)  # which sums in another order
+        total = 0.0
+        for each in (group, *self.left):
+            total += self.costs.of_group(each)
+            if total > enough:
+                break
+        return total / workers
+
+    def _choose(self, last_read: Any) -> Group:
+        """Choose a group: from the first non-empty list of `_ranked`."""
+        return next(group for suitable in self._ranked(last_read) for group in suitable)
+
+    def _ranked(self, last_read: Any) -> Iterator[Iterable[Group]]:
+        """In order: the matrix in the worker's memory; the same in another type; the largest prefetched one that no
+        worker has begun; the quickest to read; a part of a group that another worker has begun; one that is still being
+        read.
+        """
+        if last_read is not None:
+            yield (group for group in self.left if matrix_and_type(group) == last_read)
+            yield (group for group in self.left if matrix_and_seed(group) == last_read[:2])
+        new, read = (
+            [group for group in self.left if matrix_and_type(group) not in self.begun],
+            self.known - self.reading,
         )
-        return next(group for suitable in ranked for group in suitable)
+        yield (group for group in new if matrix_and_seed(group) in read)
+        yield sorted((g for g in new if matrix_and_seed(g) not in self.known), key=self.costs.of_reading)
+        yield (group for group in self.left if matrix_and_type(group) in self.begun)
+        yield new
 
     def next_to_prefetch(self, workers: int) -> Any:
         """The largest matrix that is neither assigned nor prefetched; None if enough are being prefetched for all
@@ -94,9 +109,9 @@ class Schedule:
             self.reading.add(found)
         return found
 
-    def put_back(self, group: Group) -> None:
+    def put_back(self, *groups: Group) -> None:
         """Put back what a worker has not done."""
-        self.left.append(group)
+        self.left += groups
         self.left.sort(key=self.costs.of_group, reverse=True)
 
     def lost(self, group: Group) -> Sequence[Any]:
