@@ -219,13 +219,13 @@ OWN = {
         *("lane_fill<double, int, int, false>", "lane_fill<float, long long, long long, true>"),
     },
     "tile/tile_convert.cu": {
-        *("pack_halves", "fill_chunks<int>", "count_room<false>", "count_room<true>"),
+        *("pack_halves", "sum_room<long long>", "count_room<false>", "count_room<true>"),
         *(
             f"{kernel.format(index)}>"
             for index in ("int", "long long")
             for kernel in (
-                *("sample_tiles<{}", "count_tiles<{}", "count_marks<unsigned int, {}"),
-                *("count_chunks<{}, int, true, false, int", "count_chunks<{0}, {0}, false, true, int"),
+                *("sample_tiles<{}", "count_tiles<{}, int", "count_marks<unsigned int, {}"),
+                *("cut_chunks<{}, int, true, false", "cut_chunks<{0}, {0}, false, true"),
                 *(
                     "describe_tiles<{}, int, true, false",
                     "describe_tiles<{}, int, false, false",

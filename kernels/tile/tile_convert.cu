@@ -181,15 +181,18 @@ __global__ void sample_tiles(int rows, int across, int tile_rows, long long ever
   add_once(found + 1, entries);
 }
 
-// Tiles of each segment.
-template <typename I>
-__global__ void count_tiles(int rows, int across, int tile_rows, const I* __restrict__ row_ptr,
-                            const int* __restrict__ col_idx, int* __restrict__ counts) {
-  int tiles = 0;
-  const long long segment = global_thread() / TILE;
-  visit_tiles(segment, NO_TILE, rows, across, tile_rows, row_ptr, col_idx,
-              [&](bool busy, int, int, const Run<I>&) { tiles += busy; });
-  if (lane_id() % TILE == 0 && segment < first_segment(rows, row_ptr, tile_rows)) counts[segment] = tiles;
+// Offsets of the tiles of each of `segments`, of which a warp takes two.
+template <typename I, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    count_tiles(int rows, int across, int tile_rows, long long segments, const I* __restrict__ row_ptr,
+                const int* __restrict__ col_idx, P* __restrict__ ptr, unsigned long long* __restrict__ state) {
+  const auto count = [&](long long at) {
+    int tiles = 0;
+    visit_tiles(at - lane_id() + lane_id() / TILE, NO_TILE, rows, across, tile_rows, row_ptr, col_idx,
+                [&](bool busy, int, int, const Run<I>&) { tiles += busy; });
+    return static_cast<long long>(__shfl_sync(FULL_MASK, tiles, lane_id() % 2 * TILE));
+  };
+  write_offsets<1>(segments, ptr, state, count, WARP / TILE);
 }
 
 // See Rules in spmvbench/formats/tile/convert.py. te, th: squares with the sign of the threshold. hyb_rows: rows that
@@ -467,7 +470,7 @@ __device__ __forceinline__ void visit_group(long long group, int tiles, const un
   }
 }
 
-// sums, (1 + SUMS x groups,): of each group, one kind of sum after the other; 0 first.
+// sums, (SUMS x groups,): of each group, one kind of sum after the other.
 template <bool DEFERRED>
 __global__ void count_room(int tiles, int groups, const unsigned short* __restrict__ entries,
                            const Byte* __restrict__ fmt, const Byte* __restrict__ tail, int* __restrict__ sums) {
@@ -475,8 +478,21 @@ __global__ void count_room(int tiles, int groups, const unsigned short* __restri
   if (group >= groups) return;  // the whole warp
   int sum = 0;
   visit_group<DEFERRED>(group, tiles, entries, fmt, tail, sum, [](long long, const Room&, int, int, int, int) {});
-  if (lane_id() < SUMS) sums[1 + static_cast<long long>(lane_id()) * groups + group] = sum;
-  if (global_thread() == 0) sums[0] = 0;
+  if (lane_id() < SUMS) sums[static_cast<long long>(lane_id()) * groups + group] = sum;
+}
+
+// The running sum, of `n` numbers of `groups` for each kind. ends, (SUMS + 1,): what is before each kind, and all.
+template <typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    sum_room(int n, int groups, const int* __restrict__ sums, P* __restrict__ ptr,
+             unsigned long long* __restrict__ ends, unsigned long long* __restrict__ state) {
+  const auto count = [=](long long at) { return at < n ? static_cast<long long>(sums[at]) : 0ll; };
+  sum_before<OFFSETS_EACH>(n, state, count, [=](long long at, long long before, long long number) {
+    const int place = static_cast<int>(at);
+    ptr[place] = static_cast<P>(before);
+    if (place % groups == 0) ends[place / groups] = static_cast<unsigned long long>(before);
+    if (place == n - 1) ends[SUMS] = static_cast<unsigned long long>(before + number);
+  });
 }
 
 // The first level and the offsets of the tiles that are stored. sums: their running sum. tile_row, tile_col: of all
@@ -738,19 +754,19 @@ __global__ void take_marked(int rows, I nnz, const I* __restrict__ row_ptr, cons
 
 // ---- Chunks: see chunks_of in spmvbench/formats/tile/tile.py.
 
-// tile_ptr, and offsets of the chunks of each tile row; the first note: tile rows of several chunks. first: tiles before
-// each tile row, or if SEGMENTS each segment. stored_before: of all tiles, if DEFERRED.
-template <typename I, typename T, bool SEGMENTS, bool DEFERRED, typename P>
+// tile_ptr, and the chunks of each tile row; the first note: tile rows of several chunks. first: tiles before each tile
+// row, or if SEGMENTS each segment. stored_before: of all tiles, if DEFERRED.
+template <typename I, typename T, bool SEGMENTS, bool DEFERRED>
 __global__ void __launch_bounds__(OFFSETS_BLOCK)
-    count_chunks(int rows, int tile_rows, const I* __restrict__ row_ptr, const T* __restrict__ first,
-                 const int* __restrict__ stored_before, int tbalance, int least, int* __restrict__ tile_ptr,
-                 P* __restrict__ ptr, unsigned long long* __restrict__ state) {
+    cut_chunks(int rows, int tile_rows, const I* __restrict__ row_ptr, const T* __restrict__ first,
+               const int* __restrict__ stored_before, int tbalance, int least, int* __restrict__ tile_ptr,
+               int* __restrict__ chunk_ptr, int* __restrict__ chunk_row, unsigned long long* __restrict__ state) {
   const auto first_tile = [=](long long tile_row) {
     const T tile = first[SEGMENTS ? first_segment(rows, row_ptr, tile_row) : tile_row];
     return DEFERRED ? stored_before[tile] : static_cast<int>(tile);
   };
   int several = 0;
-  write_offsets<OFFSETS_EACH>(tile_rows, ptr, state, [&](long long at) {
+  const auto count = [&](long long at) {
     if (at >= tile_rows) return 0ll;
     const int begin = first_tile(at), end = first_tile(at + 1);
     tile_ptr[at] = begin;
@@ -758,23 +774,16 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
     const int chunks = (end - begin + tbalance - 1) / tbalance;
     several += chunks > 1;
     return static_cast<long long>(chunks > least ? chunks : least);
+  };
+  sum_before<OFFSETS_EACH>(tile_rows, state, count, [&](long long at, long long before, long long number) {
+    const int begin = tile_ptr[at], end = first_tile(at + 1), chunks = static_cast<int>(number);
+    const int each = chunks ? (end - begin + chunks - 1) / chunks : 0;
+    for (int c = 0; c < chunks; ++c) {
+      chunk_ptr[before + c] = begin + c * each;
+      chunk_row[before + c] = static_cast<int>(at) | (chunks > 1 ? 1u << 31 : 0u);
+    }
+    if (at == tile_rows - 1) chunk_ptr[before + chunks] = end;
   });
   several = group_sum<WARP>(several);
   if (lane_id() == 0 && several) atomicAdd(state, static_cast<unsigned long long>(several));
-}
-
-// first: of each tile row's chunks.
-template <typename P>
-__global__ void fill_chunks(int tile_rows, const int* __restrict__ tile_ptr, const P* __restrict__ first,
-                            int* __restrict__ chunk_ptr, int* __restrict__ chunk_row) {
-  const long long i = global_thread();
-  if (i >= tile_rows) return;
-  const int chunks = static_cast<int>(first[i + 1] - first[i]);
-  const int tiles = tile_ptr[i + 1] - tile_ptr[i];
-  const int each = chunks ? (tiles + chunks - 1) / chunks : 0;
-  for (int c = 0; c < chunks; ++c) {
-    chunk_ptr[first[i] + c] = tile_ptr[i] + c * each;
-    chunk_row[first[i] + c] = static_cast<int>(i) | (chunks > 1 ? 1u << 31 : 0u);
-  }
-  if (i == tile_rows - 1) chunk_ptr[first[tile_rows]] = tile_ptr[tile_rows];
 }

@@ -436,15 +436,15 @@ def summed(
     wide: bool = False,
     beside: Beside | None = None,
     by_warps: bool = False,
+    block: int = OFFSETS_BLOCK,
 ) -> tuple[Array, list[int]]:
     """As `arrays.offsets` of n numbers that a kernel counts, by it alone and one wait; and what was `noted`.
 
     kernel: its name without the last type, that of the offsets, and without the bracket. args: without the last two,
     the offsets and `state`. total: where it is known, which alone is returned then, without a wait. wide: int64 in any
     case. beside: launched before the wait, if there is one. by_warps: a warp counts one number after the other, as many
-    as the argument before the offsets says: few, so that blocks are many.
+    as the argument before the offsets says: few, so that blocks are many. each, block: a block takes block * each.
     """
-    block = OFFSETS_BLOCK
     if by_warps:
         share = min(1 << max(cdiv(n, _WARPS * 512) - 1, 0).bit_length(), _WARP)
         args, each, block = (*args, np.int32(share)), 1, _WARPS * share

@@ -1,14 +1,15 @@
-"""CSR to tiles by kernels of this project: what `convert` and `layout` compute by arrays, in a dozen launches."""
+"""CSR to tiles by kernels of this project: what `convert` and `layout` compute by arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, index_dtype, nothing, round_up
-from spmvbench.formats.conversion import Run, narrow_offsets, numbers, offsets, summed, zeros
+from spmvbench.formats.conversion import OFFSETS_BLOCK, Run, note_words, notes, numbers, summed, summing, zeros
 from spmvbench.formats.found_tiles import FIND_BLOCK, count_tiles, cut_shares, key_type, shares_of
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Struct, cbool, ctype, per_thread
@@ -25,7 +26,6 @@ HALVES_EACH = constant(SOURCE, "HALVES_EACH")  # half bytes of a thread
 LARGE = 2**18  # entries from which on a sample is worth its wait
 SAMPLED_SEGMENTS = 2**12
 DENSE = 5  # entries of a tile from which on walks take less, about
-ON_HOST = 2**13  # most numbers that are copied whole where some are wanted
 
 
 class Room(NamedTuple):
@@ -44,8 +44,8 @@ class Room(NamedTuple):
 
     @classmethod
     def of(cls, sums: list[int]) -> Room:
-        """From the running sum over all groups of one kind of sum after the other, (SUMS + 1,)."""
-        each = np.diff(sums).tolist()
+        """From what is before each kind of sum, and all, (SUMS + 1,)."""
+        each = [end - begin for begin, end in pairwise(sums)]
         values, units, entries, tiles = (each[f : f + FORMATS] for f in range(0, 4 * FORMATS, FORMATS))
         return cls(values, units, entries, tiles, *each[4 * FORMATS :])
 
@@ -78,7 +78,7 @@ class Described(NamedTuple):
 
 
 def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run: Run, *, defer: bool = False) -> Packed:
-    """A matrix in tiles, for nnz > 0; three waits for the device, one more if it is large.
+    """A matrix in tiles, for nnz > 0; two waits for the device, one more if it is large, one if `defer`.
 
     rules: None for CSR alone. tbalance: the most tiles of a chunk, from the number of tiles. defer: whether COO tiles
     and tails of HYB are computed separately. run: runs a launch on the arrays of `a`.
@@ -97,19 +97,32 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     scattered = a.nnz >= LARGE and _tiles_are_sparse(a, launch)
     apart = zeros(xp, a.nnz // 32 + 1, np.uint32) if defer else nothing(xp, np.uint32)
     found = (_by_bits if scattered else _by_walks)(a, rules is None, limits, apart, run, launch)
-    groups = cdiv(found.tiles, GROUP)
+    groups, tile_rows = cdiv(found.tiles, GROUP), cdiv(a.rows, TILE)
     of_tiles = np.int32(found.tiles), np.int32(groups), found.entries, found.fmt, found.tail
-    sums = empty(1 + SUMS * groups, np.int32)
-    launch(f"count_room<{deferred}>", groups * 32, *of_tiles, sums)
-    sums = narrow_offsets(sums[1:], run, np.int64)
-    if len(sums) > ON_HOST:
-        room = Room.of(sums[::groups].tolist())
-    else:  # to copy them takes less than a kernel that picks every so many
-        room = Room.of(numbers(sums)[::groups])
+    each = xp.empty(SUMS * groups, dtype=np.int32)
+    launch(f"count_room<{deferred}>", groups * 32, *of_tiles, each)
+    sums, noted = xp.empty(SUMS * groups, dtype=np.int64), zeros(xp, SUMS + 1 + note_words(tile_rows), np.uint64)
+    size = np.int32(SUMS * groups), np.int32(groups)
+    run(summing(SOURCE, "sum_room<long long>", (*size, each, sums, noted), notes(xp, SUMS * groups)))
+
+    def cut(stored: int, stored_before: Array, least: int) -> list[Array]:
+        """The first tile of each tile row, and the chunks, in room for the most that there can be."""
+        balance = tbalance(stored)
+        most = tile_rows + stored // balance
+        cuts = [xp.empty(n, dtype=np.int32) for n in (tile_rows + 1, most + 1, most)]
+        of_rows = np.int32(a.rows), np.int32(tile_rows), a.row_ptr, found.first_tile, stored_before
+        kernel = f"cut_chunks<{index}, {ctype(found.first_tile)}, {cbool(not found.shares)}, {deferred}>"
+        run(summing(SOURCE, kernel, (*of_rows, np.int32(balance), np.int32(least), *cuts), noted[SUMS + 1 :]))
+        return cuts
+
+    none = nothing(xp, np.int32)
+    chunks = None if defer else cut(found.tiles, none, 1)  # all tiles are stored
+    *ends, several, _, _, number = numbers(noted, SUMS + 1 + 4)
+    room = Room.of(ends)
 
     stored = room.stored_tiles
     offset = index_dtype(max(*room.values, *room.units, a.nnz))
-    stored_row = nothing(xp, np.int32) if found.shares else empty(stored, np.int32)
+    stored_row = none if found.shares else empty(stored, np.int32)
     level1: dict[str, Array] = {
         "tile_col": empty(stored, np.int32),
         "fmt": empty(stored, np.uint8),
@@ -121,9 +134,8 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     stored_before = empty(found.tiles + 1 if defer else 0, np.int32)
     kernel = f"place_tiles<{ctype(offset)}, {cbool(not found.shares)}, {deferred}>"
     launch(kernel, groups * 32, *of_tiles, sums, found.row, found.col, stored_row, *level1.values(), stored_before)
-    none = nothing(xp, np.uint8)
     found = found._replace(row=none, col=none, entries=none, tail=none)
-    del of_tiles, sums  # their memory is wanted
+    del of_tiles, sums, each  # their memory is wanted
 
     def pack(packed: Struct) -> None:
         types = f"{value}, {index}, {ctype(offset)}, {deferred}>"
@@ -138,15 +150,13 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
 
     fields: dict[str, Any] = level1 | _packed_tiles(a, room, pack, launch)
 
-    # Tile rows, and their chunks.
-    rest_nnz, tile_rows = a.nnz - room.stored_entries, cdiv(a.rows, TILE)
-    tile_ptr = empty(tile_rows + 1, np.int32)
-    of_rows = np.int32(a.rows), np.int32(tile_rows), a.row_ptr, found.first_tile, stored_before
-    given = *of_rows, np.int32(tbalance(stored)), np.int32(not rest_nnz), tile_ptr
-    kernel = f"count_chunks<{index}, {ctype(found.first_tile)}, {cbool(not found.shares)}, {deferred}"
-    first, (several, *_, chunks) = summed(xp, tile_rows, SOURCE, kernel, given, run)
-    chunk_ptr, chunk_row = empty(chunks + 1, np.int32), empty(chunks, np.int32)
-    launch(f"fill_chunks<{ctype(first)}>", tile_rows, np.int32(tile_rows), tile_ptr, first, chunk_ptr, chunk_row)
+    rest_nnz = a.nnz - room.stored_entries
+    if chunks is None:
+        chunks = cut(stored, stored_before, int(not rest_nnz))
+        several, _, _, number = numbers(noted[SUMS + 1 :], 4)
+    tile_ptr, chunk_ptr, chunk_row = chunks
+    if number < len(chunk_row):
+        chunk_ptr, chunk_row = chunk_ptr[: number + 1], chunk_row[:number]
 
     rest = None
     if rest_nnz:
@@ -169,13 +179,14 @@ def _by_walks(a: Csr, all_csr: bool, limits: Struct, apart: Array, run: Run, lau
     """The tiles of each segment of a tile row are counted, then described."""
     xp, index, tile_rows = a.xp, ctype(a.row_ptr), cdiv(a.rows, TILE)
     segments = tile_rows + a.nnz // SEGMENT
-    walk = *map(np.int32, (a.rows, cdiv(a.cols, TILE), tile_rows)), a.row_ptr, a.col_idx
-    counts = xp.empty(segments, dtype=np.int32)
-    launch(f"count_tiles<{index}>", segments * TILE, *walk, counts)
-    first_tile, tiles = offsets(counts, run)
+    sizes, matrix = (*map(np.int32, (a.rows, cdiv(a.cols, TILE), tile_rows)),), (a.row_ptr, a.col_idx)
+    args = (*sizes, np.int64(segments), *matrix)
+    first_tile, (*_, tiles) = summed(
+        xp, segments, SOURCE, f"count_tiles<{index}", args, run, each=1, block=OFFSETS_BLOCK // TILE
+    )
     of_tiles = [xp.empty(tiles, dtype=dtype) for dtype in (np.int32, np.int32, np.uint16, np.uint8, np.uint8)]
     kernel = f"describe_tiles<{index}, {ctype(first_tile)}, {cbool(all_csr)}, {cbool(len(apart) > 0)}>"
-    launch(kernel, segments * TILE, *walk, first_tile, limits, *of_tiles, apart)
+    launch(kernel, segments * TILE, *sizes, *matrix, first_tile, limits, *of_tiles, apart)
     row, col, entries, fmt, tail = of_tiles
     return Described(tiles, first_tile, row, col, entries, fmt, tail, apart, None)
 
