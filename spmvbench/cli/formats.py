@@ -119,62 +119,6 @@ def _show_recent() -> None:
     click.echo(_wrapped("(Names) are not counted: they are for other devices, not exact, tuners or orders.", ""))
 
 
-def _show_same(name: str | None, matrix: str, as_json: bool) -> None:
-    """Print the formats that are the same program on a matrix, one line per program.
-
-    name: a list as for `run --formats`, to print those alone.
-    """
-    import pandas as pd
-
-    from spmvbench import formats
-    from spmvbench.analysis.programs import same_as
-    from spmvbench.analysis.reasons import by_kind
-    from spmvbench.devices import open_device
-    from spmvbench.matrices.lookup import obtain
-    from spmvbench.measure import program
-    from spmvbench.runner import plan
-
-    device = open_device("emulated")
-    every = {formats.label(*which): which for which in plan.choose_formats(None, device.name, ["spmv"])}
-    asked = plan.choose_formats(name, device.name, ["spmv"]) if name else list(every.values())
-    wanted = {formats.label(*which): which for which in asked}
-    every |= wanted
-    found = obtain(matrix)
-    a = formats.Csr.of(found.read(0, "refuse"))
-    programs, failed = program.on_matrix(every.values(), a, device, device.default_max_bytes)
-    rows = pd.DataFrame(
-        {
-            "label": label,
-            "format": cls.key,
-            "params": formats.params_text(cls.resolve(params)),
-            "alias_of": cls.alias_of if label == cls.key else "",
-            "experiment": cls.experiment,
-            "program": programs.get(label, ""),
-            "status": "ok" if label in programs else "skipped",
-            "reason": failed.get(label, ""),
-            "setting": "",
-            "matrix": found.id,
-        }
-        for label, (cls, params) in every.items()
-    )
-    rows = rows.assign(same_as=same_as(rows))
-    held = rows[rows["program"] != ""]
-    ordered = held.iloc[(held["same_as"] != "").to_numpy().argsort(kind="stable")]
-    clusters = [list(part["label"]) for _, part in ordered.groupby("program", sort=False)]
-    shown = [labels for labels in clusters if len(labels) > 1 and wanted.keys() & set(labels)]
-    if as_json:
-        click.echo(json.dumps({"matrix": found.id, "programs": clusters, "skipped": failed}, indent=2))
-        return
-    click.secho(f"{found.id}: {counted(len(held), 'format')}, {counted(len(clusters), 'program')}", bold=True)
-    for labels in sorted(shown):
-        click.echo(_wrapped(" = ".join(labels), "  "))
-    alone = sorted(label for label in wanted if [label] in clusters)
-    if name and alone:
-        click.echo(f"{', '.join(alone)}: no other format is the same program")
-    for row in by_kind(rows[rows["label"].isin(wanted)]).itertuples():
-        click.echo(f"skipped {row.cases}: {row.reason} ({row.labels})")
-
-
 def echo_meanings(text: str, ops: Container[str] | None = None) -> None:
     """Print to stderr which words of a list of formats mean a family (`formats.meanings`)."""
     from spmvbench import formats
@@ -248,9 +192,6 @@ def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) 
 @click.option("--search", metavar="TEXT", help="Find formats whose description contains the words of TEXT.")
 @click.option("--survey", is_flag=True, help="List the survey's names with the formats for each.")
 @click.option("--recent", is_flag=True, help="List the names of the years since the survey, likewise.")
-@click.option(
-    "--same-on", metavar="MATRIX", help="List the formats that are the same program on MATRIX; with NAME those alone."
-)
 @option_types.JSON
 def command(
     name: str | None,
@@ -258,21 +199,16 @@ def command(
     search: str | None,
     survey: bool,
     recent: bool,
-    same_on: str | None,
     as_json: bool,
 ) -> None:
     """List the formats by family, or describe one: storage, arrays, parameters, paper, files.
 
     NAME is a key, a glob such as 'csr-*', a family, or the survey's name of a format; case is ignored.
-    Parameters are set as in  spmvbench run --formats 'ell[threads=2],csr-vector'; with --same-on NAME is such a list.
-    MATRIX is a matrix as for  spmvbench info. It is converted to every format, and nothing is run.
+    Parameters are set as in  spmvbench run --formats 'ell[threads=2],csr-vector'.
     """
-    if sum(map(bool, (name or same_on, family, search, survey, recent))) > 1:
-        raise UsageError("give a NAME, --family, --search, --survey, --recent or --same-on, not several")
-    if same_on:
-        echo_meanings(name or "", ["spmv"])
-        _show_same(name, same_on, as_json)
-    elif (survey or recent) and not as_json:
+    if sum(map(bool, (name, family, search, survey, recent))) > 1:
+        raise UsageError("give a NAME, --family, --search, --survey or --recent, not several")
+    if (survey or recent) and not as_json:
         _show_survey() if survey else _show_recent()
     elif survey or recent:
         from spmvbench.formats import recent as since

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from spmvbench import formats
 from spmvbench.devices import Device
 from spmvbench.devices.cuda import has_work
-from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip, kernels, single_steps
+from spmvbench.formats import Call, Format, Launch, Loop, kernels, single_steps
 from spmvbench.formats.arrays import Array, array_module
-from spmvbench.formats.conversion import converting_for
 from spmvbench.formats.footprint import span as span_of
 from spmvbench.formats.launches import flat, three
 from spmvbench.formats.vectors import SparseVector, parts
-from spmvbench.measure import operations
 
 
 def program_hash(
@@ -65,30 +62,6 @@ def float_atomics(launches: Sequence[Launch | Call | Loop], device: Device) -> s
     found = {device.float_atomics(launch) for launch in kernels.values()}
     unknown = None in found or any(isinstance(step, Call) for step in single_steps(launches))
     return "yes" if True in found else "" if unknown else "no"
-
-
-def on_matrix(
-    chosen: Iterable[tuple[type[Format], Mapping[str, Any]]], a: Csr, device: Device, max_bytes: int
-) -> tuple[dict[str, str], dict[str, str]]:
-    """`program_hash` by label for formats of y = A x on a matrix; and the reasons of those that cannot run, likewise.
-
-    They are converted, within `max_bytes`. Nothing is compiled or run.
-    """
-    a = a.on(device.xp).read_only()
-    x, y = (device.to_device(vector) for vector in operations.get("spmv").vectors(a))
-    programs: dict[str, str] = {}
-    failed: dict[str, str] = {}
-    for cls, params in chosen:
-        label = formats.label(cls, dict(params))
-        try:
-            with converting_for(device.limits):
-                fmt = cls.from_csr(a, max_bytes=max_bytes, **params)
-            programs[label] = program_hash(fmt, fmt.launches(x, y), device.checksums, x, y)
-        except Skip as skip:
-            failed[label] = skip.reason
-        except Exception as error:  # code of a format may raise anything
-            failed[label] = f"{type(error).__name__}: {error}"
-    return programs, failed
 
 
 class _Arrays:

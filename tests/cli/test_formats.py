@@ -37,7 +37,6 @@ def test_a_name_with_several_formats_shows_them_all(command):
         ("--recent --survey", "not several"),
         ("ell --family CSR", "not several"),
         ("--family elpack", "did you mean ELLPACK"),
-        ("bfs-push --same-on pde:4", "bfs-push"),
     ],
 )
 def test_wrong_words_are_said(command, words, said):
@@ -211,29 +210,3 @@ def test_pages_are_written_and_other_files_left_alone(tmp_path, written):
     (tmp_path / "mine.md").write_text("mine")
     format_pages.main([str(tmp_path)])
     assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == written | {"mine.md": "mine"}
-
-
-def test_formats_that_are_one_program_on_a_matrix(command):
-    result = command("formats", "--same-on", "pde:16")
-    assert result.code == 0
-    first, *lines = result.out.splitlines()
-    (same,) = (line.split() for line in lines if "hyb-third" in line)
-    assert same[0] == "ell"
-    assert {"hec", "hyb", "hyb-third"} < set(same)
-    names, programs = (int(word) for word in first.split() if word.isdigit())
-    assert names - programs == sum(line.count(" = ") for line in lines) > 10
-
-
-def test_what_some_formats_are_on_a_matrix_and_why_some_are_nothing(command, tmp_path):
-    path = tmp_path / "wide.mtx"
-    path.write_text("%%MatrixMarket matrix coordinate real general\n2 3 2\n1 1 1.5\n2 3 2.5\n")
-    result = command("formats", "hyb,hll[threads=2],ehyb", "--same-on", str(path))
-    assert result.code == 0
-    _, same, alone, skipped = result.out.splitlines()
-    assert same.startswith("  ell = ")
-    assert " = hyb" in same
-    assert alone == "hll[threads=2]: no other format is the same program"
-    assert skipped == "skipped 1: ehyb holds square matrices only, this one is 2 x 3 (ehyb 1)"
-    told = json.loads(command("formats", "--same-on", str(path), "--json").out)
-    assert next(labels for labels in told["programs"] if "hyb" in labels)[0] == "ell"
-    assert told["skipped"]["ehyb"].startswith("ehyb holds square")
