@@ -598,10 +598,9 @@ class Cuda(Device):
 
     def _summing(self, arrays: Sequence[Array], sums: Array) -> CudaProgram:
         """Adds the checksums of arrays to `sums`, or to what the one element of an array of the host points to."""
-        spans = np.array([(address(array), array.nbytes) for array in arrays], np.uint64).reshape(-1, 2)
-        addresses, sizes = (self.to_device(np.ascontiguousarray(column)) for column in spans.T)
-        grid = (min(cdiv(int(spans[:, 1].max(initial=0)), 4 * 256), CHECKSUM_BLOCKS), len(arrays))
-        return self.compile([Launch("checksum.cu", "checksum<0>", grid, 256, (addresses, sizes, sums))])
+        spans = np.array([[address(array) for array in arrays], [array.nbytes for array in arrays]], np.uint64)
+        grid = (min(cdiv(int(spans[1].max(initial=0)), 4 * 256), CHECKSUM_BLOCKS), len(arrays))
+        return self.compile([Launch("checksum.cu", "checksum<0>", grid, 256, (*self.to_device(spans), sums))])
 
     def close(self) -> None:
         self.xp.get_default_memory_pool().free_all_blocks()

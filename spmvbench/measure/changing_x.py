@@ -36,12 +36,15 @@ def time_with_changing_x(
     was discarded. On an emulated device the processor's time is compared (`_compare_on_host`).
     """
     context.begin(task, f"timing {case.mode} while x changes", case.op)
-    changes = _changes_of_x(series)
-    seconds = _seconds_with_changing_x(context, fmt, bound, case, changes)
+    rule = context.rule.short()
+    timed_alone = case.mode == "hot" and rule.sample > 0
+    # Before x is set: it changes x an unknown number of times.
+    cost = context.change_x_seconds(case.op) if timed_alone else 0.0
+    changes = _changes_of_x(series, cost, min(rule.sample, rule.budget))  # a sample is no longer than its series
+    seconds = _seconds_with_changing_x(context, fmt, bound, case, changes, cost)
     if context.device.kind != "cuda":
         _compare_on_host(context, bound, case)
         return seconds
-    rule = context.rule.short()
     before, tries = series, 1
     while _skips_work(context, case, before, seconds):
         if tries == X_CHANGED_TRIES:
@@ -49,7 +52,7 @@ def time_with_changing_x(
         verify.set_x(fmt, context.references.checks[case.op].timed, context.x[case.op])
         before, tries = replace(series, seconds=[]), tries + 1
         timing.take_round(before, context.device, rule)
-        seconds = _seconds_with_changing_x(context, fmt, bound, case, changes)
+        seconds = _seconds_with_changing_x(context, fmt, bound, case, changes, cost)
     return seconds
 
 
@@ -87,23 +90,25 @@ def _skipped(context: Context, case: Case, changed: float, same: float) -> Wrong
     )
 
 
-def _changes_of_x(series: timing.Series) -> int:
-    """How often x changes in one sample: before each of its SpMVs, and an even number, so that x ends as it began."""
+def _changes_of_x(series: timing.Series, cost: float, sample: float) -> int:
+    """How often x changes in one sample: before each of its SpMVs, and an even number, so that x ends as it began.
+
+    cost: seconds of a change. sample: minimum seconds of a sample.
+    """
     seconds = timing.quartiles(series).median
-    pairs = X_CHANGED_PAIRS
+    pairs, repeats = X_CHANGED_PAIRS, series.repeats
     if seconds > 0:  # not NaN
         pairs = min(pairs, max(math.floor(X_CHANGED_SECONDS / (2 * seconds)), 1))
-    return 2 * max(series.repeats // 2, pairs)
+        repeats = min(repeats, timing.repeats_for(seconds + cost, sample))
+    return 2 * max(repeats // 2, pairs)
 
 
-def _seconds_with_changing_x(context: Context, fmt: Format, bound: Bound, case: Case, changes: int) -> float:
-    """The median of a few samples, see `time_with_changing_x`; y is verified after the last."""
+def _seconds_with_changing_x(
+    context: Context, fmt: Format, bound: Bound, case: Case, changes: int, cost: float
+) -> float:
+    """The median of a few samples, see `time_with_changing_x`; y is verified after the last. cost: of a change."""
     device, rule, op, y = context.device, context.rule, case.op, context.y
     x, checks, change = context.x[op], context.references.checks[op], context.change_x(op)
-    timed_alone = case.mode == "hot" and rule.sample > 0
-    cost = (
-        context.change_x_seconds(op) if timed_alone else 0.0
-    )  # before x is set: it changes x an unknown number of times
     searched = 0.0
     if parts(x)[-1].dtype.kind != "f":  # half of the searches start from the other source, whose time is measured apart
         verify.set_x(fmt, checks.dense[0], x)
@@ -112,7 +117,7 @@ def _seconds_with_changing_x(context: Context, fmt: Format, bound: Bound, case: 
     placed = verify.set_x(fmt, checks.timed, x)
     y[...] = verify.garbage(y)
     device.synchronize()
-    if timed_alone:
+    if case.mode == "hot" and rule.sample > 0:
         work = device.capture(device.compile([change, *bound.steps]), changes)
         series = timing.Series(work, changes, flush=False)
         timing.take_round(series, device, rule.short(spread=0.02))

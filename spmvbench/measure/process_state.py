@@ -18,8 +18,10 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 from operator import is_, itemgetter
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,9 +49,8 @@ class Setting(NamedTuple):
 
 def _signals() -> dict[int, tuple[Any, int]]:
     """The handler of each signal, Python's and that of the C library, which code in C sets without Python."""
-    found = {}
+    found, action = {}, (ctypes.c_void_p * 32)()  # larger than a struct sigaction, whose first member is the handler
     for number in signal.valid_signals():
-        action = (ctypes.c_void_p * 32)()  # larger than a struct sigaction, whose first member is the handler
         LIBC.sigaction(number, None, action)
         found[int(number)] = signal.getsignal(number), action[0] or 0
     return found
@@ -193,10 +194,30 @@ def _read(setting: Setting) -> Any:
         return repr(error)
 
 
-class _Owner(NamedTuple):
-    """A module or class, and its functions and classes. get: these, of its members now.
+def _version(members: Mapping[str, Any]) -> ctypes.c_uint64:
+    """Where CPython before 3.14 counts all changes of dicts, and leaves in each one the number of its own last."""
+    return ctypes.c_uint64.from_address(id(members) + object.__basicsize__ + ctypes.sizeof(ctypes.c_ssize_t))
 
-    A process has tens of thousands of them, looked at after each step of a format: no loop in Python does it.
+
+@cache
+def _has_versions() -> bool:
+    """Whether this Python has what `_version` reads."""
+    if sys.implementation.name != "cpython":
+        return False
+    tried: dict[str, Any] = {}
+    counted, seen = _version(tried), list[int]()
+    for value in range(3):
+        seen.append(counted.value)
+        tried["a"] = value
+    return len({*seen, counted.value}) == 4
+
+
+@dataclass(eq=False)
+class _Owner:
+    """A module or class, and its functions and classes. get: these, of its members now. version: of its members, if
+    they are a dict that has one. seen: the version in which they were found unchanged.
+
+    A process has tens of thousands of members, looked at after each step of a format: no loop in Python does it.
     """
 
     owner: Any
@@ -204,27 +225,37 @@ class _Owner(NamedTuple):
     names: tuple[str, ...]
     values: tuple[Any, ...]
     get: Callable[[Mapping[str, Any]], Any]
+    version: ctypes.c_uint64 | None
+    seen: int | None = None
 
     @classmethod
     def of(cls, owner: Any) -> _Owner | None:
         """None if it has none."""
-        kinds = classmethod, staticmethod, property
-        found = {name: held for name, held in list(vars(owner).items()) if callable(held) or isinstance(held, kinds)}
-        return cls.noted(owner, vars(owner), found) if found else None
+        kinds, members = (classmethod, staticmethod, property), vars(owner)
+        if isinstance(members, MappingProxyType):  # of a class: the dict behind it has a version
+            (members,) = gc.get_referents(members)
+        found = {name: held for name, held in list(members.items()) if callable(held) or isinstance(held, kinds)}
+        return cls.noted(owner, members, found) if found else None
 
     @classmethod
     def noted(cls, owner: Any, members: Mapping[str, Any], found: Mapping[str, Any]) -> _Owner:
         """What was found among its members, one or more."""
         names = tuple(found)
         get = itemgetter(*names, names[0])  # of one name it would give no tuple
-        return cls(owner, members, names, tuple(found.values()), get)
+        version = _version(members) if type(members) is dict and _has_versions() else None
+        return cls(owner, members, names, tuple(found.values()), get, version)
 
     def is_unchanged(self) -> bool:
         """Whether each of them is the same object. Not whether it is equal: an object in its place says that itself."""
+        version = None if self.version is None else self.version.value
+        if version is not None and version == self.seen:
+            return True
         try:
-            return ALL(MAP(is_, self.get(self.members), self.values))
+            unchanged = ALL(MAP(is_, self.get(self.members), self.values))
         except KeyError:
             return False
+        self.seen = version if unchanged else None
+        return unchanged
 
 
 class ProcessState:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from spmvbench.devices import Device
 from spmvbench.formats import Csr
 from spmvbench.formats.precision import PRECISIONS, Precision
 from spmvbench.measure import verify
 from spmvbench.measure.operations import Operation
+
+KEPT_BYTES = 1 << 25  # of a matrix whose statistics, which may take more, are kept on the device
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,17 @@ class References:
         current_checksums = device.checksums(list(arrays.values()))
         shared = a, device_a, stored, device_stored, integers, precision, checks
         return cls(*shared, dict(zip(arrays, current_checksums(), strict=True)), current_checksums)
+
+    @property
+    def estimated(self) -> Csr:
+        """The matrix on the device for estimates of formats' sizes. What they count of a small one is kept for the next
+        format.
+        """
+        return self._estimated if self.device_stored.nbytes <= KEPT_BYTES else self.device_stored.fresh()
+
+    @cached_property
+    def _estimated(self) -> Csr:
+        return self.device_stored.fresh()
 
     def changed(self) -> list[str]:
         """Names of the arrays on the device that were changed."""

@@ -56,7 +56,7 @@ def convert_on_host(context: Context, task: Task) -> HostConversion:
     both = context.settings.convert == "both" and task.cls.converts_on_host
     on_host = both or not on_device  # an emulated device shares the host's memory
     context.begin(task, "converting on the host" if on_host else "converting on the device")
-    task.cls.refuse_beyond(limit, references.stored if on_host else references.device_stored.fresh(), **task.params)
+    task.cls.refuse_beyond(limit, references.stored if on_host else references.estimated, **task.params)
     if not on_host:
         return HostConversion()
     a = references.stored.fresh()  # without derived arrays that another format has computed

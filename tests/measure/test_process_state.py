@@ -76,6 +76,19 @@ def test_what_a_format_changes_is_restored_before_the_next_one(measure, name, ca
     assert f"test-careless changed {name.strip()}: restored" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("counted", [True, False])
+def test_functions_are_compared_with_and_without_the_versions_of_their_dicts(counted, monkeypatch):
+    """Python counts changes of dicts before 3.14; no object tells by itself whether it is the same."""
+    known = process_state._has_versions()
+    assert known == (sys.implementation.name == "cpython" and sys.version_info < (3, 14))
+    monkeypatch.setattr(process_state, "_has_versions", lambda: counted and known)
+    state = ProcessState()
+    for _ in range(2):
+        assert state.restore() == []
+        json.loads, CsrArrays.to_coo, sys.modules["json"] = mock.ANY, mock.ANY, None
+        assert set(state.restore()) >= {"json.loads", "spmvbench.formats.csr.csr.to_coo", "the module json"}
+
+
 @pytest.mark.parametrize("others", [0, 1])
 def test_a_process_is_replaced_if_something_cannot_be_restored(measure, others, monkeypatch):
     """Here by open files; alone in its group the format is measured to its end."""

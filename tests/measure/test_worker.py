@@ -80,13 +80,14 @@ def test_a_format_too_large_is_refused_without_conversion_on_the_host_too(measur
 
 
 @pytest.mark.parametrize(
-    ("seconds", "repeats", "changes"), [(5e-6, 200, 200), (1e-4, 11, 16), (2e-3, 1, 16), (1e-2, 1, 2), (0.2, 1, 2)]
+    ("seconds", "repeats", "changes"),
+    [(2e-6, 500, 250), (5e-6, 200, 142), (1e-4, 11, 16), (2e-3, 1, 16), (1e-2, 1, 2), (0.2, 1, 2)],
 )
 def test_x_changes_before_each_of_some_spmvs_of_fewer_if_they_are_slow(seconds, repeats, changes):
     series = timing.Series(lambda: None, repeats, flush=False, seconds=[seconds] * 3)
-    assert changing_x._changes_of_x(series) == changes
+    assert changing_x._changes_of_x(series, 2e-6, 1e-3) == changes  # samples are no longer than those without changes
     unknown = timing.Series(lambda: None, repeats, flush=False)  # every sample was discarded
-    assert changing_x._changes_of_x(unknown) == max(repeats // 2 * 2, 16)
+    assert changing_x._changes_of_x(unknown, 2e-6, 1e-3) == max(repeats // 2 * 2, 16)
 
 
 def test_a_row_has_all_separate_times(measure):
