@@ -47,6 +47,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from time import perf_counter  # bound before a format can replace it
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -67,6 +68,7 @@ BLOCK = 1 << 24  # entries processed at a time
 SPARSE_X_ENTRIES = 8  # products in the longest row with a sparse x
 GARBAGE = {"f": -1e30, "i": -7}  # by dtype.kind: never a correct result
 STARTS = ("nan", "stale", "garbage", "zero")
+_EXACT: WeakKeyDictionary[Csr, tuple[Any, Any]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -201,14 +203,21 @@ def references(a: Csr, seed: int, fresh: int | None = None) -> list[Reference]:
     return found
 
 
-def reference_of(a: Csr) -> Callable[[np.ndarray], Reference]:
-    """A function from an x, (cols,), to its Reference, by SciPy. Raises Skip as `references` does."""
+def _exact(a: Csr) -> tuple[Any, Any]:
+    """The matrix in float64 and that of its magnitudes, by SciPy: once for all operations and vectors."""
     from scipy.sparse import csr_array
 
-    exact = csr_array((a.values.astype(np.float64, copy=False), a.col_idx, a.row_ptr), shape=a.shape)
-    if not np.isfinite(exact.data).all():
-        raise Skip(f"entries are not finite in {a.dtype}")
-    magnitude = csr_array((np.abs(exact.data), exact.indices, exact.indptr), shape=a.shape)
+    if a not in _EXACT:
+        exact = csr_array((a.values.astype(np.float64, copy=False), a.col_idx, a.row_ptr), shape=a.shape)
+        if not np.isfinite(exact.data).all():
+            raise Skip(f"entries are not finite in {a.dtype}")
+        _EXACT[a] = exact, csr_array((np.abs(exact.data), exact.indices, exact.indptr), shape=a.shape)
+    return _EXACT[a]
+
+
+def reference_of(a: Csr) -> Callable[[np.ndarray], Reference]:
+    """A function from an x, (cols,), to its Reference, by SciPy. Raises Skip as `references` does."""
+    exact, magnitude = _exact(a)
 
     def reference_for(x: np.ndarray) -> Reference:
         with np.errstate(over="ignore"):
