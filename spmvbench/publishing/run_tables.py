@@ -244,7 +244,7 @@ def _of_option(option: str, runs: Sequence[str]) -> str:
 KERNELS_CAPTION = "Time of kernel=paper over that of the default"
 TABLES: dict[str, Callable[[Sequence[str]], str]] = {
     **{name: partial(_of_option, name) for name in OPTIONS},
-    **{name: partial(_of_figure, name) for name in ("small-matrices", "updates")},
+    "updates": partial(_of_figure, "updates"),
     "cards": lambda runs: _written([cards(*map(store.load, _exactly(2, runs)))]),
     "kernels": lambda runs: _written([table(KERNELS_CAPTION, ratios(store.load_all(runs)), KERNELS)]),
     "strengths": lambda runs: _written(shares(store.load_all(runs))),

@@ -394,7 +394,6 @@ def test_flops_over_joules_of_rows_that_have_both():
         (["values"], "--values f32 --vectors f64"),
         (["solvers"], "no verified row of a solver"),
         (["stand-ins"], "together with its matrix"),
-        (["small-matrices"], "fewer than a million entries"),
     ],
 )
 def test_a_figure_without_its_rows_is_left_out_with_a_reason(three, names, reason):

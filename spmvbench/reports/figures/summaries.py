@@ -5,17 +5,16 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.cases import emulated, hot
+from spmvbench.analysis.cases import hot
 from spmvbench.analysis.programs import shared
 from spmvbench.analysis.several_vectors import several_by_format, several_vectors
-from spmvbench.analysis.small_matrices import small_matrices
 from spmvbench.analysis.solvers import solvers
 from spmvbench.analysis.stand_ins import pairs, summary
 from spmvbench.analysis.transposed import transposed, transposed_by_format
 from spmvbench.matrices.sets import STAND_IN
 from spmvbench.reports import style, tables
 from spmvbench.reports.figures import LeftOut, Options, ReportFigure, panels
-from spmvbench.reports.tables import Column, Table, by_setting, count, number, percent, seconds
+from spmvbench.reports.tables import Column, by_setting, count, number, percent, seconds
 
 _SOLVERS = [
     Column("label", "Format"),
@@ -26,17 +25,6 @@ _SOLVERS = [
     Column("slowdown_spmv", "Slowdown, SpMV", number, "mean slowdown in y = A x alone"),
     Column("rank_spmv", "Rank, SpMV", number, "by the mean slowdown in y = A x alone"),
     Column("matrices", "Matrices", number),
-]
-_SMALL = [
-    Column("longest", "Longest row", about="entries"),
-    Column("matrices", "Matrices", number),
-    Column("entries", "Entries", number, "median"),
-    Column("best", "Best", seconds, "geometric mean of the time of the fastest format"),
-    Column("overheads", "Launch overheads", number, "the same over the time of an empty kernel"),
-    Column("gbps", "GB/s", number, "median of the bytes of the fastest format over its time"),
-    Column("one", "Best of one launch", seconds, "geometric mean"),
-    Column("several", "Best of several", seconds, "geometric mean, on the same matrices"),
-    Column("won", "Several win", percent, "share of the matrices on which the fastest format has several launches"),
 ]
 _TRANSPOSED = [
     Column("label", "Format"),
@@ -73,14 +61,6 @@ def _programs(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     if not (rows["program"] != "").any():
         raise LeftOut("no row names its program: rows of older versions do not")
     return shared(rows)
-
-
-def of_small_matrices(table: pd.DataFrame, options: Options) -> list[Table]:
-    """`analysis.small_matrices` by setting. The launch overhead is the median of the run's invocations."""
-    known = [session.get("launch_overhead") or {} for session in options.environment.get("sessions", [])]
-    overhead = pd.DataFrame(known, columns=["hot", "cold"], dtype=float).median()
-    table = table.assign(overheads=table["best"] / table["mode"].map(overhead))
-    return by_setting(table, _SMALL, "Small matrices")
 
 
 def _stand_ins(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -139,18 +119,6 @@ FIGURES = (
         show=lambda table, options: by_setting(table, _SOLVERS, "Formats in solvers"),
         every_operation=True,
         nothing="no verified row of a solver (run --op cg@100,pagerank@50)",
-    ),
-    ReportFigure(
-        "small-matrices",
-        "Small matrices",
-        "The fastest format on each matrix of fewer than a million entries, in classes by the longest row. Bytes over "
-        "time are far below what the device can read: these times are made of launches, of loads that wait for each "
-        "other, and of the longest row. The best of the formats with one launch and of those with several are compared "
-        "on the matrices for which there are both.",
-        98,
-        lambda rows, options: small_matrices(rows[~emulated(rows)]),
-        show=of_small_matrices,
-        nothing="no matrix of fewer than a million entries was verified on a GPU",
     ),
     ReportFigure(
         "transposed",
