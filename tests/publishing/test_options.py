@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 import spmvbench
@@ -34,22 +32,3 @@ def test_a_run_without_rows_for_a_table_is_named(rows, option, change, monkeypat
     monkeypatch.setattr(store, "load", lambda run: change(rows))
     with pytest.raises(UsageError, match=f"mine has no rows that compare values of the option '{option}'$"):
         options.of_run(option, "mine")
-
-
-def test_a_run_with_all_of_its_rows_has_a_table(rows, monkeypatch):
-    monkeypatch.setattr(store, "load", lambda run: rows)
-    assert {"rcm", "random"} < set(options.of_run("order", "mine"))
-
-
-def test_a_matrix_is_whole_although_a_format_skips_it_but_not_if_it_was_not_measured():
-    cases = [("a", "csr", "ok"), ("b", "csr", "ok"), ("c", "csr", "ok"), ("a", "dia", "ok"), ("b", "dia", "skipped")]
-    rows = [
-        {"matrix": matrix, "label": label, "op": op, "status": status, "t_median": time if status == "ok" else np.nan}
-        for matrix, label, status in cases
-        for op, time in (("spmv-t@1", 4.0), ("spmv-t@2", 2.0))
-    ]
-    found = options.by_copies(pd.DataFrame(rows))
-    assert list(found.columns) == ["a", "b"]  # dia was not measured on c
-    assert found.loc["`csr`"].tolist() == [2, 2]
-    assert found.loc["`dia`", "a"] == 2
-    assert np.isnan(found.loc["`dia`", "b"])
