@@ -89,20 +89,25 @@ def memory_bytes(ordinal: int) -> int:
     return int(cupy.cuda.runtime.getDeviceProperties(ordinal)["totalGlobalMem"])
 
 
-@contextmanager
-def _faults() -> Iterator[None]:
-    """CuPy's errors as the device's own."""
-    import cupy
+class _Faults:
+    """Within it CuPy's errors are the device's own. Entered hundreds of times a case: a generator takes longer."""
 
-    errors = (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError)
-    try:
-        yield
-    except cupy.cuda.memory.OutOfMemoryError as error:
-        raise OutOfDeviceMemory(str(error), getattr(error, "_size", 0)) from error
-    except errors as error:
-        if error.status == 2:  # out of memory, in both APIs
-            raise OutOfDeviceMemory(str(error)) from error
-        raise DeviceFault(str(error), sticky=error.status in STICKY) from error
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if error is None:
+            return
+        import cupy
+
+        if isinstance(error, cupy.cuda.memory.OutOfMemoryError):
+            raise OutOfDeviceMemory(str(error), getattr(error, "_size", 0)) from error
+        if isinstance(error, cupy.cuda.driver.CUDADriverError | cupy.cuda.runtime.CUDARuntimeError):
+            if error.status == 2:  # out of memory, in both APIs
+                raise OutOfDeviceMemory(str(error)) from error
+            raise DeviceFault(str(error), sticky=error.status in STICKY) from error
 
 
 @cache
@@ -173,7 +178,7 @@ class CudaProgram(Program):
 
     def run(self, stream: int | None = None) -> None:
         """Enqueue one SpMV on the device's stream, or on another by its handle; a loop waits for its end."""
-        with _faults():
+        with _Faults():
             for step in self._steps:
                 step(self._stream if stream is None else stream)
 
@@ -362,7 +367,7 @@ class Cuda(Device):
         from cupy.cuda.function import Module
 
         module = Module()
-        with _faults():
+        with _Faults():
             module.load(binary)
         self._modules.append(module)
         return module.get_function(name)
@@ -403,7 +408,7 @@ class Cuda(Device):
             return HostDriven(program.steps, self.stream.ptr, repeats, self._calling)
         if program.enqueued:
             return _enqueuing(program, repeats)
-        with _faults():
+        with _Faults():
             self.stream.begin_capture()
             try:
                 for _ in range(repeats):
@@ -431,7 +436,7 @@ class Cuda(Device):
         Raises DeviceFault if the work fails, or where the host cannot enqueue it in about two seconds.
         """
         begin, end = self._events
-        with _faults():
+        with _Faults():
             if flush:
                 self._flush()
             if isinstance(work, HostDriven):  # the host waits for the device, which cannot be held back then
@@ -462,12 +467,12 @@ class Cuda(Device):
 
     def fill_cache(self) -> None:
         """Write as many bytes as L2 holds, as other work would."""
-        with _faults():
+        with _Faults():
             self._flush()
 
     def empty_cache(self) -> None:
         """Write over as many bytes as L2 holds, and drop these lines: those of a flush would stay like any other's."""
-        with _faults():
+        with _Faults():
             self._flush()
             if self._discard is None:
                 lines, block = self._flush_buffer.nbytes // LINE_BYTES, 256
@@ -476,7 +481,7 @@ class Cuda(Device):
             self._discard.run()
 
     def synchronize(self) -> None:
-        with _faults():
+        with _Faults():
             self._device.synchronize()  # CuPy's conversions run on the default stream, not on this device's own
 
     def properties(self) -> dict[str, Any]:
@@ -515,7 +520,7 @@ class Cuda(Device):
         } | nvml_facts
 
     def memory_free(self) -> int:
-        with _faults():
+        with _Faults():
             return int(self._device.mem_info[0] + self.xp.get_default_memory_pool().free_bytes())
 
     def memory_peak(self) -> int:
@@ -566,11 +571,11 @@ class Cuda(Device):
         return float("nan") if used is None else 1e-3 * float(used)
 
     def to_device(self, array: np.ndarray) -> Array:
-        with _faults():
+        with _Faults():
             return self.xp.asarray(array)
 
     def to_host(self, array: Array) -> np.ndarray:
-        with _faults():
+        with _Faults():
             return np.asarray(self.xp.asnumpy(array))
 
     def checksums(self, arrays: Sequence[Array]) -> Callable[[], list[int]]:

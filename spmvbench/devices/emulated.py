@@ -15,6 +15,7 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from time import perf_counter  # bound before a format can replace it
 from typing import Any, cast
 
@@ -270,6 +271,7 @@ class Emulated(Device):
         self.workers = 1 if check else max(1, min(workers or os.cpu_count() or 1, MAX_WORKERS))
         self._arenas: list[int] = []
         self._made: dict[tuple[str, str], build.Instantiation] = {}  # as on a GPU: each source is read once
+        self._float_atomics: dict[tuple[str, str], bool | None] = {}
         self._start_threads()
         _opened.add(self)
 
@@ -278,10 +280,13 @@ class Emulated(Device):
 
     def float_atomics(self, launch: Launch) -> bool | None:
         """As Device.float_atomics, of the same source as NVRTC compiles it for a GPU; None without NVRTC."""
-        try:
-            return cuda.compiled(kernel_path(launch.source), launch.kernel, TOLD_FOR, None).float_atomics
-        except (DeviceFault, DeviceUnavailable):
-            return None
+        source, kernel = launch.source, launch.kernel
+        if (source, kernel) not in self._float_atomics:
+            found = None
+            with suppress(DeviceFault, DeviceUnavailable):
+                found = cuda.compiled(kernel_path(source), kernel, TOLD_FOR, None).float_atomics
+            self._float_atomics[source, kernel] = found
+        return self._float_atomics[source, kernel]
 
     def compile(self, launches: Sequence[Step]) -> EmulatedProgram:
         """Compile and bind. Raises DeviceFault for a source that does not compile or a launch that CUDA refuses,

@@ -51,7 +51,7 @@ def clock():
 @pytest.fixture
 def device(monkeypatch, clock):
     """A GPU of which everything is stood in for that products of the host use."""
-    monkeypatch.setattr(cuda, "_faults", nullcontext)
+    monkeypatch.setattr(cuda, "_Faults", nullcontext)
     monkeypatch.setattr(cuda, "perf_counter", clock.perf_counter)
 
     def copy(found, y, stream):
