@@ -90,6 +90,8 @@ OWN = {
             "sample_columns<long long, int>",
             "slice_steps<int, true, int>",
             "slice_steps<long long, false, long long>",
+            "high_slice_steps<int, int>",
+            "high_slice_steps<long long, long long>",
         ),
         *(f"count_shapes<{index}, {r}, {c}>" for index in ("int", "long long") for r, c in ((175, 175), (4, 175))),
         *(

@@ -204,6 +204,24 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
   });
 }
 
+// The same of neighbours, a lane each, of slices of at most a warp's height.
+template <typename I, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    high_slice_steps(int block_rows, int slices, int height, const I* __restrict__ counts, int share,
+                     P* __restrict__ ptr, unsigned long long* __restrict__ state) {
+  const auto count = [=](long long at) {
+    long long found = 0;
+    for (int s = 0; s < share; ++s) {
+      const long long slice = at - lane_id() + s, block_row = slice * height + lane_id();
+      if (slice >= slices) break;  // the whole warp
+      const I most = warp_max(lane_id() < height && block_row < block_rows ? counts[block_row] : I(0));
+      if (s == lane_id()) found = static_cast<long long>(most);
+    }
+    return found;
+  };
+  write_offsets<1>(slices, ptr, state, count, share);
+}
+
 // Where values are in a step: see blocks.py. load: a power of two.
 struct Step {
   int size;

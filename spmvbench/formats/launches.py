@@ -61,7 +61,7 @@ def flat(args: Iterable[Any]) -> Iterator[Any]:
         yield from arg if isinstance(arg, Struct) else (arg,)
 
 
-@dataclass  # frozen, making one would take 2 us more, a third of what enqueueing it takes
+@dataclass(slots=True)  # frozen, making one would take 2 us more, a third of what enqueueing it takes
 class Launch:
     """One kernel launch, described once for every device; not to be changed.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from spmvbench.formats.arrays import (
 )
 from spmvbench.formats.conversion import (
     Run,
+    device_limits,
     first_on_host,
     longest_row,
     minus_ones,
@@ -40,7 +42,7 @@ from spmvbench.formats.conversion import (
     summed,
     zeros,
 )
-from spmvbench.formats.ellpack.sell_convert import Slices, falling_order, fill
+from spmvbench.formats.ellpack.sell_convert import WARP, Slices, falling_order, fill
 from spmvbench.formats.found_tiles import FIND_BLOCK, count_tiles, cut_shares, key_type
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Struct, cbool, ctype, per_thread
@@ -53,6 +55,7 @@ SLAB = constant(CONVERT, "SLAB")  # neighbouring rows of a sample
 SAMPLE, LEAST_SLABS = 1 << 20, 16  # entries of a sample, about; slabs at least
 SHARING = 8  # blocks for rows with many entries
 GROUP = 96  # rows, about, in which a block counts the tiles of all shapes
+FEW_BLOCKS = 8  # of a multiprocessor, which has room for as many
 _NONE = np.zeros(0, np.int64)
 
 Shape = tuple[int, int]
@@ -87,9 +90,16 @@ class Shapes(tuple[Shape, ...]):
         return np.array([i * j for i, j in self])
 
     @cached_property
-    def group(self) -> int:
-        """Rows of a block that counts."""
-        return round_up(GROUP, math.lcm(*self.sides[0]))
+    def common(self) -> int:
+        """The least multiple of the rs."""
+        return math.lcm(*self.sides[0])
+
+    def group(self, a: Csr) -> int:
+        """Rows of a block that counts: fewer, with an entry for a thread, where a GPU has room for more blocks."""
+        group = round_up(GROUP, self.common)
+        if a.rows > group * FEW_BLOCKS * device_limits(a).multiprocessors:
+            return group
+        return min(max(BLOCK * a.rows // max(a.nnz, 1) // self.common, 1) * self.common, group)
 
     @cached_property
     def masks(self) -> str:
@@ -200,10 +210,13 @@ def first_steps(
         ptr = offsets(steps_of_slices(counts, xp, height) if height > 1 else counts)
         return ptr, int(ptr[-1])
     slices = cdiv(len(counts), height)
-    order = nothing(xp, np.int32) if perm is None else perm
-    args = (np.int32(len(counts)), np.int32(slices), np.int32(height), counts, order)
-    kernel = f"slice_steps<{ctype(counts)}, {cbool(perm is not None)}"
-    ptr, (*_, steps) = summed(xp, slices, CONVERT, kernel, args, run, total=known)
+    args: tuple[Any, ...] = (np.int32(len(counts)), np.int32(slices), np.int32(height), counts)
+    if by_warps := perm is None and 8 <= height <= WARP:
+        kernel = f"high_slice_steps<{ctype(counts)}"
+    else:
+        args = (*args, nothing(xp, np.int32) if perm is None else perm)
+        kernel = f"slice_steps<{ctype(counts)}, {cbool(perm is not None)}"
+    ptr, (*_, steps) = summed(xp, slices, CONVERT, kernel, args, run, total=known, by_warps=by_warps)
     return ptr, steps
 
 
@@ -344,9 +357,10 @@ class FoundTiles:
         self._measured, self._height = choices, height
         self._counts = zeros(xp, len(across) * sum(cdiv(a.rows, r) for r in down), np.int32)
         totals = zeros(xp, 2 * all_ + 1, np.uint64)
-        args = (np.int32(a.rows), np.int32(choices.group), a.row_ptr, a.col_idx, self._counts, totals)
-        shared = 4 * len(across) * sum(choices.group // r for r in down)
-        kernel, grid = f"count_shapes<{ctype(a.row_ptr)}, {choices.masks}>", (cdiv(a.rows, choices.group), SHARING)
+        group = choices.group(a)
+        args = (np.int32(a.rows), np.int32(group), a.row_ptr, a.col_idx, self._counts, totals)
+        shared = 4 * len(across) * sum(group // r for r in down)
+        kernel, grid = f"count_shapes<{ctype(a.row_ptr)}, {choices.masks}>", (cdiv(a.rows, group), SHARING)
         self.run(Launch(CONVERT, kernel, grid, BLOCK, args, shared))
         grid = cdiv(cdiv(cdiv(a.rows, down[0]), height), BLOCK), all_
         adding = np.int32(a.rows), np.int32(height), self._counts, totals
