@@ -107,7 +107,7 @@ OWN = {
         ),
     },
     "row_numbers.cu": {f"row_numbers<{index}>" for index in ("int", "long long")},
-    "load_balanced/chain.cu": {"chain_exits", "chain_enters", "chain_places"},
+    "load_balanced/chain.cu": {"chain_exits", "chain_enters", "chain_places<false>", "chain_places<true>"},
     "load_balanced/adaptive_convert.cu": {
         *(f"{kernel}<{index}>" for kernel in ("adaptive_regions", "adaptive_parts") for index in ("int", "long long")),
         *(f"adaptive_following<int, {regions}>" for regions in ("false", "true")),

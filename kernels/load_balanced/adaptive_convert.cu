@@ -133,19 +133,21 @@ __global__ void __launch_bounds__(REGION_BLOCK)
 constexpr int PARTS_BITS = 31;
 
 // Offsets of the parts of `part` entries of each block of rows, one, unless it has more than `entries`, and of blocks of
-// several. Their total: parts in the lower PARTS_BITS.
+// several. Their total: parts in the lower PARTS_BITS. chained: notes of `chain_places`, whose total is how many blocks there
+// are, at most `most`; those after them have no parts.
 template <typename I>
 __global__ void __launch_bounds__(OFFSETS_BLOCK)
-    adaptive_parts(int blocks, long long entries, long long part, const I* __restrict__ row_ptr,
-                   const int* __restrict__ row_blocks, int* __restrict__ ptr, int* __restrict__ cut_ptr,
-                   unsigned long long* __restrict__ state) {
+    adaptive_parts(int most, long long entries, long long part, const unsigned long long* __restrict__ chained,
+                   const I* __restrict__ row_ptr, const int* __restrict__ row_blocks, int* __restrict__ ptr,
+                   int* __restrict__ cut_ptr, unsigned long long* __restrict__ state) {
+  const long long blocks = static_cast<long long>(chained[OFFSETS_NOTES - 2]);
   const auto count = [=](long long block) {
     if (block >= blocks) return 0ll;
     const long long length = row_ptr[row_blocks[block + 1]] - row_ptr[row_blocks[block]];
     const long long parts = length > entries ? (length + part - 1) / part : 1;
     return parts | (parts > 1 ? 1ll << PARTS_BITS : 0ll);
   };
-  sum_before<OFFSETS_EACH>(blocks, state, count, [=](long long block, long long before, long long number) {
+  sum_before<OFFSETS_EACH>(most, state, count, [=](long long block, long long before, long long number) {
     ptr[block + 1] = static_cast<int>((before + number) & ((1ll << PARTS_BITS) - 1));
     cut_ptr[block + 1] = static_cast<int>((before + number) >> PARTS_BITS);
   });

@@ -7,12 +7,10 @@
 constexpr int SEGMENT = 8192;
 constexpr int CHAIN_BLOCK = 1024;
 
-// exits: the first place after the segment that each place reaches. At most n, the end, which follows itself.
-__global__ void __launch_bounds__(CHAIN_BLOCK)
-    chain_exits(int n, const int* __restrict__ following, int* __restrict__ exits) {
-  __shared__ unsigned short last[2][SEGMENT];  // a place of the segment that each one reaches, the last in the end
-  const int first = blockIdx.x * SEGMENT;
-  const int here = n - first < SEGMENT ? n - first : SEGMENT;
+// last, two of them: a place of the segment that each place reaches, the last in the end, in the one that is returned.
+// Every thread of the block arrives.
+__device__ __forceinline__ int reach_last(const int* __restrict__ following, int first, int here,
+                                          unsigned short (*last)[SEGMENT]) {
   for (int i = threadIdx.x; i < here; i += CHAIN_BLOCK) {
     const int next = following[first + i] - first;
     last[0][i] = static_cast<unsigned short>(next < here ? next : i);
@@ -28,6 +26,16 @@ __global__ void __launch_bounds__(CHAIN_BLOCK)
     }
     changed = __syncthreads_or(changed);
   }
+  return now;
+}
+
+// exits: the first place after the segment that each place reaches. At most n, the end, which follows itself.
+__global__ void __launch_bounds__(CHAIN_BLOCK)
+    chain_exits(int n, const int* __restrict__ following, int* __restrict__ exits) {
+  __shared__ unsigned short last[2][SEGMENT];
+  const int first = blockIdx.x * SEGMENT;
+  const int here = n - first < SEGMENT ? n - first : SEGMENT;
+  const int now = reach_last(following, first, here, last);
   for (int i = threadIdx.x; i < here; i += CHAIN_BLOCK) exits[first + i] = following[first + last[now][i]];
 }
 
@@ -58,27 +66,57 @@ constexpr int PART = 256;   // places of a segment that a thread walks
 constexpr int SHORT = 512;  // places of a segment that are reached, of which one thread walks all
 static_assert(SEGMENT / PART == CHAIN_BLOCK / WARP, "a warp for each part");
 
+constexpr int NOT_ENTERED = -1;
+constexpr int MOST_IN_TURN = 16;  // segments, whose blocks wait for each other
+
+// The first place of a segment that is reached, or NOT_ENTERED, in one thread: the block of an earlier segment has told, or
+// will. enters: of each segment that plus two, zero before. leave(place): the first place after the segment that a place
+// of it reaches; it is told to the segments from there back to this one.
+template <typename Leave>
+__device__ __forceinline__ int entered(int n, int segment, int segments, int* enters, Leave leave) {
+  int word = 0;
+  while (segment && !(word = atomicAdd(enters + segment, 0))) __nanosleep(20);
+  const int enter = segment ? word - 2 : 0;
+  if (enter == NOT_ENTERED) return enter;
+  const int exit = leave(enter);
+  const int next = exit < n ? exit / SEGMENT : segments;
+  if (next < segments) atomicExch(enters + next, exit + 2);
+  for (int s = segment + 1; s < next; ++s) atomicExch(enters + s, NOT_ENTERED + 2);
+  return enter;
+}
+
 // The places that are reached, then the end, n. A block takes a segment, after the places of those before it: see
 // offsets.cuh, also for `state`. One thread walks few of them; of more, it finds where paths enter the segment's parts, and
-// one for each part walks it.
+// one for each part walks it. enters: of `chain_enters`; IN_TURN: zero before, blocks find them one after the other.
+template <bool IN_TURN>
 __global__ void __launch_bounds__(CHAIN_BLOCK)
-    chain_places(int n, const int* __restrict__ following, const int* __restrict__ enters, int* __restrict__ places,
+    chain_places(int n, const int* __restrict__ following, int* __restrict__ enters, int* __restrict__ places,
                  unsigned long long* __restrict__ state) {
   constexpr unsigned short LEAVES = SEGMENT;
   constexpr int PARTS = SEGMENT / PART;
-  __shared__ unsigned short next[SEGMENT];
-  __shared__ unsigned char last[2][SEGMENT];  // a place of the same part that each one reaches, the last in the end
+  __shared__ unsigned short room[2][SEGMENT];  // first as `reach_last` needs it
+  unsigned short* const next = room[0];
+  // A place of the same part that each one reaches, the last in the end.
+  unsigned char (*const last)[SEGMENT] = reinterpret_cast<unsigned char (*)[SEGMENT]>(room[1]);
   __shared__ unsigned short few[SHORT];
   __shared__ int enter[PARTS];
   __shared__ int count[PARTS];
-  __shared__ int walked, begun;
+  __shared__ int walked, begun, entry;
   __shared__ long long to;  // where the segment's places are stored
   if (threadIdx.x == 0) begun = static_cast<int>(atomicAdd(state + OFFSETS_NOTES - 1, 1ull));
   __syncthreads();
   const int segment = begun;
   const int first = segment * SEGMENT;
   const int here = n - first < SEGMENT ? n - first : SEGMENT;
-  const int begin = enters[segment] < 0 ? static_cast<int>(LEAVES) : enters[segment] - first;
+  if (IN_TURN) {
+    const int now = reach_last(following, first, here, room);
+    const auto leave = [&](int place) { return following[first + room[now][place - first]]; };
+    if (threadIdx.x == 0) entry = entered(n, segment, static_cast<int>(gridDim.x), enters, leave);
+  } else if (threadIdx.x == 0) {
+    entry = enters[segment];
+  }
+  __syncthreads();
+  const int begin = entry < 0 ? static_cast<int>(LEAVES) : entry - first;
   for (int i = threadIdx.x; i < here; i += CHAIN_BLOCK) {
     const int after = following[first + i] - first;
     next[i] = after < here ? static_cast<unsigned short>(after) : LEAVES;

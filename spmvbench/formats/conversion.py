@@ -37,7 +37,16 @@ from spmvbench.formats.arrays import (
 )
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant, headers, kernel_options, kernel_path
-from spmvbench.formats.launches import MOST_SHARED_BYTES, STATIC_SHARED_BYTES, Launch, Struct, ctype, flat, three
+from spmvbench.formats.launches import (
+    MOST_SHARED_BYTES,
+    STATIC_SHARED_BYTES,
+    Launch,
+    Struct,
+    cbool,
+    ctype,
+    flat,
+    three,
+)
 from spmvbench.formats.multivector import VECTORS
 
 LARGE = 2**30  # bytes
@@ -667,25 +676,27 @@ def cut_rows(a: Csr, cut: str, shares: int, tile: int, run: Run) -> Array:
 
 
 CHAIN = "load_balanced/chain.cu"
-_SEGMENT, _CHAIN_BLOCK = constant(CHAIN, "SEGMENT"), constant(CHAIN, "CHAIN_BLOCK")
+_SEGMENT, _CHAIN_BLOCK, _IN_TURN = (constant(CHAIN, name) for name in ("SEGMENT", "CHAIN_BLOCK", "MOST_IN_TURN"))
 
 
-def chain(following: Array, run: Run) -> Array:
-    """As `arrays.chain` by kernels and one wait, int32; in more memory than it needs. following: (n,), int32, without
-    the end n.
+def chain(following: Array, run: Run) -> tuple[Array, Array]:
+    """As `arrays.chain` by kernels, int32, in room for n + 1; and the notes whose total is how many are before the end.
+
+    following: (n,), int32, without the end n.
     """
     xp, n = array_module(following), len(following)
     segments, size = max(cdiv(n, _SEGMENT), 1), np.int32(n)
     places, state = xp.empty(n + 1, dtype=np.int32), notes(xp, segments, each=1, block=1)
-    if 0 < n <= _SEGMENT:
-        enters = zeros(xp, 1, np.int32)
+    in_turn = n > 0 and segments <= _IN_TURN
+    if in_turn:
+        enters = zeros(xp, segments, np.int32)
     else:  # what leaves a segment is known before what is reached is stored in its place
         enters = xp.empty(segments, dtype=np.int32)
         run(Launch(CHAIN, "chain_exits", segments, _CHAIN_BLOCK, (size, following, places)))
         run(Launch(CHAIN, "chain_enters", 1, _CHAIN_BLOCK, (size, np.int32(segments), places, enters)))
-    run(Launch(CHAIN, "chain_places", segments, _CHAIN_BLOCK, (size, following, enters, places, state)))
-    found: Array = places[: noted(state)[-1] + 1]
-    return found
+    args = size, following, enters, places, state
+    run(Launch(CHAIN, f"chain_places<{cbool(in_turn)}>", segments, _CHAIN_BLOCK, args))
+    return places, state
 
 
 def check(launches: list[Launch]) -> None:

@@ -19,7 +19,7 @@ from spmvbench.formats.arrays import (
     offsets,
     put,
 )
-from spmvbench.formats.conversion import Run, runner, summed
+from spmvbench.formats.conversion import Run, noted, runner, summed
 from spmvbench.formats.conversion import chain as chain_by
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
 from spmvbench.formats.format import Format
@@ -260,8 +260,8 @@ class AdEll(LaneTiles):
         before, _ = summed(xp, count, CONVERT, f"lane_wanted<{index}, {ctype(of_row)}", args, run, total=INT32_MAX)
         following, kernel = xp.empty(count, dtype=np.int32), f"lane_following<{ctype(before)}>"
         run(Launch(CONVERT, kernel, *per_thread(count), (np.int32(count), before, following)))
-        starts = chain_by(following, run)
-        tiles = len(starts) - 1
+        starts, state = chain_by(following, run)
+        tiles = noted(state)[-1]
         lane_row, adds = xp.empty(WARP * tiles, dtype=np.int32), xp.empty(tiles, dtype=np.uint32)
         sizes = np.int32(tiles), np.int32(most), np.int32(most.bit_length())
         kernel = f"lane_steps<{index}, {ctype(of_row)}"

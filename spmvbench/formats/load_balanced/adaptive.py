@@ -40,17 +40,10 @@ def row_blocks(a: Csr, entries: int, regions: bool = False) -> Array:
     A block takes rows for as long as they have at most `entries` together, but at least one row. regions: it ends where
     a region of long rows begins or ends too (HiPC'15; clSPARSE's loop also forgets the region at each block's end).
     """
-    xp, run = a.xp, runner(a)
-    if run is not None:
-        stretches = cdiv(a.rows, REGION_ROWS)
-        looks, following = (xp.empty(stretches, dtype=np.int32) for _ in range(3)), xp.empty(a.rows, dtype=np.int32)
-        about, rows = (a.row_ptr, *looks), np.int32(a.rows)
-        if regions:
-            kernel = f"adaptive_regions<{ctype(a.row_ptr)}>"
-            run(Launch(CONVERT, kernel, stretches, REGION_BLOCK, (rows, *about)))
-        kernel = f"adaptive_following<{ctype(a.row_ptr)}, {cbool(regions)}>"
-        run(Launch(CONVERT, kernel, stretches, REGION_BLOCK, (rows, np.int32(entries), *about, following)))
-        return chain_by(following, run)
+    if (run := runner(a)) is not None:
+        places, state = _blocks_by(a, entries, regions, run)
+        return places[: noted(state)[-1] + 1]
+    xp = a.xp
     row = xp.arange(a.rows, dtype=np.int64)
     full = xp.minimum(a.row_ptr[:-1].astype(np.int64) + entries, a.nnz).astype(a.row_ptr.dtype)
     fits = xp.searchsorted(a.row_ptr, full, side="right") - 1
@@ -59,6 +52,18 @@ def row_blocks(a: Csr, entries: int, regions: bool = False) -> Array:
         cuts = xp.append(region_cuts(a.row_lengths), xp.full(1, a.rows))
         following = xp.minimum(following, cuts[xp.searchsorted(cuts, row, side="right")])
     return chain(xp.append(following, xp.full(1, a.rows)).astype(np.int32))
+
+
+def _blocks_by(a: Csr, entries: int, regions: bool, run: Run) -> tuple[Array, Array]:
+    """As `row_blocks` by kernels, in more room, and the notes of how many there are: `conversion.chain`."""
+    xp, stretches = a.xp, cdiv(a.rows, REGION_ROWS)
+    looks, following = (xp.empty(stretches, dtype=np.int32) for _ in range(3)), xp.empty(a.rows, dtype=np.int32)
+    about, rows, index = (a.row_ptr, *looks), np.int32(a.rows), ctype(a.row_ptr)
+    if regions:
+        run(Launch(CONVERT, f"adaptive_regions<{index}>", stretches, REGION_BLOCK, (rows, *about)))
+    kernel = f"adaptive_following<{index}, {cbool(regions)}>"
+    run(Launch(CONVERT, kernel, stretches, REGION_BLOCK, (rows, np.int32(entries), *about, following)))
+    return chain_by(following, run)
 
 
 class RowBlocks(Tiled):
@@ -165,11 +170,12 @@ class CutRowBlocks(Tiled):
     @classmethod
     def _by_kernels(cls, a: Csr, run: Run, entries: int, part: int) -> dict[str, Array]:
         xp, index = a.xp, ctype(a.row_ptr)
-        starts = row_blocks(a, entries, regions=True)
-        blocks = len(starts) - 1
-        ptr, cut_ptr, state = *xp.empty((2, blocks + 1), dtype=np.int32), notes(xp, blocks)
-        sizes = np.int32(blocks), np.int64(entries), np.int64(part)
-        run(summing(CONVERT, f"adaptive_parts<{index}>", (*sizes, a.row_ptr, starts, ptr, cut_ptr), state))
+        starts, chained = _blocks_by(a, entries, True, run)
+        # Two neighbours have more than `entries` together, unless a region begins or ends between them.
+        most = min(a.rows, 1 + 2 * (a.nnz // entries) + 2 * (a.nnz // LONG_ON))
+        ptr, cut_ptr, state = *xp.empty((2, most + 1), dtype=np.int32), notes(xp, most)
+        sizes = np.int32(most), np.int64(entries), np.int64(part)
+        run(summing(CONVERT, f"adaptive_parts<{index}>", (*sizes, chained, a.row_ptr, starts, ptr, cut_ptr), state))
         cut, total = divmod(noted(state)[-1], 1 << PARTS_BITS)
         row_of, entry_of = xp.empty(total + 1, dtype=np.int32), xp.empty(total + 1, dtype=a.row_ptr.dtype)
         cut_rows = xp.empty(cut, dtype=np.int32)
