@@ -20,7 +20,9 @@ struct Lane {
     const long long first = (static_cast<long long>(tile) * WARP + lane_id()) * SIGMA;
     begin = static_cast<I>(first < nnz ? first : nnz);
     end = static_cast<I>(first + SIGMA < nnz ? first + SIGMA : nnz);
-    behind = first_behind(row_ptr, 0, rows, begin);
+    const long long of_warp = static_cast<long long>(tile) * WARP * SIGMA;
+    behind = first_behind_of_warp(row_ptr, 0, rows, static_cast<I>(of_warp < nnz ? of_warp : nnz));
+    behind = row_from(row_ptr, behind - 1, rows, begin) + 1;
     begins = begin < end && row_ptr[behind - 1] == begin;
   }
 
@@ -30,7 +32,7 @@ struct Lane {
     for (int row = behind; row < rows && row_ptr[row] < end; ++row) {
       const I entry = row_ptr[row];
       // Empty rows come before the one that holds the entry.
-      if (row_ptr[row + 1] == entry) row = first_behind(row_ptr, row + 1, rows, entry) - 1;
+      if (row_ptr[row + 1] == entry) row = row_from(row_ptr, row, rows, entry);
       visit(row, static_cast<int>(entry - begin));
     }
   }
@@ -89,7 +91,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   bool next_begins = true;
   if (tile < tiles) {
     const I next = static_cast<I>(at + SIZE);
-    next_owner = first_behind(row_ptr, last_behind, rows, next) - 1;
+    next_owner = row_from(row_ptr, last_behind - 1, rows, next);
     next_begins = row_ptr[next_owner] == next;
   }
   const int empty = next_owner - owner - (total - 1) - next_begins;

@@ -171,8 +171,8 @@ __device__ __forceinline__ void each_entry(I nnz, int rows, int share, const I* 
                                            const int* __restrict__ col_idx, Use use) {
   const I begin = static_cast<I>(blockIdx.x) * static_cast<I>(share);
   const I end = nnz - begin < share ? nnz : begin + static_cast<I>(share);
-  const int low = first_behind(row_ptr, 0, rows, begin);
-  const int high = first_behind(row_ptr, low, rows, end - 1);
+  const int low = first_behind_of_warp(row_ptr, 0, rows, begin);
+  const int high = first_behind_of_warp(row_ptr, low, rows, end - 1);
   const I of_warp = share / (blockDim.x / WARP);
   const I first = begin + static_cast<I>(threadIdx.x / WARP) * of_warp;
   const I last = first + of_warp < end ? first + of_warp : end;
@@ -287,8 +287,8 @@ __global__ void __launch_bounds__(WARP* WARP)
   taken.begin(offset, diagonals);
   const I begin = static_cast<I>(blockIdx.x) * SHARE;
   const I end = nnz - begin < SHARE ? nnz : begin + SHARE;
-  const int low = first_behind(row_ptr, 0, rows, begin);
-  const int high = first_behind(row_ptr, low, rows, end - 1);
+  const int low = first_behind_of_warp(row_ptr, 0, rows, begin);
+  const int high = first_behind_of_warp(row_ptr, low, rows, end - 1);
   const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
   long long next = before[blockIdx.x];
   int turn = 0, row = -1;

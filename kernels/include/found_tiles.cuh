@@ -197,13 +197,8 @@ __device__ __forceinline__ void find_tiles(Shared& m, const BlockRows<I>& a) {
   int code_before = 0;  // block row and row of the entry before
   const int first_mark = first_number < m.entries ? m.in_block[first_number] : NO_ROW;
   if (inside < m.entries && __shfl_sync(FULL_MASK, first_mark, 0) == NO_ROW) {
-    int low = 0, high = rows + 1;  // the last row that begins at or before: those without entries come first
-    while (high - low > 1) {
-      const int step = (high - low + WARP - 1) / WARP, at = low + (lane + 1) * step;
-      const int behind = __popc(__ballot_sync(FULL_MASK, at < high && m.starts[at] <= inside));
-      high = low + (behind + 1) * step < high ? low + (behind + 1) * step : high;
-      low += behind * step;
-    }
+    // The last row that begins at or before: those without entries come first.
+    const int low = first_behind_of_warp(m.starts, 0, rows + 1, inside) - 1;
     const int in = a.by_r(low);
     code_before = in << SIDE_BITS | (low - in * a.r);
     if (m.part && lane == 0) block_before = a.col_idx[m.shift[low] + inside - 1];

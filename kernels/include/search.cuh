@@ -1,5 +1,6 @@
 // Searches in sorted arrays: which row owns an entry, and where a row's columns begin.
 #pragma once
+#include "spmv.cuh"
 
 // The first of low .. high after `key` in ascending order; high where none is.
 template <typename T, typename I>
@@ -11,6 +12,20 @@ __device__ __forceinline__ I first_behind(const T* __restrict__ ascending, I low
     } else {
       high = middle;
     }
+  }
+  return low;
+}
+
+// The same by a warp, 32 places at once, for one key of all its lanes; every lane arrives.
+template <typename T, typename I>
+__device__ __forceinline__ I first_behind_of_warp(const T* __restrict__ ascending, I low, I high, T key) {
+  while (low < high) {
+    const I step = (high - low + (WARP - 1)) / WARP;
+    const long long at = static_cast<long long>(low) + (lane_id() + 1) * step - 1;
+    const int before = __popc(__ballot_sync(FULL_MASK, at < high && ascending[at] <= key));
+    const long long end = static_cast<long long>(low) + (before + 1) * step - 1;
+    low += before * step;
+    high = end < high ? static_cast<I>(end) : high;
   }
   return low;
 }
