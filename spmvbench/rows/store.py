@@ -8,7 +8,8 @@
                   worker.log        output of the measuring process
 
 If a case is in both files (killed while compacting, measured again), the line counts, because it is newer. Of two lines
-the later one counts. A last line without its end was cut off by a kill or a full disk, and is no row.
+the later one counts, unless it was skipped, as for a library that is missing where the run went on, and the other has a
+verdict on a measurement. A last line without its end was cut off by a kill or a full disk, and is no row.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from spmvbench.paths import locked, naming, opened, written_whole
 from spmvbench.rows import files, metadata, stored
 from spmvbench.rows.checks import MOST_REASON, invalid_rows
 from spmvbench.rows.metadata import ENVIRONMENT
-from spmvbench.rows.schema import COLUMNS, SETTLED, arrow_schema
+from spmvbench.rows.schema import COLUMNS, MEASURED, SETTLED, arrow_schema
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -229,7 +230,9 @@ def described(run_folder: Path) -> set[str]:
 
 
 def append(run_folder: Path, row: dict[str, Any]) -> None:
-    """Append one row as a line. It replaces an earlier row of the same case. The caller holds the folder's lock."""
+    """Append one row as a line. It replaces an earlier row of the same case, unless it was skipped and that was
+    measured. The caller holds the folder's lock.
+    """
     files.append(run_folder / LINES, row)
 
 
@@ -339,7 +342,7 @@ def require_folder(run_folder: Path) -> None:
 
 def _read(run_folder: Path, layout: files.Layout, *names: str) -> tuple[pa.Table, bool]:
     """The newest row of each key, in the order of writing, and whether there are damaged lines. names: of columns,
-    which is much faster for a large run; none: all.
+    which is much faster for a large run; none: all. A skipped row is older than a measured one.
 
     If another process compacts meanwhile, all files are read again: rows whose lines it removed may be in none of them.
     """
@@ -347,7 +350,8 @@ def _read(run_folder: Path, layout: files.Layout, *names: str) -> tuple[pa.Table
     import pyarrow.compute as pc
 
     merged, stale = run_folder / layout.merged, True
-    only = list(dict.fromkeys((layout.key, "sequence", *names))) if names else []
+    state = ["status"] if layout is files.CASES else []
+    only = list(dict.fromkeys((layout.key, "sequence", *state, *names))) if names else []
     schema = layout.completed(layout.schema.empty_table(), only).schema
     while stale:
         before = files.version(merged)
@@ -373,7 +377,11 @@ def _read(run_folder: Path, layout: files.Layout, *names: str) -> tuple[pa.Table
     places = table["sequence"].to_numpy()
     if pc.count_distinct(table[layout.key]).as_py() == len(table) and (np.diff(places) >= 0).all():
         return table, bool(damaged)  # as a rule they are in order, and a copy of many rows is large
-    last = {key: index for index, key in enumerate(table[layout.key].to_pylist())}
+    last = dict[str, int]()
+    statuses = table["status"].to_pylist() if state else [""] * len(table)
+    for index, (key, status) in enumerate(zip(table[layout.key].to_pylist(), statuses, strict=True)):
+        if status != "skipped" or statuses[last.get(key, index)] not in MEASURED:
+            last[key] = index
     order = sorted(last.values(), key=lambda index: (places[index], index))
     return table.take(pa.array(order, pa.int64())), bool(damaged)
 

@@ -147,6 +147,19 @@ def test_the_row_written_last_counts_whatever_the_clock_says(folder, clock):
     assert store.next_sequence(folder) == 8
 
 
+@pytest.mark.parametrize(
+    ("statuses", "kept"),
+    [("ok skipped", 0), ("wrong skipped", 0), ("ok crashed", 1), ("error skipped", 1), ("ok skipped implausible", 2)],
+)
+def test_a_skipped_row_supersedes_no_measured_one(folder, statuses, kept):
+    for place, status in enumerate(statuses.split()):
+        store.append(folder, row("a", sequence=place, status=status, reason="why", samples=[1e-5], repeats=1))
+    for _ in range(2):  # as lines, then merged
+        assert store.load(folder)["status"].tolist() == [statuses.split()[kept]]
+        assert store.read_matrices(folder).keys() == store.measured(folder).keys()
+        store.compact(folder)
+
+
 @pytest.mark.parametrize("after", range(2))
 def test_a_reader_misses_no_row_while_another_process_compacts(folder, monkeypatch, after):
     """The compaction comes before the merged file is read, or after it."""
