@@ -7,6 +7,7 @@
 
 constexpr int CONVERT_BLOCK = 256;
 constexpr int MAX_COLUMN = 0x7fffffff;
+constexpr int FILL_TOGETHER = 4;  // slots of a thread, at least, whose entries are read before the first is written
 
 template <typename V, typename I>
 struct CsrArrays {
@@ -74,14 +75,23 @@ __device__ __forceinline__ void fill(const CsrArrays<V, I>& a, const Places<SORT
   int length = places.length(a.row_ptr, place);
   length = length < limit ? length : limit;
   const I begin = length ? a.row_ptr[places.row(static_cast<int>(place))] : 0;
-#pragma unroll 4
-  for (int step = from + threadIdx.x / across; step < to; step += blockDim.x / across) {
-    const int position = step * lanes + j % lanes;
-    const bool entry = position < length;
-    // Through L1: threads of a row's other positions read the same sectors.
-    const int column = entry ? a.col_idx[begin + position] : -1;
-    const V value = entry ? a.values[begin + position] : V(0);
-    store(slot + step * stride + j, position, column, value);
+  const int apart = static_cast<int>(blockDim.x) / across;
+  for (int step = from + static_cast<int>(threadIdx.x) / across; step < to; step += FILL_TOGETHER * apart) {
+    int column[FILL_TOGETHER];
+    V value[FILL_TOGETHER];
+#pragma unroll
+    for (int u = 0; u < FILL_TOGETHER; ++u) {
+      const int position = (step + u * apart) * lanes + j % lanes;
+      const bool entry = position < length;
+      // Through L1: threads of a row's other positions read the same sectors.
+      column[u] = entry ? a.col_idx[begin + position] : -1;
+      value[u] = entry ? a.values[begin + position] : V(0);
+    }
+#pragma unroll
+    for (int u = 0; u < FILL_TOGETHER; ++u) {
+      const int at = step + u * apart;
+      if (at < to) store(slot + at * stride + j, at * lanes + j % lanes, column[u], value[u]);
+    }
   }
 }
 

@@ -24,6 +24,7 @@ from spmvbench.formats.launches import Launch, cbool, ctype
 # Threads of a conversion kernel's block. No slice of several has more rows.
 SOURCE = "ellpack/sell_convert.cu"
 BLOCK = constant(SOURCE, "CONVERT_BLOCK")
+SLOTS = 8  # of a thread that fills a narrow slice, about
 PART = 32 * BLOCK  # slots that a block of a conversion kernel fills
 WARP = constant("include/spmv.cuh", "WARP")
 _ROWS = "csr/rows_convert.cu"
@@ -212,6 +213,13 @@ def parts(a: Csr, s: Slices) -> int:
     return len(s.ptr) - 1 + (cdiv(s.slots, PART) if a.row_len_max * (s.height or BLOCK) > PART else 0)
 
 
+def fill_block(a: Csr, s: Slices) -> int:
+    """Threads of a block that fills a slice: each has some slots of it, whose entries it waits for together."""
+    across, slots = (s.height * s.lanes, s.slots // max(len(s.ptr) - 1, 1)) if len(s.ptr) else (WARP, s.width * WARP)
+    least = WARP if a.row_len_max * across <= PART else BLOCK // 2  # which blocks for parts of long slices have, too
+    return min(max(1 << max(cdiv(slots, SLOTS) - 1, 0).bit_length(), across, least), BLOCK)
+
+
 def fill(a: Csr, s: Slices, run: Run | None, unit: int = 1) -> dict[str, Any]:
     """`columns`, (slots,), int32, -1 in padding, and `values`, (slots,), 0 there.
 
@@ -230,7 +238,7 @@ def fill(a: Csr, s: Slices, run: Run | None, unit: int = 1) -> dict[str, Any]:
     arrays = (a.row_ptr, a.col_idx, a.values, columns, values)
     rows, lanes, block = np.int32(s.rows), np.int32(s.lanes), BLOCK
     if not len(s.ptr):
-        grid = s.height * s.lanes // WARP if s.slots else 0
+        grid, block = s.height * s.lanes // WARP if s.slots else 0, fill_block(a, s)
         kernel = f"ell_fill<{value}, {index}, {ordered}>"
         args: tuple[Any, ...] = (rows, np.int32(s.height), np.int32(s.width), lanes, s.perm, *arrays)
     elif len(s.first_row):
@@ -239,8 +247,7 @@ def fill(a: Csr, s: Slices, run: Run | None, unit: int = 1) -> dict[str, Any]:
         args = (rows, np.int32(len(s.ptr) - 1), s.first_row, s.ptr, *arrays)
     else:
         grid = parts(a, s)
-        each = s.slots // max(len(s.ptr) - 1, 1)  # no more threads than a slice has slots
-        block = min(max(1 << max(each - 1, 0).bit_length(), s.height * s.lanes, 2 * WARP), BLOCK)
+        block = fill_block(a, s)
         kernel = f"sell_fill<{value}, {index}, {pointer}, {ordered}>"
         args = (rows, np.int32(len(s.ptr) - 1), np.int32(s.height), lanes, np.int32(unit), s.ptr, s.perm, *arrays)
     run(Launch(SOURCE, kernel, grid, block, args))

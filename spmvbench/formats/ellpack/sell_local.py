@@ -23,7 +23,7 @@ from spmvbench.formats.arrays import (
 from spmvbench.formats.conversion import Beside, Run, narrow_offsets, runner, taken
 from spmvbench.formats.csr.rows import Pieces
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
-from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices, parts, slots_of, sorted_rows
+from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices, fill_block, parts, slots_of, sorted_rows
 from spmvbench.formats.ellpack.sell_convert import SOURCE as CONVERT
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
@@ -285,7 +285,7 @@ class SellLocal(Format):
             counts = np.int32(a.rows), np.int32(len(s.ptr) - 1), np.int32(bases.columns.shape[1])
             size = *counts, np.bool_(bases.total > 0)
             args = (*size, s.ptr, bases.columns, column_ptr, s.perm, a.row_ptr, a.col_idx, a.values, columns, values)
-            run(Launch(CONVERT, kernel, parts(a, s), BLOCK, args))
+            run(Launch(CONVERT, kernel, parts(a, s), fill_block(a, s), args))
         return {
             "slice_ptr": s.ptr,
             "bases": bases.columns,
