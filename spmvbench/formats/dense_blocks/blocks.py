@@ -129,14 +129,14 @@ def best_shape(
     """R and c of `choices` with which the matrix, or a sample of it (`sampled`), takes the fewest bytes.
 
     Of equal ones it is that with the smallest r, then c. footprint: bytes, from the tiles that are looked at, r and c;
-    at least those of the tiles, with `index_bytes` for the place of each. height: of slices that it asks for.
+    at least those of the tiles in slices of `height`, with `index_bytes` for the place of each.
     """
     if len(choices) == 1:
         return choices[0]
     tiles = tiles.sample()
     value, best = tiles.a.dtype.itemsize, None
     if isinstance(tiles, FoundTiles):
-        bounds = tiles.measure(choices, height) * (index_bytes + choices.sizes * value)
+        bounds = height * tiles.measure(choices, height) * (index_bytes + choices.sizes * value)
         for number in np.argsort(bounds, kind="stable"):
             shape = choices[number]
             if best is not None and (int(bounds[number]), shape) >= best:
@@ -349,9 +349,9 @@ class FoundTiles:
         return self if a is self.a else FoundTiles(a, self.run)
 
     def measure(self, choices: Shapes, height: int) -> np.ndarray:
-        """Count the tiles of each of these shapes, and their steps in slices of `height`; one wait.
+        """The steps of each of these shapes in slices of `height`, by one wait.
 
-        It also finds the longest row.
+        It also counts their tiles and finds the longest row.
         """
         a, xp, (down, across), all_ = self.a, self.a.xp, choices.sides, len(choices.counted)
         self._measured, self._height = choices, height
@@ -368,7 +368,7 @@ class FoundTiles:
         sums = first_on_host(totals, 2 * all_ + 1).astype(np.int64)
         self._totals, self._steps = sums[:all_], sums[all_:-1]
         a.__dict__["row_len_max"] = int(sums[-1])
-        found: np.ndarray = self._totals[choices.numbers]
+        found: np.ndarray = self._steps[choices.numbers]
         return found
 
     def _number(self, r: int, c: int) -> int | None:

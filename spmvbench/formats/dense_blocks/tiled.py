@@ -81,7 +81,8 @@ class Tiled(Format):
     @classmethod
     def chosen(cls, tiles: SortedTiles | FoundTiles, cut: Cut) -> Shape:
         """The r and c in use: of large matrices from a sample (`blocks.sampled`)."""
-        return best_shape(tiles, cut.choices, lambda some, r, c: cls.footprint(some, cut, r, c), height=cut.height)
+        height = 1 if cut.sort else cut.height  # block rows that are sorted take fewer steps
+        return best_shape(tiles, cut.choices, lambda some, r, c: cls.footprint(some, cut, r, c), height=height)
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:

@@ -52,12 +52,12 @@ def slices_of(a: Csr, sigma: int, beside: Callable[[Array | None], Beside | None
     def of(perm: Array | None) -> Slices:
         return Slices.of(a, WARP, runner(a), perm=perm, beside=beside(perm))
 
+    natural = None
     if sigma == BY_PADDING and "slice_slots" not in a.__dict__:
         natural = of(None)
         a.__dict__["slice_slots"] = natural.slots
-        if order_of(a, sigma) is None:
-            return natural
-    return of(order_of(a, sigma))
+    perm = order_of(a, sigma)
+    return of(perm) if natural is None or perm is not None else natural
 
 
 def order_of(a: Csr, sigma: int) -> Array | None:
