@@ -122,6 +122,10 @@ class Device(ABC):
     def compile(self, launches: Sequence[Step]) -> Program:
         """Compile and bind. Launches with an empty grid are dropped. Raises DeviceFault with the compiler's words."""
 
+    def prepare(self, launches: Sequence[Step]) -> None:
+        """Compile, so that `compile` has nothing left to do but to bind. Raises as that."""
+        self.compile(launches)
+
     def float_atomics(self, launch: Launch) -> bool | None:
         """Whether the kernel of a launch adds floating-point numbers by atomics, in the order in which threads happen
         to come; None if no compiler here tells.

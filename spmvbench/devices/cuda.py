@@ -34,7 +34,18 @@ from spmvbench.devices.host_driven import HostDriven, OwnResult
 from spmvbench.formats.arrays import LINE_BYTES, Array, address, cdiv
 from spmvbench.formats.conversion import cuda_limits
 from spmvbench.formats.kernels import headers, kernel_path
-from spmvbench.formats.launches import AnyStep, Call, Launch, Loop, Step, Struct, single_steps, three
+from spmvbench.formats.launches import (
+    AnyStep,
+    Call,
+    Launch,
+    Loop,
+    Step,
+    flat,
+    kinds_of,
+    layout_of,
+    single_steps,
+    three,
+)
 from spmvbench.formats.streams import Stream as KnownStream
 
 log = logging.getLogger(__name__)
@@ -266,36 +277,31 @@ def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
     """A call that launches with nothing left to prepare but the stream."""
     from cupy.cuda import driver
 
-    cells = [_cell(arg) for arg in launch.args]
-    addresses = [c.ctypes.data if isinstance(c, np.ndarray) else ctypes.addressof(c) for c in cells]
-    pointers = (ctypes.c_void_p * len(cells))(*addresses)
+    # An array of the host stands for its one element, which each launch reads anew.
+    whole, begins = layout_of(kinds_of(launch.args))
+    memory = (ctypes.c_uint64 * cdiv(whole.size, 8))()
+    whole.pack_into(memory, 0, *(arg if isinstance(arg, np.generic) else address(arg) for arg in flat(launch.args)))
+    first, cells = ctypes.addressof(memory), (memory, launch.args)
+    places = (
+        address(arg) if isinstance(arg, np.ndarray) else first + begin
+        for arg, begin in zip(launch.args, begins, strict=True)
+    )
+    pointers = (ctypes.c_void_p * len(begins))(*places)
     # What the kernel declares itself counts, too.
     if launch.shared_bytes + driver.funcGetAttribute(SHARED_SIZE_BYTES, function.ptr) > DEFAULT_SHARED_BYTES:
         # Other programs may hold the same function and need more.
         held = driver.funcGetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES, function.ptr)
         driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED_SIZE_BYTES, max(held, launch.shared_bytes))
     # Looked up once: an operator's call has a few microseconds for everything.
-    start, address, handle = driver.launchKernel, ctypes.addressof(pointers), function.ptr
+    start, table, handle = driver.launchKernel, ctypes.addressof(pointers), function.ptr
     shape = (*three(launch.grid), *three(launch.block), launch.shared_bytes)
     if launch.overlaps:
-        return overlap.bound(handle, shape, address, (function, cells, pointers))
+        return overlap.bound(handle, shape, table, (function, cells, pointers))
 
     def run(stream: int, _keep: Any = (function, cells, pointers)) -> None:
-        start(handle, *shape, stream, address, 0)
+        start(handle, *shape, stream, table, 0)
 
     return run
-
-
-def _cell(arg: Any) -> Any:
-    """Memory of the host that holds an argument as the driver takes it.
-
-    An array of the host stands for its one element, which each launch reads anew.
-    """
-    if isinstance(arg, np.ndarray):
-        return arg
-    if isinstance(arg, Struct):
-        return arg.packed(address)
-    return ctypes.c_void_p(arg.data.ptr) if hasattr(getattr(arg, "data", None), "ptr") else np.array([arg])
 
 
 class Cuda(Device):
@@ -374,6 +380,9 @@ class Cuda(Device):
 
     def compile(self, launches: Sequence[Step]) -> CudaProgram:
         return CudaProgram(self, launches)
+
+    def prepare(self, launches: Sequence[Step]) -> None:
+        self.functions([step for step in single_steps(launches) if isinstance(step, Launch) and has_work(step)])
 
     def try_out(self, program: Program) -> float:
         assert isinstance(program, CudaProgram)

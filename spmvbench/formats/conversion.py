@@ -7,7 +7,6 @@ the matrix; tests pass an emulated device. What a rule may ask of the device tha
 from __future__ import annotations
 
 import ctypes
-import struct
 import threading
 import zlib
 from collections.abc import Callable, Hashable, Iterator
@@ -45,6 +44,8 @@ from spmvbench.formats.launches import (
     cbool,
     ctype,
     flat,
+    kinds_of,
+    layout_of,
     three,
 )
 from spmvbench.formats.multivector import VECTORS
@@ -265,23 +266,16 @@ class _Arguments(threading.local):
 
     def packed(self, args: tuple[Any, ...]) -> int:
         """The address of the pointers to the arguments, until the next call."""
-        kinds: tuple[Any, ...] = tuple(map(type, args))
-        if Struct in kinds:
-            kinds = tuple(tuple(map(type, arg)) if isinstance(arg, Struct) else type(arg) for arg in args)
-            args = tuple(flat(args))
+        kinds = kinds_of(args)
         pack, pointers, _ = self._layouts.get(kinds) or self._layout(kinds)
+        if Struct in map(type, args):
+            args = tuple(flat(args))
         pack(*[arg.data.ptr if type(arg) is self.array else arg for arg in args])
         return pointers
 
     def _layout(self, kinds: tuple[Any, ...]) -> tuple[Callable[..., None], int, Any]:
-        """What packs arguments of these types, a tuple for those of a struct; where its pointers are; its memory."""
-        codes, begins = "", []
-        for kind in kinds:
-            codes += "0q"  # at a multiple of 8
-            begins.append(struct.calcsize(codes))
-            for member in kind if isinstance(kind, tuple) else (kind,):
-                codes += np.dtype(member).char if issubclass(member, np.generic) else "P"
-        whole = struct.Struct(codes)
+        """What packs arguments of these types, where its pointers are, and its memory."""
+        whole, begins = layout_of(kinds)
         cells = (ctypes.c_uint64 * cdiv(whole.size, 8))()
         pointers = (ctypes.c_void_p * len(kinds))(*(ctypes.addressof(cells) + begin for begin in begins))
         found = partial(whole.pack_into, cells, 0), ctypes.addressof(pointers), (cells, pointers)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -59,6 +61,28 @@ def flat(args: Iterable[Any]) -> Iterator[Any]:
     """The arguments of a launch, the members of structs in place of the structs."""
     for arg in args:
         yield from arg if isinstance(arg, Struct) else (arg,)
+
+
+@cache
+def layout_of(kinds: tuple[Any, ...]) -> tuple[struct.Struct, list[int]]:
+    """How the driver takes arguments of these types, a tuple for the members of a `Struct`: what packs them into memory
+    at a multiple of 8, arrays as pointers, and where each begins there.
+    """
+    codes, begins = "", []
+    for kind in kinds:
+        codes += "0q"  # at a multiple of 8
+        begins.append(struct.calcsize(codes))
+        for member in kind if isinstance(kind, tuple) else (kind,):
+            codes += np.dtype(member).char if issubclass(member, np.generic) else "P"
+    return struct.Struct(codes), begins
+
+
+def kinds_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The types of arguments, as `layout_of` takes them."""
+    kinds: tuple[Any, ...] = tuple(map(type, args))
+    if Struct in kinds:
+        kinds = tuple(tuple(map(type, arg)) if isinstance(arg, Struct) else type(arg) for arg in args)
+    return kinds
 
 
 @dataclass(slots=True)  # frozen, making one would take 2 us more, a third of what enqueueing it takes

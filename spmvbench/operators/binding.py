@@ -177,12 +177,14 @@ class GraphBound(Bound):
 
 def _has_workspace(steps: Sequence[Launch | Call | Loop], known: Sequence[Array]) -> bool:
     """Whether launches use memory that none of the known arrays has. A library's call has some."""
-    spans = [span(array) for array in known if array.nbytes]
+    spans = {span(array) for array in known if array.nbytes}
     for step in steps:
         if isinstance(step, Call):
             return True
         for arg in flat(step.args):
-            if hasattr(arg, "data") and hasattr(arg.data, "ptr") and outside(span(arg), spans):
+            if isinstance(arg, np.generic) or not hasattr(getattr(arg, "data", None), "ptr"):
+                continue
+            if (held := span(arg)) not in spans and outside(held, spans):
                 return True
     return False
 

@@ -223,7 +223,7 @@ def _check_on(device: Device, *, deterministic: bool = False) -> Callable[[Forma
             raise Skip(f"{label} is not known to give the same bits in every product")
         x, y = (device.xp.empty(n, fmt.value_dtype) for n in reversed(fmt.shape))
         launches = Ordered(fmt).launches(x, y)
-        device.compile(launches)
+        device.prepare(launches)
         if deterministic and label not in adds_once() and _adds_by_atomics(launches, device):
             raise Skip("kernels add by atomics, in no fixed order")
 

@@ -15,6 +15,7 @@ from scipy import sparse
 
 import spmvbench
 from spmvbench import formats, testing
+from spmvbench.devices import cuda
 from spmvbench.formats import (
     Call,
     Csr,
@@ -454,16 +455,20 @@ class _Array:
 )
 def test_arguments_are_passed_as_the_driver_takes_them(monkeypatch, args):
     own, calls = conversion._Arguments.__new__(conversion._Arguments), []
-    monkeypatch.setitem(sys.modules, "cupy", _cupy(lambda *given: calls.append(given)))
+    cupy = _cupy(lambda *given: calls.append(given))
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", cupy.cuda)
     own.__init__()
     monkeypatch.setattr(conversion, "_arguments", lambda: own)
     monkeypatch.setattr(conversion, "compiled", lambda *_: SimpleNamespace(kernel=SimpleNamespace(ptr=77)))
-    for _ in range(2):  # the second time as the layout is known
+    launch = Launch("some.cu", "some", 3, (32, 4), args, 64)
+    bound = cuda._bind(SimpleNamespace(ptr=77), launch)
+    for enqueue in (conversion.run, conversion.run, lambda _: bound(5)):  # the second time as the layout is known
         calls.clear()
-        conversion.run(Launch("some.cu", "some", 3, (32, 4), args, 64))
+        enqueue(launch)
         conversion.run(Launch("some.cu", "some", 0, 32, args))  # of an empty grid
-        ((*call, pointers, extra),) = calls
-        assert (call, extra) == ([77, 3, 1, 1, 32, 4, 1, 64, 5], 0)
+        ((*call, stream, pointers, extra),) = calls
+        assert (call, stream, extra) == ([77, 3, 1, 1, 32, 4, 1, 64], 5, 0)
         for pointer, arg in zip((ctypes.c_void_p * len(args)).from_address(pointers), args, strict=True):
             cell = arg.packed(lambda array: array.data.ptr) if isinstance(arg, Struct) else arg
             expected = np.uint64(arg.data.ptr) if isinstance(arg, _Array) else cell
@@ -472,8 +477,8 @@ def test_arguments_are_passed_as_the_driver_takes_them(monkeypatch, args):
 
 def _cupy(launch):
     stream = SimpleNamespace(ptr=5)
-    cuda = SimpleNamespace(driver=SimpleNamespace(launchKernel=launch), get_current_stream=lambda: stream)
-    return SimpleNamespace(ndarray=_Array, cuda=cuda)
+    driver = SimpleNamespace(launchKernel=launch, funcGetAttribute=lambda *_: 0)
+    return SimpleNamespace(ndarray=_Array, cuda=SimpleNamespace(driver=driver, get_current_stream=lambda: stream))
 
 
 def test_zeros_of_a_conversion_are_set_many_at_once(monkeypatch):
