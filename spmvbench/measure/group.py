@@ -28,6 +28,7 @@ from spmvbench.measure.results import Bits, Bound, Converted, Finished
 from spmvbench.rows.store import now
 
 NOTE = 200  # letters of a note
+ENDED_TOGETHER = 8  # formats, for all of which the arrays of all that are on the device are checked once
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,6 +234,7 @@ class GroupRun:
     def _sample_prepared(self) -> None:
         """Sample the prepared formats in interleaved rounds, and report each after its last round. Leaves none."""
         for left in reversed(range(self.context.rule.rounds)):
+            ended: list[Progress] = []
             for progress in list(self.prepared):
                 if progress not in self.prepared:  # removed meanwhile: it overwrote arrays, or was overwritten
                     continue
@@ -242,13 +244,26 @@ class GroupRun:
                 if self._attempt(progress, self._sample_round) is None and left == 0:
                     self._attempt(progress, self._stages_after_sampling)
                 self._record_checksums(progress)
-                # Before its row says `ok`, no other format's arrays may have been changed.
-                if left == 0 and not self.watch.others_are_intact(progress):
-                    for other in list(self.prepared):
-                        if other is not progress and self.watch.has_changed(other):
-                            self._find_overwriter(other)
-                if progress in self.prepared and (left == 0 or progress.failure):
+                if progress.failure:  # the device may be unusable
                     self._finish(progress)
+                elif left == 0:
+                    ended.append(progress)
+                if len(ended) == ENDED_TOGETHER:
+                    self._finish_all(ended)
+            self._finish_all(ended)
+
+    def _finish_all(self, ended: list[Progress]) -> None:
+        """Report formats that have ended, and empty the list. Before their rows say `ok`, no format's arrays may have
+        been changed by another.
+        """
+        if ended and not self.watch.all_are_intact():
+            for other in list(self.prepared):
+                if other in self.prepared and self.watch.has_changed(other):
+                    self._find_overwriter(other)
+        for progress in ended:
+            if progress in self.prepared:
+                self._finish(progress)
+        ended.clear()
 
     def _finish(self, progress: Progress) -> None:
         self.prepared.remove(progress)

@@ -45,13 +45,13 @@ class Watch:
         held = self._held.get(key)
         return held is not None and held.current() != held.checksums
 
-    def others_are_intact(self, key: Any) -> bool:
-        """Whether no array of another format has changed: all at once, since there can be hundreds."""
-        others = [held for of, held in self._held.items() if of is not key and held.arrays]
-        if not others:
+    def all_are_intact(self) -> bool:
+        """Whether no array of any format has changed: all at once, since there can be hundreds."""
+        every = [held for held in self._held.values() if held.arrays]
+        if not every:
             return True
-        arrays = [array for held in others for array in held.arrays]
-        return self.device.checksums(arrays)() == [value for held in others for value in held.checksums]
+        arrays = [array for held in every for array in held.arrays]
+        return self.device.checksums(arrays)() == [value for held in every for value in held.checksums]
 
     def is_changed_by(self, victim: Any, work: Callable[[], Any]) -> bool:
         """Whether `work` writes to the victim's arrays, which are filled first, so that the same values show."""

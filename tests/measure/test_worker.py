@@ -18,7 +18,18 @@ from spmvbench import formats, paths
 from spmvbench.devices import OutOfDeviceMemory, Throttling
 from spmvbench.formats import Launch, in_part
 from spmvbench.formats.csr.csr import CsrArrays
-from spmvbench.measure import changing_x, device_limits, energy, matrix_cache, protocol, reading, stages, timing, worker
+from spmvbench.measure import (
+    changing_x,
+    device_limits,
+    energy,
+    group,
+    matrix_cache,
+    protocol,
+    reading,
+    stages,
+    timing,
+    worker,
+)
 from spmvbench.measure.failures import FailedAllocation
 from tests.made import Made
 from tests.measure.recording import MATRIX, HostCuda, Recorder, Right, Throttled, around, measure, variant
@@ -475,15 +486,17 @@ def test_a_format_that_overwrites_anothers_arrays_is_wrong_and_the_other_is_ok(m
     assert {status for status, _ in found.values()} == {"ok"}
 
 
-def test_a_format_that_overwrites_anothers_arrays_in_its_last_stage_is_wrong(measure):
-    """It comes first in the last round, so that its row is sent before the overwritten format's next step."""
+@pytest.mark.parametrize(("turn", "together"), [(1, 1), (1, 8), (-1, 8)])
+def test_a_format_that_overwrites_anothers_arrays_in_its_last_stage_is_wrong(measure, turn, together, monkeypatch):
+    """It comes first in the last round, or when the overwritten format has ended and has no row yet."""
+    monkeypatch.setattr(group, "ENDED_TOGETHER", together)
     victim, zeroes, runs = victim_and_overwriter()
     zeroes.innocent = math.inf
-    _, rows, _ = measure(zeroes, victim, modes=("hot",))
+    _, rows, _ = measure(*(zeroes, victim)[::turn], modes=("hot",))
     assert {row["status"] for row in rows.values()} == {"ok"}
     zeroes.innocent = len(runs) - 1  # but the last run
     runs.clear()
-    _, rows, _ = measure(zeroes, victim, modes=("hot",))
+    _, rows, _ = measure(*(zeroes, victim)[::turn], modes=("hot",))
     assert rows["test-victim", "hot"]["status"] == "ok"
     assert rows["test-zeroes", "hot"]["status"] == "wrong"
     assert rows["test-zeroes", "hot"]["reason"].startswith("overwrote arrays of test-victim")
