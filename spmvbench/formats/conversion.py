@@ -520,12 +520,15 @@ def taken(
             most = int(counts[-1]) if rows_of[-1] else int(counts[rows_of > 0].max())
         about = {"row_len_max": most}
     xp, rows = a.xp, np.int32(a.rows)
-    args = (rows, *map(np.int32, (first, last, above, upto)), a.row_ptr)
     if total == 0:
-        row_ptr = xp.zeros(a.rows + 1, dtype=np.int32)
-    else:
-        kernel = f"take_counts<{ctype(a.row_ptr)}"
-        row_ptr, found = summed(xp, a.rows, TAKE, kernel, args, run, total=total, beside=beside)
+        none = Csr(
+            a.shape, xp.zeros(a.rows + 1, dtype=np.int32), nothing(xp, np.int32), nothing(xp, a.dtype), a.vectors
+        )
+        none.__dict__.update(about)
+        return none
+    args = (rows, *map(np.int32, (first, last, above, upto)), a.row_ptr)
+    kernel = f"take_counts<{ctype(a.row_ptr)}"
+    row_ptr, found = summed(xp, a.rows, TAKE, kernel, args, run, total=total, beside=beside)
     if total is None:
         most, a.__dict__["row_len_max"], slots, total = found
         about = {"row_len_max": most, "slice_slots": slots}

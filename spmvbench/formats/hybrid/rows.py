@@ -149,8 +149,10 @@ class Shec(Split):
             if high <= 32 and (rows := list(accumulate(short[low + 1 : high + 1]))) and rows[-1]:
                 middle = low + 1 + bisect_left(rows, rows[-1] / 2)
                 whole = cls.pads_little(short, low, high)
-                halves = [(low, high)] if whole or middle == high else [(low, middle), (middle, high)]
-                made += [Class(*half, cls.pads_little(short, *half)) for half in halves]
+                if whole or middle == high:
+                    made.append(Class(low, high, whole))
+                else:
+                    made += [Class(*half, cls.pads_little(short, *half)) for half in ((low, middle), (middle, high))]
             else:
                 made.append(Class(low, high, False))
         return made
