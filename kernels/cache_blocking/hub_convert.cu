@@ -2,13 +2,19 @@
 #include "largest.cuh"
 #include "private_counts.cuh"
 
+constexpr int SECTOR = 8;  // counts
+
 // Entries of each column, zero before. share: entries of a block.
 __global__ void hub_count(long long nnz, int share, const int* __restrict__ col_idx, int* __restrict__ counts) {
   __shared__ PrivateCounts own;
   own.begin();
-  int luck = 0;
   const long long begin = static_cast<long long>(blockIdx.x) * share;
   const long long end = begin + share < nnz ? begin + share : nnz;
+  // Where a warp's columns are neighbours, its additions to the counts of all blocks take few sectors.
+  const long long mine = begin + threadIdx.x;
+  const unsigned neighbours = __match_any_sync(FULL_MASK, mine < end ? col_idx[mine] / SECTOR : -1);
+  const unsigned firsts = __ballot_sync(FULL_MASK, __ffs(static_cast<int>(neighbours)) == lane_id() + 1);
+  int luck = __popc(firsts) > WARP / 2 ? 0 : LEAST_LUCK - 1;
 #pragma unroll 4
   for (long long k = begin + threadIdx.x; k < end; k += blockDim.x) own.add(load_stream(col_idx + k), counts, luck);
   own.end(counts);

@@ -3,7 +3,8 @@
 #pragma once
 
 constexpr int PRIVATE_PLACES = 4096;
-constexpr int LEAST_LUCK = -8;
+constexpr int MET_AGAIN = 4;  // what it is worth, other numbers -1
+constexpr int LEAST_LUCK = -10;
 
 struct PrivateCounts {
   static constexpr int NONE = 0x7fffffff;  // no number
@@ -20,12 +21,12 @@ struct PrivateCounts {
     __syncthreads();
   }
 
-  // all: the count of number 0, those of others before and after it. luck: of a thread, 0 before: how many more of its
-  // numbers met again than found another in their place; a thread without luck adds to `all` alone from then on.
+  // all: the count of number 0, those of others before and after it. luck: of a thread, 0 before: how often its
+  // numbers met again; a thread with less luck than LEAST_LUCK adds to `all` alone from then on.
   __device__ __forceinline__ void add(int number, int* __restrict__ all, int& luck) {
     const int place = number & (PRIVATE_PLACES - 1);
     const int owner = luck < LEAST_LUCK ? -NONE : atomicCAS(numbers + place, NONE, number);
-    luck += owner == number ? 1 : owner == NONE ? 0 : -1;
+    luck += owner == number ? MET_AGAIN : -1;
     atomicAdd(owner == NONE || owner == number ? counts + place : all + number, 1);
   }
 

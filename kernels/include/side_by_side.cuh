@@ -60,12 +60,17 @@ struct Side {
   __device__ __forceinline__ void each(I begin, int length, int from, int to, const int* __restrict__ col_idx,
                                        const V* __restrict__ csr_values, Use use) {
     if (to <= ALONE) {
+      int column[ALONE];
+      V value[ALONE];
 #pragma unroll
       for (int i = 0; i < ALONE; ++i) {
-        if (i < from || i >= to) continue;
-        const bool held = i < length;
-        use(i, held, held ? col_idx[begin + static_cast<I>(i)] : -1,
-            held ? csr_values[begin + static_cast<I>(i)] : V(0));
+        const bool held = i >= from && i < to && i < length;
+        column[i] = held ? col_idx[begin + static_cast<I>(i)] : -1;
+        value[i] = held ? csr_values[begin + static_cast<I>(i)] : V(0);
+      }
+#pragma unroll
+      for (int i = 0; i < ALONE; ++i) {
+        if (i >= from && i < to) use(i, i < length, column[i], value[i]);
       }
       return;
     }
