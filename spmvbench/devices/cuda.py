@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from time import perf_counter  # bound before a format can replace it
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -224,7 +224,7 @@ def overlapping(steps: Sequence[AnyStep], *, possible: bool) -> list[AnyStep]:
         if isinstance(step, Launch) and step.overlaps:
             before = found[-1] if found else None
             if not (possible and isinstance(before, Launch) and has_work(before)):
-                step = replace(step, overlaps=False)
+                step = cast(AnyStep, step.changed(overlaps=False))
         found.append(step)
     return found
 

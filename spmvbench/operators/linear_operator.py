@@ -204,7 +204,7 @@ def build(
     check = _check_on(device, deterministic=deterministic)
     if not updatable:
         fmt, choice = format_choice.choose(a, device, candidates, spmvs, check, max_bytes)
-        return Operator(fmt, replace(choice, deterministic=deterministic), device, max_bytes)
+        return Operator(fmt, replace(choice, deterministic=True) if deterministic else choice, device, max_bytes)
     places = Placing(a, device, check)
     fmt, choice = format_choice.choose(a, device, candidates, spmvs, places, max_bytes)
     choice = replace(choice, update_bytes=places.found.nbytes, deterministic=deterministic)
