@@ -6,7 +6,7 @@ import pytest
 
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.profiles import performance_profile
-from spmvbench.analysis.programs import aliases, counts, same_as, shared, without_aliases
+from spmvbench.analysis.programs import aliases, same_as, without_aliases
 from spmvbench.analysis.ranking import best_formats, by_mean_slowdown, mean_slowdowns, ranked, ratios
 from spmvbench.analysis.speedup import speedups
 from tests.made import row as made
@@ -113,13 +113,3 @@ def test_a_name_that_holds_fewer_matrices_is_no_other_name():
     )
     assert aliases(found) == {}
     assert len(mean_slowdowns(found)) == 2
-
-
-def test_how_often_names_meet(stencil):
-    found = shared(stencil).set_index(["label", "same_as"])
-    assert found.index.tolist() == [("ell-dia", "dia"), ("hdc", "dia"), ("ell-dia", "hdc")]
-    assert found["cases"].tolist() == found["matrices"].tolist() == [1, 1, 1]
-    assert found["of"].tolist() == [2, 2, 2]
-    assert found["share"].tolist() == [0.5, 0.5, 0.5]
-    (found,) = counts(stencil).to_dict("records")
-    assert found == {"setting": "f64 hot", "matrices": 2, "names": 3.5, "fewest": 2, "median": 2.0, "most": 2}

@@ -5,8 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from spmvbench.errors import UsageError
-from spmvbench.reports import api, export, page
+from spmvbench.reports import export, page
 from tests.reports.conftest import data_of
 
 KEYS = ["csr-vector", "csr-scalar", "ell", "hyb"]
@@ -62,12 +61,6 @@ def test_a_page_of_rows_without_programs_is_as_before(rows, environment, tmp_pat
     text = found.page.read_text(encoding="utf-8")
     assert "programs on a matrix" not in text
     assert not data_of(text)["cases"]["program"].any()
-
-
-def test_programs_that_never_meet_are_said_to(met):
-    apart = met[0][met[0]["format"].isin(["csr-scalar", "csr-vector"])]
-    with pytest.raises(UsageError, match="programs has tables and no picture"):
-        api.plot(apart, "programs")
 
 
 def test_a_table_of_matrices_has_each_program_once_and_says_where_names_meet(met):
