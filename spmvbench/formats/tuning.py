@@ -95,13 +95,14 @@ def tuned(
     """
     if a.xp is np or not a.nnz or not any(params[name] in (0, FASTEST) for name in choices):
         return fields(**params)
-    x, y = a.xp.zeros(a.cols, a.vector_dtype), a.xp.empty(a.rows, a.vector_dtype)
-
-    def taken(given: dict[str, Any]) -> float:
-        fmt = cls.holding(a.shape, fields(**given), **given)
-        return seconds(stored_in(a).launches(fmt.launches(x, y)))
 
     def search() -> dict[str, Any]:
+        x, y = a.xp.zeros(a.cols, a.vector_dtype), a.xp.empty(a.rows, a.vector_dtype)
+
+        def taken(given: dict[str, Any]) -> float:
+            fmt = cls.holding(a.shape, fields(**given), **given)
+            return seconds(stored_in(a).launches(fmt.launches(x, y)))
+
         return one_by_one(params, choices, taken)
 
     return fields(**search_once(cls, a, search, lambda: one_by_one(params, choices, lambda given: 0.0)))
