@@ -107,11 +107,14 @@ class LongRows(NamedTuple):
 
     @classmethod
     def none(cls, a: Csr) -> LongRows:
-        """No rows."""
-        xp = a.xp
-        empty, index, bits = (nothing(xp, dtype) for dtype in (np.int32, a.row_ptr.dtype, np.uint32))
-        pieces = empty.reshape(0, 2)
-        return cls(bits, empty, pieces, index, index, empty, nothing(xp, a.dtype))
+        """No rows: always the same, for most matrices have none."""
+        xp, kind = a.xp, a.row_ptr.dtype
+        values = nothing(xp, a.dtype)
+        if (found := _NO_ROWS.get((id(values), kind))) is None:
+            empty, index = nothing(xp, np.int32), nothing(xp, kind)
+            made = cls(nothing(xp, np.uint32), empty, empty.reshape(0, 2), index, index, empty, values)
+            found = _NO_ROWS[id(values), kind] = made
+        return found
 
     @classmethod
     def nbytes(cls, a: Csr | None, slices: int) -> int:
@@ -120,6 +123,9 @@ class LongRows(NamedTuple):
             return 0
         pieces = int(cdiv(a.row_lengths, PIECE).sum())
         return 4 * slices + pieces * (12 + 2 * a.row_ptr.itemsize) + a.nnz * (4 + a.dtype.itemsize)
+
+
+_NO_ROWS: dict[tuple[int, np.dtype], LongRows] = {}
 
 
 class Bases(NamedTuple):
