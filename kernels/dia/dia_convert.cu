@@ -200,8 +200,8 @@ __global__ void dia_sizes(I nnz, int rows, int share, const I* __restrict__ row_
 
 constexpr int LISTED = 4096;  // diagonals that a kernel lists
 
-// list, zero before: how many diagonals are kept, then those, in any order, as far as there is room. held: entries of
-// each, or whether there are any, by diagonal + rows - 1. theta: kept from this share of its places; 0: where it takes
+// list, zero before: the sum of `held` over the diagonals that are kept, in two words, how many these are, then those, in
+// any order, as far as there is room. held: entries of each, or whether there are any, by diagonal + rows - 1. theta: kept from this share of its places; 0: where it takes
 // fewer bytes than its entries, each with a column; below: wherever there are any.
 template <typename T>
 __global__ void dia_list(int rows, int cols, const T* __restrict__ held, double theta, int value_bytes,
@@ -217,17 +217,18 @@ __global__ void dia_list(int rows, int cols, const T* __restrict__ held, double 
                     : theta == 0 ? entries * (value_bytes + 4) > length * value_bytes
                                  : static_cast<double>(entries) >= theta * static_cast<double>(length);
   if (!kept) return;
-  const int place = atomicAdd(list, 1);
-  if (place < LISTED) list[1 + place] = static_cast<int>(diagonal);
+  atomicAdd(reinterpret_cast<unsigned long long*>(list), static_cast<unsigned long long>(entries));
+  const int place = atomicAdd(list + 2, 1);
+  if (place < LISTED) list[3 + place] = static_cast<int>(diagonal);
 }
 
 // The diagonals of a list, as `dia_list` gives it, ascending.
 __global__ void dia_ascending(const int* __restrict__ list, int* __restrict__ offset) {
-  const int kept = list[0] < LISTED ? list[0] : LISTED, at = static_cast<int>(global_thread());
+  const int kept = list[2] < LISTED ? list[2] : LISTED, at = static_cast<int>(global_thread());
   if (at >= kept) return;
-  const int diagonal = list[1 + at];
+  const int diagonal = list[3 + at];
   int place = 0;
-  for (int k = 0; k < kept; ++k) place += list[1 + k] < diagonal;
+  for (int k = 0; k < kept; ++k) place += list[3 + k] < diagonal;
   offset[place] = diagonal;
 }
 

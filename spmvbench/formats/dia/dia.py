@@ -14,6 +14,7 @@ from spmvbench.formats.arrays import (
     Csr,
     cdiv,
     expand,
+    index_dtype,
     nonzero_mask,
     put,
     round_up,
@@ -108,13 +109,21 @@ def well_filled(a: Csr, theta: float) -> Array:
 
 
 def _listed(a: Csr, held: Array, theta: float, run: Run) -> Array | None:
-    """The diagonals that the kernel `dia_list` keeps, ascending, int32; None if they are many. One wait."""
-    found, offset = zeros(a.xp, 1 + LISTED, np.int32), a.xp.empty(LISTED, dtype=np.int32)
+    """The diagonals that the kernel `dia_list` keeps, ascending, int32; None if they are many. One wait.
+
+    If `held` has the entries of each, the matrix knows how many are on these.
+    """
+    found, offset = zeros(a.xp, 3 + LISTED, np.int32), a.xp.empty(LISTED, dtype=np.int32)
     args = (np.int32(a.rows), np.int32(a.cols), held, np.float64(theta), np.int32(a.dtype.itemsize), found)
     run(Launch(CONVERT, f"dia_list<{ctype(held)}>", *per_thread(len(held)), args))
     run(Launch(CONVERT, "dia_ascending", *per_thread(LISTED), (found, offset)))
-    (kept,) = numbers(found, 1)
-    return offset[:kept] if kept <= LISTED else None
+    low, high, kept = numbers(found, 3)
+    if kept > LISTED:
+        return None
+    offset = offset[:kept]
+    if held.dtype == np.int32:
+        a.__dict__["on_diagonals"] = offset, (high << 32) + (low & 0xFFFFFFFF)
+    return offset
 
 
 def filled(a: Csr, hack: int, keys: Array) -> Array:
@@ -183,7 +192,12 @@ def taken(a: Csr, offset: Array, run: Run) -> tuple[dict[str, Any], Csr]:
     sizes = np.int32(a.rows), np.int32(len(offset)), np.int64(pitch)
     args = (*sizes, a.row_ptr, a.col_idx, a.values, offset, values, others)
     run(Launch(CONVERT, f"dia_take<{ctype(values)}, {index}>", *per_thread(pitch, TAKE_BLOCK), args))
-    row_ptr, total = offsets_by(others, run)
+    counted, on = a.__dict__.get("on_diagonals", (None, 0))
+    if counted is offset:
+        total = a.nnz - on
+        row_ptr = narrow_offsets(others, run, index_dtype(total))
+    else:
+        row_ptr, total = offsets_by(others, run)
     dia = {"offset": offset, "values": values}
     if total == a.nnz:
         return dia, a
