@@ -380,12 +380,14 @@ def noted(state: Array) -> list[int]:
 class Beside:
     """Launches whose numbers come with those that are waited for anyway.
 
-    launch: takes the zeros, (words,), uint64, to which their kernels write. noted: their numbers, after the wait.
+    launch: takes the zeros, (words,), uint64, to which their kernels write. noted: their numbers, after the wait. ptr:
+    before it, the offsets that are summed.
     """
 
     launch: Callable[[Array], None]
     words: int
     noted: list[int] = field(default_factory=list)
+    ptr: Array | None = None
 
 
 class _Pinned(threading.local):
@@ -427,6 +429,16 @@ def numbers(array: Array, count: int | None = None) -> list[int]:
     return found
 
 
+def share_of_warps(n: int) -> int:
+    """Of n numbers those that a warp counts one after the other: few, so that blocks are many."""
+    return min(1 << max(cdiv(n, _WARPS * 512) - 1, 0).bit_length(), _WARP)
+
+
+def notes_by_warps(n: int) -> int:
+    """The length of `notes` for a kernel that counts n numbers so."""
+    return note_words(n, 1, _WARPS * share_of_warps(n))
+
+
 def summed(
     xp: ArrayModule,
     n: int,
@@ -449,7 +461,7 @@ def summed(
     as the argument before the offsets says: few, so that blocks are many. each, block: a block takes block * each.
     """
     if by_warps:
-        share = min(1 << max(cdiv(n, _WARPS * 512) - 1, 0).bit_length(), _WARP)
+        share = share_of_warps(n)
         args, each, block = (*args, np.int32(share)), 1, _WARPS * share
     words = 0 if beside is None else beside.words
     narrow, int64 = index_dtype(total or 0), np.dtype(np.int64)
@@ -459,6 +471,7 @@ def summed(
         if total is not None:
             return ptr, [total]
         if beside is not None:
+            beside.ptr = ptr
             beside.launch(room[:words])
         found = numbers(room, words + _NOTES - 1)
         if beside is not None:

@@ -19,7 +19,7 @@ from spmvbench.formats.arrays import (
     offsets,
     put,
 )
-from spmvbench.formats.conversion import Run, noted, runner, summed
+from spmvbench.formats.conversion import Beside, Run, noted, notes_by_warps, runner, share_of_warps, summed, summing
 from spmvbench.formats.conversion import chain as chain_by
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
 from spmvbench.formats.format import Format
@@ -266,13 +266,23 @@ class AdEll(LaneTiles):
         sizes = np.int32(tiles), np.int32(most), np.int32(most.bit_length())
         kernel = f"lane_steps<{index}, {ctype(of_row)}"
         args = *sizes, starts, *pieces, of_row, lane_row, adds
-        ptr, (*_, slots) = summed(xp, tiles, CONVERT, kernel, args, run, by_warps=True)
-        of_tiles = np.int32(tiles), ptr, starts, *pieces, a.col_idx
-        width, values = nothing(xp, np.uint8), xp.empty(slots, dtype=a.dtype)
-        byte_ptr, held = nothing(xp, np.int64), 0
+        width, byte_ptr, held = nothing(xp, np.uint8), nothing(xp, np.int64), 0
+        widths: Beside | None = None
         if packed:
-            width, kernel = xp.empty(tiles, dtype=np.uint8), f"lane_widths<{index}, {ctype(ptr)}"
-            byte_ptr, (*_, held) = summed(xp, tiles, CONVERT, kernel, (*of_tiles, width), run, by_warps=True, wide=True)
+            width, byte_ptr = xp.empty(tiles, dtype=np.uint8), xp.empty(tiles + 1, dtype=np.int64)
+
+            def count_bytes(words: Array) -> None:
+                assert widths is not None and widths.ptr is not None
+                given = np.int32(tiles), widths.ptr, starts, *pieces, a.col_idx, width
+                kernel = f"lane_widths<{index}, {ctype(widths.ptr)}, long long>"
+                run(summing(CONVERT, kernel, (*given, np.int32(share_of_warps(tiles)), byte_ptr), words))
+
+            widths = Beside(count_bytes, notes_by_warps(tiles))
+        ptr, (*_, slots) = summed(xp, tiles, CONVERT, kernel, args, run, by_warps=True, beside=widths)
+        if widths is not None:
+            held = widths.noted[3]
+        of_tiles = np.int32(tiles), ptr, starts, *pieces, a.col_idx
+        values = xp.empty(slots, dtype=a.dtype)
         columns = xp.empty(WARP * tiles if packed else slots, dtype=np.int32)
         differences = xp.empty(held, dtype=np.uint8) if packed else nothing(xp, np.uint8)
         kernel = f"lane_fill<{ctype(values)}, {index}, {ctype(ptr)}, {cbool(packed)}>"
