@@ -30,14 +30,20 @@ __global__ void rows_by_length(int rows, const I* __restrict__ row_ptr, int* __r
 
 constexpr int SORT_PLACES = 1024;  // that a block sorts; a window of rows has `padded` of them, a power of two
 constexpr int SORT_BLOCK = SORT_PLACES / 2;
+constexpr int FEW = WARP;  // lengths that are counted: a lane each
 
-// The rows of each window of `sigma`, longest first, equal ones in order: bitonic sorts of lengths and places.
+// The rows of each window of `sigma`, longest first, equal ones in order: by counts of few lengths that follow each other,
+// by bitonic sorts of lengths and places otherwise.
 template <typename I>
 __global__ void __launch_bounds__(SORT_BLOCK)
     sort_windows(int rows, int sigma, int padded, const I* __restrict__ row_ptr, int* __restrict__ perm) {
   __shared__ long long keys[SORT_PLACES];
+  __shared__ int range[2],
+      counts[SORT_PLACES / WARP][FEW];  // of 32 places: rows of each length, then those before them
   const long long first = static_cast<long long>(blockIdx.x) * (SORT_PLACES / padded) * sigma;
   bool disorder = false;
+  int longest = 0, shortest = 0x7fffffff;
+  if (threadIdx.x < 2) range[threadIdx.x] = threadIdx.x ? 0 : 0x7fffffff;
   for (int t = threadIdx.x; t < SORT_PLACES; t += SORT_BLOCK) {
     const int inside = t % padded;
     const long long row = first + static_cast<long long>(t / padded) * sigma + inside;
@@ -45,8 +51,47 @@ __global__ void __launch_bounds__(SORT_BLOCK)
     const long long length = any ? static_cast<long long>(row_ptr[row + 1] - row_ptr[row]) : 0;
     keys[t] = any ? length * SORT_PLACES + (SORT_PLACES - 1 - inside) : -1;
     if (any && inside) disorder |= length > static_cast<long long>(row_ptr[row] - row_ptr[row - 1]);
+    if (any) longest = max(longest, static_cast<int>(length)), shortest = min(shortest, static_cast<int>(length));
   }
   if (__syncthreads_or(disorder)) {
+    longest = warp_max(longest);
+    shortest = warp_min(shortest);
+    if (lane_id() == 0) {
+      atomicMin(range, shortest);
+      atomicMax(range + 1, longest);
+    }
+    for (int i = threadIdx.x; i < SORT_PLACES; i += SORT_BLOCK) counts[i / FEW][i % FEW] = 0;
+    __syncthreads();
+    longest = range[1];
+    if (padded >= WARP && longest - range[0] < FEW) {
+      const auto shorter = [&](int t) { return keys[t] < 0 ? -1 : longest - static_cast<int>(keys[t] / SORT_PLACES); };
+      int before[2];  // equal ones among the 32 places
+      for (int u = 0; u < 2; ++u) {
+        const int t = u * SORT_BLOCK + static_cast<int>(threadIdx.x), by = shorter(t);
+        const unsigned peers = __match_any_sync(FULL_MASK, by);
+        before[u] = __popc(peers & ((1u << lane_id()) - 1));
+        if (by >= 0 && before[u] == 0) counts[t / WARP][by] = __popc(peers);
+      }
+      __syncthreads();
+      const int parts = padded / WARP;
+      for (int w = threadIdx.x / WARP; w < SORT_PLACES / padded; w += SORT_BLOCK / WARP) {
+        int sum = 0;
+        for (int part = w * parts; part < (w + 1) * parts; ++part) {
+          const int here = counts[part][lane_id()];
+          counts[part][lane_id()] = sum;
+          sum += here;
+        }
+        const int longer = group_scan<WARP>(sum) - sum;
+        for (int part = w * parts; part < (w + 1) * parts; ++part) counts[part][lane_id()] += longer;
+      }
+      __syncthreads();
+      for (int u = 0; u < 2; ++u) {
+        const int t = u * SORT_BLOCK + static_cast<int>(threadIdx.x), by = shorter(t);
+        const long long window = first + static_cast<long long>(t / padded) * sigma;
+        if (by >= 0) perm[window + counts[t / WARP][by] + before[u]] = static_cast<int>(window) + t % padded;
+      }
+      return;
+    }
     for (int size = 2; size <= padded; size *= 2) {
       for (int apart = size / 2; apart > 0; apart /= 2) {
         const int low = 2 * threadIdx.x - (threadIdx.x & (apart - 1));
