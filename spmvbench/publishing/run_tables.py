@@ -22,7 +22,7 @@ from spmvbench.errors import UsageError
 from spmvbench.matrices.sets import short_name
 from spmvbench.publishing import in_page
 from spmvbench.reports import export
-from spmvbench.reports.figures import Options, choose, comparisons
+from spmvbench.reports.figures import comparisons
 from spmvbench.reports.tables import Column, Table, number, table
 from spmvbench.rows import store
 from spmvbench.rows.schema import SETTLED
@@ -196,16 +196,6 @@ def cards(rows: pd.DataFrame, others: pd.DataFrame) -> Table:
     return comparisons.summary(carried_over(found), *pair)
 
 
-def _of_figure(name: str, runs: Sequence[str]) -> str:
-    """The tables of a figure of the hot rows of a run. Raises LeftOut if it has nothing to show."""
-    (run,) = _exactly(1, runs)
-    rows = hot(natural_products(latest_cases(store.load(run))))
-    options = Options(baseline=None, marks={}, environment=store.environment(run))
-    (figure,) = choose([name])
-    assert figure.show
-    return _written(figure.show(figure.data(rows, options), options))
-
-
 OPTIONS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "order": by_order,
     "values": by_type,
@@ -244,7 +234,6 @@ def _of_option(option: str, runs: Sequence[str]) -> str:
 KERNELS_CAPTION = "Time of kernel=paper over that of the default"
 TABLES: dict[str, Callable[[Sequence[str]], str]] = {
     **{name: partial(_of_option, name) for name in OPTIONS},
-    "updates": partial(_of_figure, "updates"),
     "cards": lambda runs: _written([cards(*map(store.load, _exactly(2, runs)))]),
     "kernels": lambda runs: _written([table(KERNELS_CAPTION, ratios(store.load_all(runs)), KERNELS)]),
     "strengths": lambda runs: _written(shares(store.load_all(runs))),
