@@ -380,14 +380,13 @@ def noted(state: Array) -> list[int]:
 class Beside:
     """Launches whose numbers come with those that are waited for anyway.
 
-    launch: takes the zeros, (words,), uint64, to which their kernels write. noted: their numbers, after the wait. ptr:
-    before it, the offsets that are summed.
+    launch: takes the zeros, (words,), uint64, to which their kernels write, and the offsets that are summed. noted:
+    their numbers, after the wait.
     """
 
-    launch: Callable[[Array], None]
+    launch: Callable[[Array, Array], None]
     words: int
     noted: list[int] = field(default_factory=list)
-    ptr: Array | None = None
 
 
 class _Pinned(threading.local):
@@ -471,8 +470,7 @@ def summed(
         if total is not None:
             return ptr, [total]
         if beside is not None:
-            beside.ptr = ptr
-            beside.launch(room[:words])
+            beside.launch(room[:words], ptr)
         found = numbers(room, words + _NOTES - 1)
         if beside is not None:
             beside.noted, found = found[:words], found[words:]

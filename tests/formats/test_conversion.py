@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import math
 import sys
@@ -514,3 +515,32 @@ def test_a_chain_over_many_segments_is_that_of_array_operations(n, most, emulate
     places, notes = conversion.chain(following, lambda launch: emulated.compile([launch]).run())
     found = places[: conversion.noted(notes)[-1] + 1]
     assert np.array_equal(found, arrays.chain(np.append(following, n)))
+
+
+def test_conversions_leave_no_array_in_a_cycle(emulated):
+    """Python would keep a GPU's memory until it looks for cycles."""
+    a = Csr.of(spmvbench.load("poisson2d:20"))
+    for spec in (
+        "bellpack",
+        "bro-hybr-s",
+        "coadell",
+        "csr-row-tiles",
+        "hdc",
+        "sell-pack",
+        "sell-window",
+        "shec",
+        "tile",
+    ):
+        ((cls, params),) = formats.parse(spec)
+        with converting_for(conversion.EMULATED, run=lambda launch: emulated.compile([launch]).run()):
+            cls.converted(a.fresh(), **params)  # what is made once
+            gc.collect()
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            try:
+                cls.converted(a.fresh(), **params)
+                gc.collect()
+                held = [found.shape for found in gc.get_referents(*gc.garbage) if isinstance(found, np.ndarray)]
+            finally:
+                gc.set_debug(0)
+                gc.garbage.clear()
+        assert not held, spec

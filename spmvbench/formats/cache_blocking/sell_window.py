@@ -282,7 +282,7 @@ class SellWindow(Format):
         slices = cdiv(a.rows, WARP)
         made: tuple[Array, ...] = ()
 
-        def plan(a: Csr, order: Array | None, chunk_state: Array) -> None:
+        def plan(a: Csr, order: Array | None, chunk_state: Array, _ptr: Array | None = None) -> None:
             nonlocal made
             made = cls._planned(a, order, columns, least, run, chunk_state)
 

@@ -154,7 +154,7 @@ class Bases(NamedTuple):
             made: dict[int, tuple[Array, Array]] = {}
             latest: Beside | None = None
 
-            def launch(perm: Array | None, totals: Array) -> None:
+            def launch(perm: Array | None, totals: Array, _ptr: Array) -> None:
                 xp, slices = a.xp, cdiv(a.rows, WARP)
                 for n in (1, 2):
                     made[n] = xp.empty((slices * (n in wanted), n), dtype=np.int32), xp.empty(slices, dtype=np.int32)

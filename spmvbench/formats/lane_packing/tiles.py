@@ -271,10 +271,9 @@ class AdEll(LaneTiles):
         if packed:
             width, byte_ptr = xp.empty(tiles, dtype=np.uint8), xp.empty(tiles + 1, dtype=np.int64)
 
-            def count_bytes(words: Array) -> None:
-                assert widths is not None and widths.ptr is not None
-                given = np.int32(tiles), widths.ptr, starts, *pieces, a.col_idx, width
-                kernel = f"lane_widths<{index}, {ctype(widths.ptr)}, long long>"
+            def count_bytes(words: Array, ptr: Array) -> None:
+                given = np.int32(tiles), ptr, starts, *pieces, a.col_idx, width
+                kernel = f"lane_widths<{index}, {ctype(ptr)}, long long>"
                 run(summing(CONVERT, kernel, (*given, np.int32(share_of_warps(tiles)), byte_ptr), words))
 
             widths = Beside(count_bytes, notes_by_warps(tiles))
