@@ -203,7 +203,9 @@ def _reasons(model: Model, known: Predicted, spmvs: float, between: tuple[int, i
     for k, middle in enumerate(model.about["ranges"]["median"], start=1):
         changed[k, k - 1] = middle
     same = (len(changed), 1)
-    slower = model.slower(changed, [columns["nnz"]], np.tile(sizes, same), np.tile(known.bounds, same))
+    slower = model.slower(
+        changed, [columns["nnz"]], [columns["row_len_max"]], np.tile(sizes, same), np.tile(known.bounds, same)
+    )
     made = np.exp(model.conversions(changed))
     times, conversions = np.zeros_like(slower), np.zeros_like(slower)
     for k in between:

@@ -9,6 +9,7 @@ import numpy as np
 
 Columns = Mapping[str, Any]  # numbers of one matrix, or arrays of many
 LARGE = 1_000_000  # entries; below, launch overhead dominates most SpMVs
+SHORT = 0.1  # of the bound; if the longest row takes less than that, it does not matter how much less
 
 
 def _log(x: Any) -> Any:
@@ -41,16 +42,24 @@ def of(columns: Columns) -> np.ndarray:
 
 
 def of_formats(
-    x: np.ndarray, nnz: Any, sizes: np.ndarray, bounds: np.ndarray, plain: np.ndarray, formats: np.ndarray
+    x: np.ndarray,
+    nnz: Any,
+    sizes: np.ndarray,
+    bounds: np.ndarray,
+    plain: np.ndarray,
+    of_row: np.ndarray,
+    formats: np.ndarray,
 ) -> np.ndarray:
     """Features of each matrix in each format, (matrices, K, features).
 
     x: (matrices, features), of the matrices. nnz: their entries. sizes, bounds: (matrices, K), bytes that an SpMV reads
-    and writes, and its lower bound in seconds. plain: (matrices,), these bytes in CSR. formats: (K, numbers).
+    and writes, and its lower bound in seconds. plain: (matrices,), these bytes in CSR. of_row: (matrices, K), the time
+    of the longest row divided by the bound. formats: (K, numbers).
     """
     each = (len(x), len(formats))
     entries = np.asarray(nnz, dtype=float)[:, None]
-    own = np.stack([np.log(sizes / entries), np.log(sizes / plain[:, None]), np.log(bounds / sizes)], axis=-1)
+    ratios = sizes / entries, sizes / plain[:, None], bounds / sizes, np.maximum(of_row, SHORT)
+    own = np.log(np.stack(ratios, axis=-1))
     return np.concatenate(
         [np.broadcast_to(x[:, None], (*each, x.shape[1])), np.broadcast_to(formats, (*each, formats.shape[1])), own],
         axis=-1,

@@ -3,8 +3,10 @@
 The logarithm of an SpMV's time divided by its lower bound (`measure.bounds`) is the sum of two predictions. One is the
 mean over all formats of a portfolio, from the features of the matrix. The other is a format's difference from it, from
 the features of the matrix, the bytes that the format reads (its `estimate`) and numbers that describe the format. One
-forest for all formats learns from matrices of one format what holds for a similar one. The third forest predicts for
-each format the logarithm of the conversion's time divided by LAUNCHES + ENTRY * nnz, from the features of the matrix.
+forest for all formats learns from matrices of one format what holds for a similar one. No format goes through the
+longest row faster than it ever did in the training: if one thread or warp computes a row, this is a bound that the
+bytes do not show. The third forest predicts for each format the logarithm of the conversion's time divided by
+LAUNCHES + ENTRY * nnz, from the features of the matrix.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from spmvbench.advice import features
 from spmvbench.advice.features import LARGE as LARGE
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
-VERSION = 5
+VERSION = 6
 LAUNCHES, ENTRY = 3e-4, 5e-11  # seconds, of a conversion and of each of its entries: the unit of conversion times
 CAUTION = 0.5  # standard deviations of the trees that a prediction exceeds their mean by: of equals, the surer wins
 # Share of a feature's range in the training that a matrix may leave it by. Of ten matrices that left it by more than a
@@ -118,6 +120,7 @@ class Model:
 
     labels: the K formats of the portfolio. about: device, bounds, runs, regret, ranges of features; JSON values.
     formats: (K, numbers), the mean and the principal components of each format's differences in the training.
+    rates: (K,), the largest number of entries of the longest row per second of an SpMV in the training.
     errors: (2, K, 2), for SpMV and conversion the 10th and 90th percentile of log(measured / predicted) on families
     that were left out of training.
     """
@@ -128,6 +131,7 @@ class Model:
     own: Forest
     conversions: Forest
     formats: np.ndarray
+    rates: np.ndarray
     errors: np.ndarray
 
     def predicted(
@@ -138,24 +142,25 @@ class Model:
         columns: columns of a row, arrays of shape (matrices,). sizes, bounds: (matrices, K), bytes that an SpMV reads
         and writes, and its lower bound in seconds. A time is NaN where these are.
         """
-        return self.predicted_of(features.of(columns), columns["nnz"], sizes, bounds)
+        return self.predicted_of(features.of(columns), columns["nnz"], columns["row_len_max"], sizes, bounds)
 
     def predicted_of(
-        self, x: np.ndarray, nnz: Any, sizes: np.ndarray, bounds: np.ndarray
+        self, x: np.ndarray, nnz: Any, longest: Any, sizes: np.ndarray, bounds: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same from the features that the model was trained on, (matrices, features)."""
+        """The same from the features that the model was trained on, (matrices, features), and the longest rows."""
         unit = LAUNCHES + ENTRY * np.asarray(nnz, dtype=float)
-        return self.slower(x, nnz, sizes, bounds) * bounds, np.exp(self.conversions(x)) * unit[:, None]
+        return self.slower(x, nnz, longest, sizes, bounds) * bounds, np.exp(self.conversions(x)) * unit[:, None]
 
-    def slower(self, x: np.ndarray, nnz: Any, sizes: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-        """Time of an SpMV divided by its bound, (matrices, K). x: (matrices, features); others as for `predicted`."""
+    def slower(self, x: np.ndarray, nnz: Any, longest: Any, sizes: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+        """Time of an SpMV divided by its bound, (matrices, K). Arguments as for `predicted_of`."""
         vendor = self.labels.index(self.about["vendor"])
-        pairs = features.of_formats(x, nnz, sizes, bounds, sizes[:, vendor], self.formats)
+        of_row = np.asarray(longest, dtype=float)[:, None] / self.rates / bounds
+        pairs = features.of_formats(x, nnz, sizes, bounds, sizes[:, vendor], of_row, self.formats)
         known = ~np.isnan(pairs).any(axis=-1)
         found = np.full(sizes.shape, np.nan)
         trees = self.own.each(pairs[known])[..., 0].astype(float)
         found[known] = trees.mean(axis=1) + CAUTION * trees.std(axis=1)
-        slower: np.ndarray = np.exp(self.shared(x) + self.formats[:, 0] + found)
+        slower: np.ndarray = np.maximum(np.exp(self.shared(x) + self.formats[:, 0] + found), of_row)
         return slower
 
     def out_of_range(self, columns: features.Columns) -> list[str]:
@@ -173,7 +178,7 @@ class Model:
     def save(self, path: Path) -> None:
         """Write the model to a NumPy archive that `load` reads."""
         arrays = {f"{of}_{name}": getattr(getattr(self, of), name) for of in FORESTS for name in ARRAYS}
-        arrays["formats"] = self.formats
+        arrays |= {"formats": self.formats, "rates": self.rates}
         about = json.dumps({"version": VERSION, "labels": self.labels, **self.about})
         np.savez_compressed(path, about=np.array(about), errors=self.errors, **arrays)
 
@@ -250,7 +255,8 @@ def load(name: str, vectors: int = 1) -> Model:
         if about.pop("version") != VERSION:
             raise SpmvbenchError(f"the model of {name} is of another version of spmvbench: train it again")
         forests = {of: Forest(**{name: arrays[f"{of}_{name}"] for name in ARRAYS}) for of in FORESTS}
-        return Model(tuple(about.pop("labels")), about, **forests, formats=arrays["formats"], errors=arrays["errors"])
+        formats, rates, errors = arrays["formats"], arrays["rates"], arrays["errors"]
+        return Model(tuple(about.pop("labels")), about, **forests, formats=formats, rates=rates, errors=errors)
     except (OSError, *DAMAGED) as error:
         raise SpmvbenchError(f"{path} is no model: {error}") from None
 

@@ -97,6 +97,7 @@ class Numbers(NamedTuple):
 
 
 SIZES = 5  # features that the sizes give, the first of all
+LONGEST = SIZES + 1  # the feature that is the logarithm of the longest row
 
 
 def of_sizes(rows: int, cols: int, nnz: int, spmvs: float) -> list[float]:

@@ -244,9 +244,12 @@ def fitted(
         np.where(excluded, part[[known.vendor]].to_numpy(), part[labels].to_numpy())
         for part in (known.size, known.bound)
     )
-    pairs = features.of_formats(x, nnz, sizes, bounds, known.size[known.vendor].to_numpy(), numbers)
-    present = ~np.isnan(pairs).any(axis=-1)
     times = known.spmv[labels].to_numpy()
+    longest = known.columns["row_len_max"].to_numpy(float)[:, None]
+    rates = np.nanmax(longest / times, axis=0)
+    of_row = longest / rates / bounds
+    pairs = features.of_formats(x, nnz, sizes, bounds, known.size[known.vendor].to_numpy(), of_row, numbers)
+    present = ~np.isnan(pairs).any(axis=-1)
     slowdowns = np.nan_to_num(times / np.nanmin(times, axis=1, keepdims=True), nan=WORST).clip(max=WORST)
     # The differences between the fastest formats decide: slow ones count less.
     weights = slowdowns[present] ** -0.5
@@ -265,6 +268,7 @@ def fitted(
         grown(pairs[present], (own - means)[present][:, None], weights, pair_trees, 3, 0.8),
         grown(x, np.add(*additive(made)), trees=trees),
         numbers,
+        rates,
         np.zeros((2, len(labels), 2)),
     )
 

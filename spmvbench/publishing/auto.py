@@ -109,7 +109,12 @@ def trained(known: Sequence[Table], looked: float, unseen: float) -> quick.Choos
     whole = np.vstack([whole, whole[one] + random.random((MIXED, 1)) / 2 * (whole[other] - whole[one])])
     x, sizes, bounds = np.split(whole, [x.shape[1], x.shape[1] + len(every)], axis=1)
     nnz = 2 ** x[:, 0]
-    spmv, conversion = (part[:, :-1] for part in model.predicted_of(x, nnz, np.exp(sizes), np.exp(bounds)))
+    spmv, conversion = (
+        part[:, :-1] for part in model.predicted_of(x, nnz, 2 ** x[:, quick.LONGEST - 1], np.exp(sizes), np.exp(bounds))
+    )
+    for predicted, measured in ((spmv, table.spmv), (conversion, table.conversion)):
+        times = measured[labels].to_numpy()
+        np.copyto(predicted[: len(times)], times, where=~np.isnan(times))
     cases = np.vstack([np.column_stack([np.full(len(x), np.log2(spmvs)), x]) for spmvs in SPMVS])
     total = np.vstack([conversion + spmvs * spmv for spmvs in SPMVS])
     best = total.min(axis=1, keepdims=True)

@@ -199,12 +199,22 @@ def test_the_bytes_of_a_format_decide_on_its_time(rows):
     ell, bounds = labels.index("ell"), np.full((1, len(labels)), 1e-6)
 
     def slower(factor):
-        return known.slower(x, [a.nnz], np.where(np.arange(len(labels)) == ell, factor, 1) * sizes, bounds)[0]
+        return known.slower(x, [a.nnz], [7], np.where(np.arange(len(labels)) == ell, factor, 1) * sizes, bounds)[0]
 
     times = [slower(factor)[ell] for factor in (0.3, 1.0, 3.0)]
     assert times[0] < times[1] < times[2]
     np.testing.assert_array_equal(np.delete(slower(3.0), ell), np.delete(slower(1.0), ell))
     assert np.isnan(slower(np.nan)).tolist() == [label == "ell" for label in labels]
+
+
+def test_no_format_goes_through_the_longest_row_faster_than_it_did_in_the_training(rows):
+    known = training.table(rows)
+    found = training.fitted(known, sorted(FORMATS))
+    once = known.columns["row_len_max"].to_numpy()[:, None] / known.spmv[sorted(FORMATS)]
+    assert found.rates.tolist() == once.max().tolist()
+    longer = {name: np.array([value]) for name, value in features_of(Csr.of(generate("denserow:50000"))).items()}
+    spmv, _ = found.predicted(longer, np.full((1, len(FORMATS)), 3e6), np.full((1, len(FORMATS)), 1e-9))
+    assert spmv[0] == pytest.approx(50_000 / found.rates)
 
 
 @pytest.mark.slow
