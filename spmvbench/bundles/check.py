@@ -25,6 +25,7 @@ from spmvbench import untrusted
 from spmvbench.bundles import derived, pack, sources, trial
 from spmvbench.bundles.findings import (
     FAILED,
+    NOTE,
     OPEN,
     PASSED,
     Bundle,
@@ -36,6 +37,7 @@ from spmvbench.bundles.findings import (
     shortened,
 )
 from spmvbench.bundles.matrices import matrices
+from spmvbench.bundles.programs import processes, programs
 from spmvbench.errors import SpmvbenchError, UsageError, counted
 from spmvbench.measure import operations
 from spmvbench.paths import scratch, trusted_folder
@@ -43,7 +45,7 @@ from spmvbench.rows import store
 from spmvbench.rows.schema import IMPORTED, STATUSES
 from spmvbench.rows.stored import parsed
 
-__all__ = ["FAILED", "OPEN", "PASSED", "Bundle", "Finding", "checks", "matrices", "opened"]
+__all__ = ["FAILED", "NOTE", "OPEN", "PASSED", "Bundle", "Finding", "checks", "matrices", "opened"]
 
 MAX_BYTES = 2**31  # of an unpacked bundle
 ENCRYPTED = 0x1  # flag of a file in a ZIP archive (APPNOTE.TXT, 4.4.4)
@@ -119,12 +121,12 @@ def _is_manifest(manifest: Any) -> bool:
 
 
 def checks(
-    seconds: float, run_sources: bool, progress: Callable[[str], None]
+    seconds: float, run_sources: bool, progress: Callable[[str], None], programs_seconds: float = 0.0
 ) -> list[Callable[[Bundle], Iterator[Finding]]]:
     """All checks in order, each a function of the bundle. seconds: limit for matrices. run_sources: run included
-    formats.
+    formats. programs_seconds: limit for making programs again, which is left out if it is 0.
     """
-    of_measured: list[Callable[[Bundle], Iterator[Finding]]] = [
+    found: list[Callable[[Bundle], Iterator[Finding]]] = [
         metadata,
         derived.names,
         derived.identities,
@@ -139,7 +141,9 @@ def checks(
         lambda bundle: matrices(bundle, seconds, progress),
         lambda bundle: formats_known(bundle, run_sources, progress),
     ]
-    return [schema, imported, *(partial(_of_measured, check) for check in of_measured)]
+    if programs_seconds:
+        found.append(lambda bundle: programs(bundle, programs_seconds, progress, workers=processes()))
+    return [schema, imported, *(partial(_of_measured, check) for check in found)]
 
 
 def imported(bundle: Bundle) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from spmvbench.errors import counted
 if TYPE_CHECKING:
     import pandas as pd
 
-PASSED, FAILED, OPEN = "passed", "FAILED", "open"
+PASSED, FAILED, OPEN, NOTE = "passed", "FAILED", "open", "note"
 LISTED = 5
 LACKING = "which lack the columns"  # why rows cannot be verified
 Flags = npt.NDArray[np.bool_]
@@ -24,7 +24,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Finding:
-    """One result. check: its subject. verdict: PASSED, FAILED or OPEN (could not be verified)."""
+    """One result. check: its subject. verdict: PASSED, FAILED, OPEN (could not be verified) or NOTE."""
 
     check: str
     verdict: str

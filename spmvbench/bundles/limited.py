@@ -61,9 +61,14 @@ def _context() -> Any:
 _NO_ROOM = ("failed to map segment", os.strerror(errno.ENOMEM))
 
 
-def _called(connection: Connection, memory: float, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    limit = int(psutil.Process().memory_info().vms + memory)  # of address space; beyond it, MemoryError
+def limit_memory(most: float) -> None:
+    """From now on this process gets so many bytes more of address space; beyond them, MemoryError."""
+    limit = int(psutil.Process().memory_info().vms + most)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _called(connection: Connection, memory: float, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    limit_memory(memory)
     try:
         found: Any = (function(*arguments),)
     except (MemoryError, SpmvbenchError) as error:

@@ -51,9 +51,7 @@ def matrices(
     processors = [*sorted(n for n in told if isinstance(n, int) and n > 0), EMULATED.multiprocessors]
     total, passed, wrong, late = 0, 0, [], []
     unavailable: dict[str, list[str]] = {}
-    named = rows.assign(order=rows["order"].replace(orders.NATURAL, ""))
-    of_each = named.groupby(["group", "name", "order", "matrix_sha256"], sort=True)
-    for (group, name, order, _), group_rows in sorted(of_each, key=lambda item: int(item[1]["nnz"].min())):
+    for (group, name, order, _), group_rows in by_matrix(rows):
         total += 1
         shown = name if group == "synthetic" else f"{group}/{name}"
         shown += f" in order {order}" if order else ""
@@ -91,6 +89,16 @@ def matrices(
         yield Finding(
             "matrices", OPEN, f"{len(names)} of {counted(total, 'matrix')} not verified, {reason}: {shortened(names)}"
         )
+
+
+OfMatrix = tuple[tuple[str, str, str, str], pd.DataFrame]  # group, name, order, hash of a matrix, and its rows
+
+
+def by_matrix(rows: pd.DataFrame) -> Sequence[OfMatrix]:
+    """Rows by group, name, order (empty for the natural one) and hash of their matrix, the smallest first."""
+    rows = rows.assign(order=rows["order"].replace(orders.NATURAL, ""))
+    found = list(rows.groupby(["group", "name", "order", "matrix_sha256"], sort=True))
+    return sorted(found, key=lambda item: int(item[1]["nnz"].min()))
 
 
 def at_hand(group: str, name: str) -> Callable[[], Matrix] | str:

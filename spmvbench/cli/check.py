@@ -17,12 +17,19 @@ UNVERIFIED = 4  # exit code: nothing is wrong, something is not verified; 1 and 
 @option_types.results
 @click.option("--seconds", type=option_types.number(0), default=240.0, help="Time for regenerating matrices.")
 @click.option(
+    "--programs",
+    type=option_types.number(0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Time for making the rows' programs again from these sources, machine code and arrays; needs the run's NVRTC.",
+)
+@click.option(
     "--run-sources",
     is_flag=True,
     help="Run the sources in the bundle, a stranger's program, in a container (podman or docker). Asks first.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def command(bundle: str, results: str, seconds: float, run_sources: bool, yes: bool) -> int:
+def command(bundle: str, results: str, seconds: float, programs: float, run_sources: bool, yes: bool) -> int:
     """Verify BUNDLE, a file of `spmvbench bundle` or a run's name or folder, without a GPU.
 
     \b
@@ -37,14 +44,14 @@ def command(bundle: str, results: str, seconds: float, run_sources: bool, yes: b
     from spmvbench.rows import store
 
     place = Path(bundle) if os.path.isfile(bundle) else store.folder(bundle, results)
-    colours = {check.PASSED: "green", check.FAILED: "red", check.OPEN: "yellow"}
+    colours = {check.PASSED: "green", check.FAILED: "red", check.OPEN: "yellow", check.NOTE: None}
     verdicts = set()
     with (
         check.opened(place, paths.home() / "bundles") as content,
         tqdm(disable=None, leave=False, bar_format="{desc}") as bar,
     ):
         run_sources = run_sources and _allowed(check.included_modules(content), yes)
-        for one in check.checks(seconds, run_sources, bar.set_description_str):
+        for one in check.checks(seconds, run_sources, bar.set_description_str, programs):
             for finding in one(content):
                 verdicts.add(finding.verdict)
                 line = click.style(f"{finding.verdict:7}", fg=colours[finding.verdict])

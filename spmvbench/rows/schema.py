@@ -98,7 +98,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     ),
     "code_hash": (
         "str",
-        "hash of the kernels' machine code; empty on the emulated device and in older rows",
+        "hash of the kernels' machine code (docs/submitting.md); empty on the emulated device and in older rows",
     ),
     "program": (
         "str",

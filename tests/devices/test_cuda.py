@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import struct
 import sys
 import time
 import types
@@ -15,7 +13,6 @@ import pytest
 
 from spmvbench import formats, testing
 from spmvbench.devices import DeviceFault, cuda, open_device
-from spmvbench.devices.base import CODE_HASH
 from spmvbench.devices.cuda_driver import device_uuid
 from spmvbench.formats import Csr, Launch
 from spmvbench.matrices import synthetic
@@ -261,57 +258,3 @@ def test_a_record_names_the_gpu_and_the_library(device):
     assert len(found["gpu"]) == 16
     assert found["cusparse"] > 12000
     assert found["ecc"] in (True, False, None)
-
-
-# --- hashes of machine code
-
-
-def elf(sections):
-    """A file of ELF, 64 bits, with sections by name: type and content."""
-    names = b"\0.names\0" + b"\0".join(name.encode() for name in sections) + b"\0"
-    made, headers = bytearray(64) + names, struct.pack("<IIQQQQ24x", 0, 0, 0, 0, 0, 0)
-    headers += struct.pack("<IIQQQQ24x", 1, 3, 0, 0, 64, len(names))
-    for name, (kind, content) in sections.items():
-        headers += struct.pack("<IIQQQQ24x", names.index(name.encode()), kind, 0, 0, len(made), len(content))
-        made += content
-    made[:6] = b"\x7fELF\x02\x01"
-    struct.pack_into("<Q", made, 0x28, len(made))
-    struct.pack_into("<3H", made, 0x3A, 64, 2 + len(sections), 1)
-    return bytes(made + headers)
-
-
-SECTIONS = {".text.k": (1, b"code"), ".nv.shared": (8, b""), ".debug_line": (1, b"/here 1"), ".note.nv": (7, b"1")}
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "counts"),
-    [
-        (".text.k", (1, b"edoc"), True),
-        (".nv.shared", (8, b"1"), True),
-        (".debug_line", (1, b"/elsewhere 2"), False),
-        (".note.nv", (7, b"2"), False),
-    ],
-)
-def test_what_names_sources_and_compilers_does_not_count(name, content, counts):
-    before, after = elf(SECTIONS), elf(SECTIONS | {name: content})
-    assert (cuda.binary_hash(before) != cuda.binary_hash(after)) == counts and before != after
-
-
-@pytest.mark.parametrize(
-    "binary",
-    [
-        b"",
-        b"\x7fELF",
-        elf(SECTIONS)[:90],
-        elf(SECTIONS)[:62] + b"\xff\xff" + elf(SECTIONS)[64:],
-        b"\x7fELF\x01" + elf(SECTIONS)[5:],
-    ],
-)
-def test_what_is_no_elf_counts_as_a_whole(binary):
-    assert cuda.binary_hash(binary) == hashlib.sha256(binary).digest()
-
-
-def test_hashes_of_code_depend_on_their_order():
-    one, other = cuda.binary_hash(b"one"), cuda.binary_hash(b"other")
-    assert cuda.code_hash([]) == "" and len(cuda.code_hash([one]).removeprefix(CODE_HASH)) == 16
-    assert cuda.code_hash([one, other]) != cuda.code_hash([other, one])
