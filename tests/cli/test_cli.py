@@ -49,7 +49,7 @@ def test_every_number_is_finite():
                     for text in ("nan", "inf", "-inf", "1e999"):
                         with pytest.raises(click.BadParameter, match=r"number|percentage"):
                             option.type.convert(text, option, None)
-    assert {"seconds", "spmvs", "budget", "energy", "timeout", "threshold"} <= set(taken)
+    assert {"seconds", "programs", "spmvs", "budget", "energy", "timeout", "threshold"} <= set(taken)
 
 
 def test_help_is_also_a_word(command):
