@@ -98,6 +98,8 @@ class Numbers(NamedTuple):
 
 SIZES = 5  # features that the sizes give, the first of all
 LONGEST = SIZES + 1  # the feature that is the logarithm of the longest row
+ROWS = 2  # the feature that falls by one if there are half as many rows, each twice as long
+PER_ROW = [3, 4, LONGEST, SIZES + 5]  # those that rise by one then
 
 
 def of_sizes(rows: int, cols: int, nnz: int, spmvs: float) -> list[float]:

@@ -22,6 +22,7 @@ CANDIDATES = 32
 TREES, LEAF, SHARE = 8, 8, 0.9  # of the forest, as `training.grown` takes them
 TEACHING_TREES, TEACHING_PAIR_TREES = 60, 40  # of the model that it learns from
 MIXED = 1500  # matrices between two of the training
+LONGER = 1000  # matrices of these with fewer and longer rows
 ALIKE = 200  # cases in a leaf of the tree of the sizes, whose mean has to know matrices with long rows
 TUNED = {"csr-am", "csr-gg", "ell-warp-k2", "hec", "sell"}  # conversions that time products
 
@@ -90,6 +91,7 @@ def trained(known: Sequence[Table], looked: float, unseen: float) -> quick.Choos
     forest that has an output for each format, but takes a thousand times as long. So the forest is its student: it
     learns what the model predicts (Hinton et al., arXiv:1503.02531), also for matrices that are between two of the
     training: their numbers, and the bytes and bounds of their formats, are geometric means of both with random weights.
+    Some of all these have as many entries in fewer and longer rows besides: what long rows cost is known anywhere.
     The tree learns from the same predictions what each format costs where the sizes alone are known, and what the
     forest's choice costs.
 
@@ -107,6 +109,11 @@ def trained(known: Sequence[Table], looked: float, unseen: float) -> quick.Choos
     random = np.random.default_rng(0)
     one, other = random.integers(len(whole), size=(2, MIXED))
     whole = np.vstack([whole, whole[one] + random.random((MIXED, 1)) / 2 * (whole[other] - whole[one])])
+    some = random.integers(len(whole), size=LONGER)
+    times = random.random(LONGER) * (whole[some, 0] - whole[some, quick.LONGEST - 1]).clip(0)  # in powers of two
+    fewer = np.zeros((LONGER, whole.shape[1] + 1))
+    fewer[:, quick.ROWS], fewer[:, quick.PER_ROW] = -times, times[:, None]
+    whole = np.vstack([whole, whole[some] + fewer[:, 1:]])
     x, sizes, bounds = np.split(whole, [x.shape[1], x.shape[1] + len(every)], axis=1)
     nnz = 2 ** x[:, 0]
     spmv, conversion = (
@@ -124,7 +131,7 @@ def trained(known: Sequence[Table], looked: float, unseen: float) -> quick.Choos
     # takes a thousand times as long.
     slower = np.hstack([total + unseen, chosen + looked]) / best
     # Those that were measured weigh as much as those between them.
-    weights = np.tile(np.repeat([MIXED / len(numbers), 1.0], [len(numbers), MIXED]), len(SPMVS))
+    weights = np.tile(np.repeat([MIXED / len(numbers), 1.0], [len(numbers), MIXED + LONGER]), len(SPMVS))
     sizes_known = DecisionTreeRegressor(min_samples_leaf=ALIKE, random_state=0)
     tree = training.flattened([sizes_known.fit(cases[:, : quick.SIZES], slower, weights)])
     nodes = len(forest.feature)
