@@ -329,7 +329,7 @@ def zeros(xp: ArrayModule, n: int, dtype: Any) -> Array:
     if xp is np or size > _Zeros.BYTES // 4 or (own := _zeros()).stream().ptr:
         return xp.zeros(n, dtype=dtype)  # on a stream of its own nothing says when others' zeros are there
     device = own.device()
-    memory, used = own.left.get(device, (None, _Zeros.BYTES))
+    memory, used = own.left.get(device, (None, _Zeros.BYTES + 1))  # more than all: nothing is there
     if used + size > _Zeros.BYTES:
         memory, used = xp.zeros(_Zeros.BYTES, dtype=np.uint8).data, 0
     own.left[device] = memory, used + round_up(size, LINE_BYTES)
