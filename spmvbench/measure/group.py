@@ -283,7 +283,11 @@ class GroupRun:
         self.remeasured.append(victim.task)
         print(f"{victim.task.label}: another format has overwritten its arrays", file=sys.stderr, flush=True)
         for suspect in list(self.prepared):
-            if self.watch.is_changed_by(victim, partial(self._attempt, suspect, self._sample_round)):
+            if suspect not in self.prepared:
+                continue
+            if self.watch.has_changed(suspect):  # another victim, whose own run would be wrong
+                self._find_overwriter(suspect)
+            elif self.watch.is_changed_by(victim, partial(self._attempt, suspect, self._sample_round)):
                 reason = f"overwrote arrays of {victim.task.label} while {self.context.link.stage}"
                 suspect.failure = Failure("wrong", reason)
                 self._finish(suspect)
