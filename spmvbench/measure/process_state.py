@@ -231,10 +231,13 @@ class _Owner:
     @classmethod
     def of(cls, owner: Any) -> _Owner | None:
         """None if it has none."""
-        kinds, members = (classmethod, staticmethod, property), vars(owner)
+        members = vars(owner)
         if isinstance(members, MappingProxyType):  # of a class: the dict behind it has a version
             (members,) = gc.get_referents(members)
-        found = {name: held for name, held in list(members.items()) if callable(held) or isinstance(held, kinds)}
+        code = (
+            (name, held) for name, held in list(members.items()) if callable(held) or hasattr(type(held), "__get__")
+        )
+        found = dict(code)  # a class method or a property is called by its class alone
         return cls.noted(owner, members, found) if found else None
 
     @classmethod
