@@ -6,6 +6,7 @@ import errno
 import glob
 import io
 import logging
+import lzma
 import os
 import re
 import secrets
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -27,6 +29,8 @@ log = logging.getLogger(__name__)
 FULL = (errno.ENOSPC, errno.EDQUOT)  # errno of an OSError: the disk or the quota is full
 # The same: the file system has no locks, as some network and user-space ones.
 WITHOUT_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EIO)
+# What damaged members of an archive raise beside BadZipFile: RuntimeError one that seems encrypted or unknown.
+UNPACKING = (RuntimeError, zlib.error, lzma.LZMAError, EOFError)
 SUFFIX, OLD = ".spmvbench-tmp", 7 * 86400.0  # of temporary files and folders; seconds until they count as abandoned
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -203,7 +207,7 @@ def load_arrays(file: Path) -> dict[str, Any] | None:
             return dict(arrays)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, *UNPACKING) as error:
         log.warning("%s is damaged (%s) and is made again", file, error)
         return None
 

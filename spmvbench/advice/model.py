@@ -110,7 +110,7 @@ class Forest:
         return np.where(is_leaf, 0, self.feature).astype(np.intp), self.threshold, following.ravel()
 
 
-DAMAGED = (zipfile.BadZipFile, ValueError, KeyError)  # what a file that is no model raises
+DAMAGED = (zipfile.BadZipFile, ValueError, KeyError, *paths.UNPACKING)  # what a file that is no model raises
 FORESTS, ARRAYS = ("shared", "own", "conversions"), tuple(field.name for field in fields(Forest))
 
 

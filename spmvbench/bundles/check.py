@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import lzma
 import math
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -40,7 +38,7 @@ from spmvbench.bundles.matrices import matrices
 from spmvbench.bundles.programs import processes, programs
 from spmvbench.errors import SpmvbenchError, UsageError, counted
 from spmvbench.measure import operations
-from spmvbench.paths import scratch, trusted_folder
+from spmvbench.paths import UNPACKING, scratch, trusted_folder
 from spmvbench.rows import store
 from spmvbench.rows.schema import IMPORTED, STATUSES
 from spmvbench.rows.stored import parsed
@@ -82,7 +80,7 @@ def _unpacked(path: Path, folder: Path) -> dict[str, Any]:
         raise UsageError(f"{path} is neither a run's folder nor a bundle (spmvbench bundle RUN makes one)") from None
     except RecursionError:
         raise SpmvbenchError(f"{path} is damaged: its {pack.MANIFEST} is nested too deep") from None
-    except (NotImplementedError, zlib.error, lzma.LZMAError, EOFError) as error:
+    except UNPACKING as error:
         raise SpmvbenchError(f"{path} cannot be unpacked: {error}") from None
     return manifest
 

@@ -303,7 +303,8 @@ def test_what_auto_chose_is_no_format_of_its_own(rows):
 def test_files_and_names_that_are_no_model(shipped, tmp_path):
     with pytest.raises(UsageError, match="mine"):
         model.load("mime")
-    for content in (b"no model", (tmp_path / "mine.npz").read_bytes()[:1000]):
+    whole = (tmp_path / "mine.npz").read_bytes()
+    for content in (b"", b"no model", whole[:1000], whole[:100] + b"\xff" * 40 + whole[140:]):
         (tmp_path / "bad.npz").write_bytes(content)
         with pytest.raises(SpmvbenchError, match="is no model"):
             model.load("bad")
