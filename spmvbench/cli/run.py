@@ -205,7 +205,9 @@ GROUPS = {
 )
 @click.option("--dry-run", is_flag=True, help="Count the cases and stop.")
 @click.option(
-    "--retry", is_flag=True, help="Measure again what failed: wrong, implausible, oom, timeout, crashed, error."
+    "--retry",
+    is_flag=True,
+    help="Measure again what failed: wrong, implausible, oom, timeout, crashed, error; or lacked a library.",
 )
 @click.option("--fresh", is_flag=True, help="Start again. Existing rows are moved to another folder.")
 def command(

@@ -23,6 +23,10 @@ class Skip(Exception):
         self.needed_bytes, self.limit_bytes = needed_bytes, limit_bytes
 
 
+class MissingLibrary(Skip):
+    """A library is not installed or cannot be loaded. A row that was measured with it stays."""
+
+
 def refuse_shape(name: str, a: Csr, *, square_only: bool, wide_offsets: bool) -> None:
     """Raises Skip for a matrix that the format `name` cannot index."""
     if square_only and a.rows != a.cols:

@@ -13,8 +13,10 @@ import psutil
 from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Skip
+from spmvbench.formats.admission import MissingLibrary
 from spmvbench.formats.registry import REGISTRY
 from spmvbench.measure import verify
+from spmvbench.rows.schema import MISSING
 
 COMPILING = "compiling"  # the stage in which a device fault is an error of the format's code
 
@@ -49,7 +51,8 @@ def failure_of(error: Exception, stage: str) -> Failure:
     if isinstance(error, Wrong):
         return Failure("wrong", str(error))
     if isinstance(error, Skip):
-        return Failure("skipped", error.reason, error.needed_bytes or 0, error.limit_bytes or 0)
+        reason = MISSING + error.reason if isinstance(error, MissingLibrary) else error.reason
+        return Failure("skipped", reason, error.needed_bytes or 0, error.limit_bytes or 0)
     if isinstance(error, OUT_OF_MEMORY):
         return Failure("oom", f"out of memory while {stage}: {error}")
     if isinstance(error, DeviceFault):

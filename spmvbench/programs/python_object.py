@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats import Csr, Parameter, Skip, register
+from spmvbench.formats.admission import MissingLibrary
 from spmvbench.formats.arrays import Array, array_module
 from spmvbench.formats.streams import Stream
 from spmvbench.programs.base import MemoryTaken, Program, unreadable_later
@@ -100,7 +101,7 @@ class PythonProgram(Program):
     @classmethod
     def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
         if missing := [package for package in cls.packages if not _version(package)]:
-            raise Skip(
+            raise MissingLibrary(
                 f"{' and '.join(missing)} is not installed"
                 if len(missing) == 1
                 else f"{', '.join(missing)} are not installed"

@@ -24,6 +24,7 @@ STATUSES = {
 
 IMPORTED = "imported"  # device of rows that others measured, with programs of their own (`import`)
 SETTLED = ("ok", "skipped")  # statuses that another measurement would not change
+MISSING = "a library is missing: "  # begins the reason of a skipped row
 MEASURED = ("ok", "wrong", "implausible")  # verdicts on a measurement
 
 # name: (type, meaning). Types: str, int, float (missing is NaN), bool, ints (list of int64), floats (list of float32),

@@ -8,7 +8,7 @@
                   worker.log        output of the measuring process
 
 If a case is in both files (killed while compacting, measured again), the line counts, because it is newer. Of two lines
-the later one counts, unless it was skipped, as for a library that is missing where the run went on, and the other has a
+the later one counts, unless it was skipped for a library that is missing where the run went on, and the other has a
 verdict on a measurement. A last line without its end was cut off by a kill or a full disk, and is no row.
 """
 
@@ -34,7 +34,7 @@ from spmvbench.paths import locked, naming, opened, written_whole
 from spmvbench.rows import files, metadata, stored
 from spmvbench.rows.checks import MOST_REASON, invalid_rows
 from spmvbench.rows.metadata import ENVIRONMENT
-from spmvbench.rows.schema import COLUMNS, MEASURED, SETTLED, arrow_schema
+from spmvbench.rows.schema import COLUMNS, MEASURED, MISSING, SETTLED, arrow_schema
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,21 +173,27 @@ def measured(run_folder: Path, *, settled: bool = False, max_bytes: int | None =
 
     Not included: cases whose matrix could not be read, because the file may be readable by now; cases skipped for
     their size that fit into `max_bytes` (None: the device's limit, as far as metadata has it); with `settled`, cases
-    that failed.
+    that failed, or were skipped for a missing library.
     """
     limit_now: float = math.inf if max_bytes is None else max_bytes
     if max_bytes is None:
         limits = [session.get("default_max_bytes") for session in metadata.sessions(run_folder)]
         limit_now = next(filter(None, reversed(limits)), math.inf)
     rows, _ = valid(run_folder, files.CASES)
-    names = ("case_id", "source_hash", "matrix_sha256", "status", "bytes_needed", "bytes_limit")
+    names = ("case_id", "source_hash", "matrix_sha256", "status", "reason", "bytes_needed", "bytes_limit")
     return {
         case_id: source_hash
-        for case_id, source_hash, matrix, status, needed, limit in zip(
+        for case_id, source_hash, matrix, status, reason, needed, limit in zip(
             *(rows[name].to_pylist() for name in names), strict=True
         )
-        if matrix and (status in SETTLED or not settled) and not 0 < limit < needed <= limit_now
+        if matrix
+        and (not settled or (status in SETTLED and not _lacked_library(status, reason)))
+        and not 0 < limit < needed <= limit_now
     }
+
+
+def _lacked_library(status: str, reason: str | None) -> bool:
+    return status == "skipped" and (reason or "").startswith(MISSING)
 
 
 def read_matrices(run_folder: Path) -> dict[str, tuple[str, str]]:
@@ -230,8 +236,8 @@ def described(run_folder: Path) -> set[str]:
 
 
 def append(run_folder: Path, row: dict[str, Any]) -> None:
-    """Append one row as a line. It replaces an earlier row of the same case, unless it was skipped and that was
-    measured. The caller holds the folder's lock.
+    """Append one row as a line. It replaces an earlier row of the same case, unless a library was missing and
+    that was measured. The caller holds the folder's lock.
     """
     files.append(run_folder / LINES, row)
 
@@ -342,7 +348,7 @@ def require_folder(run_folder: Path) -> None:
 
 def _read(run_folder: Path, layout: files.Layout, *names: str) -> tuple[pa.Table, bool]:
     """The newest row of each key, in the order of writing, and whether there are damaged lines. names: of columns,
-    which is much faster for a large run; none: all. A skipped row is older than a measured one.
+    which is much faster for a large run; none: all. One skipped for a missing library is older than a measured one.
 
     If another process compacts meanwhile, all files are read again: rows whose lines it removed may be in none of them.
     """
@@ -350,7 +356,7 @@ def _read(run_folder: Path, layout: files.Layout, *names: str) -> tuple[pa.Table
     import pyarrow.compute as pc
 
     merged, stale = run_folder / layout.merged, True
-    state = ["status"] if layout is files.CASES else []
+    state = ["status", "reason"] if layout is files.CASES else []
     only = list(dict.fromkeys((layout.key, "sequence", *state, *names))) if names else []
     schema = layout.completed(layout.schema.empty_table(), only).schema
     while stale:
@@ -378,9 +384,9 @@ def _read(run_folder: Path, layout: files.Layout, *names: str) -> tuple[pa.Table
     if pc.count_distinct(table[layout.key]).as_py() == len(table) and (np.diff(places) >= 0).all():
         return table, bool(damaged)  # as a rule they are in order, and a copy of many rows is large
     last = dict[str, int]()
-    statuses = table["status"].to_pylist() if state else [""] * len(table)
-    for index, (key, status) in enumerate(zip(table[layout.key].to_pylist(), statuses, strict=True)):
-        if status != "skipped" or statuses[last.get(key, index)] not in MEASURED:
+    statuses, reasons = (table[name].to_pylist() for name in state) if state else [[""] * len(table)] * 2
+    for index, (key, reason) in enumerate(zip(table[layout.key].to_pylist(), reasons, strict=True)):
+        if not _lacked_library(statuses[index], reason) or statuses[last.get(key, index)] not in MEASURED:
             last[key] = index
     order = sorted(last.values(), key=lambda index: (places[index], index))
     return table.take(pa.array(order, pa.int64())), bool(damaged)

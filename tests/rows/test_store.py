@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.formats.admission import MissingLibrary, Skip
+from spmvbench.measure.failures import Failure, failure_of
 from spmvbench.paths import locked
 from spmvbench.rows import files, folders, store, stored
 from spmvbench.rows.schema import COLUMNS, MATRIX_COLUMNS, SCHEMA_VERSION, arrow_schema, blank_row
@@ -149,13 +151,23 @@ def test_the_row_written_last_counts_whatever_the_clock_says(folder, clock):
 
 @pytest.mark.parametrize(
     ("statuses", "kept"),
-    [("ok skipped", 0), ("wrong skipped", 0), ("ok crashed", 1), ("error skipped", 1), ("ok skipped implausible", 2)],
+    [
+        ("ok missing", 0),
+        ("wrong missing", 0),
+        ("ok crashed", 1),
+        ("error missing", 1),
+        ("ok missing implausible", 2),
+        ("ok refused", 1),  # by a format that has changed
+    ],
 )
-def test_a_skipped_row_supersedes_no_measured_one(folder, statuses, kept):
-    for place, status in enumerate(statuses.split()):
-        store.append(folder, row("a", sequence=place, status=status, reason="why", samples=[1e-5], repeats=1))
+def test_a_row_without_its_library_supersedes_no_measured_one(folder, statuses, kept):
+    skips = {"missing": MissingLibrary("no such package"), "refused": Skip("not this matrix")}
+    rows = [failure_of(skips[word], "") if word in skips else Failure(word, "why") for word in statuses.split()]
+    for place, one in enumerate(rows):
+        columns = {"status": one.status, "reason": one.reason, "samples": [1e-5], "repeats": 1}
+        store.append(folder, row("a", sequence=place, **columns))
     for _ in range(2):  # as lines, then merged
-        assert store.load(folder)["status"].tolist() == [statuses.split()[kept]]
+        assert store.load(folder)["status"].tolist() == [rows[kept].status]
         assert store.read_matrices(folder).keys() == store.measured(folder).keys()
         store.compact(folder)
 
@@ -269,7 +281,9 @@ def test_cases_whose_matrix_could_not_be_read_are_not_measured(folder):
 def test_what_failed_is_not_settled(folder):
     for case, status in zip("abcdefg", ("ok", "skipped", "wrong", "oom", "timeout", "crashed", "error"), strict=True):
         store.append(folder, row(case, source_hash="s", status=status, matrix_sha256="m", t_median=1e-5))
-    assert list(store.measured(folder)) == list("abcdefg")
+    lacking = failure_of(MissingLibrary("no such package"), "")
+    store.append(folder, row("h", source_hash="s", status="skipped", reason=lacking.reason, matrix_sha256="m"))
+    assert list(store.measured(folder)) == list("abcdefgh")
     assert list(store.measured(folder, settled=True)) == ["a", "b"]
 
 

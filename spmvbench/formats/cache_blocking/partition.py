@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.admission import Skip
+from spmvbench.formats.admission import MissingLibrary
 from spmvbench.formats.arrays import Array, Csr, offsets, on_host
 from spmvbench.paths import home, load_arrays, save_arrays
 
@@ -54,12 +54,12 @@ def metis(adjacency: Any, parts: int) -> tuple[np.ndarray, np.ndarray]:
     EHYB's authors ask for 0.1 %, of which nothing comes where parts are small: of the entries of fem:27:3 in 132 parts
     17 % are inside of a part then, 71 % with 0.5 %.
 
-    Raises Skip if pymetis is not installed.
+    Raises MissingLibrary if pymetis is not installed.
     """
     try:
         import pymetis
     except ImportError:
-        raise Skip("partitioning needs pymetis: pip install 'spmvbench[partition]'") from None
+        raise MissingLibrary("partitioning needs pymetis: pip install 'spmvbench[partition]'") from None
 
     number = pymetis.zero_copy_dtype()
     arrays = pymetis.CSRAdjacency(adjacency.indptr.astype(number), adjacency.indices.astype(number))
@@ -111,7 +111,7 @@ def partition(a: Csr, method: str, parts: int) -> Partition:
     """A matrix's rows in `parts` parts by a method of METHODS, on the array module of `a`.
 
     Made once for a pattern, then read from `home()/partitions`; asked again with the same index arrays, not even that.
-    Raises Skip if the method's library is not installed.
+    Raises MissingLibrary if the method's library is not installed.
     """
     key = (id(a.row_ptr), id(a.col_idx), method, parts)
     if key not in _kept:

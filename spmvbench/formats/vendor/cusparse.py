@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spmvbench.formats.admission import Skip
+from spmvbench.formats.admission import MissingLibrary, Skip
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, address, cdiv, expand, nonzero_mask, round_up
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.coo.coo import Coo
@@ -42,14 +42,14 @@ WIDE_SINCE = 12800
 
 @cache
 def _library() -> Any:
-    """The shared library. Raises Skip if it cannot be loaded."""
+    """The shared library. Raises MissingLibrary if it cannot be loaded."""
     try:
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
         path = load_nvidia_dynamic_lib("cusparse").abs_path
         library = ctypes.CDLL(path)
     except Exception as error:
-        raise Skip(f"libcusparse cannot be loaded ({type(error).__name__}: {error})") from error
+        raise MissingLibrary(f"libcusparse cannot be loaded ({type(error).__name__}: {error})") from error
     library.cusparseGetErrorString.restype = ctypes.c_char_p
     return library
 
