@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -83,7 +84,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     rules: None for CSR alone. tbalance: the most tiles of a chunk, from the number of tiles. defer: whether COO tiles
     and tails of HYB are computed separately. run: runs a launch on the arrays of `a`.
     """
-    xp, index, value, deferred = a.xp, ctype(a.row_ptr), ctype(a.values), cbool(defer)
+    xp, index, deferred = a.xp, ctype(a.row_ptr), cbool(defer)
 
     def launch(kernel: str, threads: int, *args: Any) -> None:
         run(Launch(SOURCE, kernel, *per_thread(threads, 128), args))
@@ -91,12 +92,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     def empty(n: int, dtype: Any) -> Array:
         return xp.empty(n, dtype=dtype) if n else nothing(xp, dtype)
 
-    coo, dns, te, th, least = rules or Rules(0, 0, 0.0, 0.0, 0)
-    limits = np.int32(coo), np.int32(dns), *(np.float64(t * abs(t)) for t in (te, th))
-    limits = Struct((*limits, np.int32(hyb_rows(a.dtype.itemsize)), np.int32(least)))
-    scattered = a.nnz >= LARGE and _tiles_are_sparse(a, launch)
-    apart = zeros(xp, a.nnz // 32 + 1, np.uint32) if defer else nothing(xp, np.uint32)
-    found = (_by_bits if scattered else _by_walks)(a, rules is None, limits, apart, run, launch)
+    found = _described(a, rules, run, launch, defer=defer)
     groups, tile_rows = cdiv(found.tiles, GROUP), cdiv(a.rows, TILE)
     of_tiles = np.int32(found.tiles), np.int32(groups), found.entries, found.fmt, found.tail
     each = xp.empty(SUMS * groups, dtype=np.int32)
@@ -137,17 +133,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     found = found._replace(row=none, col=none, entries=none, tail=none)
     del of_tiles, sums, each  # their memory is wanted
 
-    def pack(packed: Struct) -> None:
-        types = f"{value}, {index}, {ctype(offset)}, {deferred}>"
-        matrix, starts = (a.row_ptr, a.col_idx, a.values), (level1["off1"], level1["off2"])
-        if found.shares:
-            args = np.int32(a.rows), *matrix, *found.shares, found.fmt, stored_before, *starts, packed
-            run(Launch(SOURCE, f"pack_found<{key_type(a, TILE, TILE)}, {types}", shares_of(a, TILE), FIND_BLOCK, args))
-        else:
-            tiles = stored_row, level1["tile_col"], level1["fmt"]
-            given = np.int32(a.rows), np.int32(stored), *matrix, *tiles, *starts, packed
-            launch(f"pack_tiles<{types}", cdiv(stored, PACKED_TILES) * TILE, *given)
-
+    pack = partial(_pack, a, found, level1, stored_row, stored_before, run, launch, deferred)
     fields: dict[str, Any] = level1 | _packed_tiles(a, room, pack, launch)
 
     rest_nnz = a.nnz - room.stored_entries
@@ -160,9 +146,42 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
 
     rest = None
     if rest_nnz:
-        rest = a if rest_nnz == a.nnz else _taken(a, apart, rest_nnz, run, launch)
+        rest = a if rest_nnz == a.nnz else _taken(a, found.apart, rest_nnz, run, launch)
     fields |= {"tile_ptr": tile_ptr, "chunk_ptr": chunk_ptr, "chunk_row": chunk_row, "split_rows": several}
     return Packed(fields, rest, room)
+
+
+def _described(a: Csr, rules: Rules | None, run: Run, launch: Callable[..., None], *, defer: bool) -> Described:
+    """The tiles of a matrix by what takes less: bits, or walks where tiles have many entries."""
+    coo, dns, te, th, least = rules or Rules(0, 0, 0.0, 0.0, 0)
+    limits = np.int32(coo), np.int32(dns), *(np.float64(t * abs(t)) for t in (te, th))
+    limits = Struct((*limits, np.int32(hyb_rows(a.dtype.itemsize)), np.int32(least)))
+    scattered = a.nnz >= LARGE and _tiles_are_sparse(a, launch)
+    apart = zeros(a.xp, a.nnz // 32 + 1, np.uint32) if defer else nothing(a.xp, np.uint32)
+    return (_by_bits if scattered else _by_walks)(a, rules is None, limits, apart, run, launch)
+
+
+def _pack(
+    a: Csr,
+    found: Described,
+    level1: dict[str, Array],
+    stored_row: Array,
+    stored_before: Array,
+    run: Run,
+    launch: Callable[..., None],
+    deferred: str,
+    packed: Struct,
+) -> None:
+    """Fill the arrays of `packed` from the tiles, of which `level1` says where each begins."""
+    types = f"{ctype(a.values)}, {ctype(a.row_ptr)}, {ctype(level1['off1'])}, {deferred}>"
+    matrix, starts = (a.row_ptr, a.col_idx, a.values), (level1["off1"], level1["off2"])
+    if found.shares:
+        args = np.int32(a.rows), *matrix, *found.shares, found.fmt, stored_before, *starts, packed
+        run(Launch(SOURCE, f"pack_found<{key_type(a, TILE, TILE)}, {types}", shares_of(a, TILE), FIND_BLOCK, args))
+    else:
+        stored, tiles = len(stored_row), (stored_row, level1["tile_col"], level1["fmt"])
+        given = np.int32(a.rows), np.int32(stored), *matrix, *tiles, *starts, packed
+        launch(f"pack_tiles<{types}", cdiv(stored, PACKED_TILES) * TILE, *given)
 
 
 def _tiles_are_sparse(a: Csr, launch: Callable[..., None]) -> bool:
