@@ -95,6 +95,6 @@ def check(program: str, device: str) -> int:
     seconds = time.monotonic() - began
     click.echo(
         f"{', '.join(labels)}: {tried} of {len(trial.hard())} matrices in {types}, {seconds:.0f} s: "
-        + (f"{counted(len(found), 'kind')} of failures" if found else "passed")
+        + (f"{counted(len(found), 'kind')} of failure" if found else "passed")
     )
     return 1 if found else 0

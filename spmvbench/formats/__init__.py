@@ -143,7 +143,10 @@ def load_file(name: str) -> list[str]:
         raise UsageError(f"{name} cannot be imported: {_told(error, path)}") from error
     found = [key for key, cls in REGISTRY.items() if key not in before or cls.__module__ == module.__name__]
     if not found:
-        raise UsageError(f"{name} registers no format (write @register before a class)")
+        raise UsageError(
+            f"{name} registers no format (@register before a class)"
+            " and no program (@spmvbench.program before a function)"
+        )
     return found
 
 

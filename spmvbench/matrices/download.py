@@ -267,5 +267,7 @@ def _failure(error: Exception, url: str) -> SpmvbenchError:
     problem = str(cause.reason).rpartition(": ")[2]  # no connection came about: no network, no host, nobody listening
     if request is not None and urlsplit(request.url).netloc != urlsplit(url).netloc:  # of a redirect
         return Broken(f"{url}: {problem}, given up")
-    ways = "name another address or a folder with --mirror, or use cached matrices or generated ones such as pde:60"
-    return Unreachable(f"cannot reach {url} ({problem}): {ways}")
+    ways = "name another address or a folder by SPMVBENCH_MIRROR (fetch: --mirror)"
+    return Unreachable(
+        f"cannot reach {url} ({problem}): {ways}, or use cached matrices or generated ones such as pde:60"
+    )

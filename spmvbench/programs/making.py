@@ -22,7 +22,8 @@ TEMPLATES = {
     "triton": "csr_triton.py",
 }
 # By the suffix of a source file: the standard, the variable that names a compiler, and the compilers that are tried.
-COMPILERS = {"": ("c++17", "CXX", ("g++", "clang++", "c++")), ".c": ("c11", "CC", ("gcc", "clang", "cc"))}
+CPP, C = ("c++17", "CXX", ("g++", "clang++", "c++")), ("c11", "CC", ("gcc", "clang", "cc"))
+COMPILERS = {".cpp": CPP, ".cc": CPP, ".cxx": CPP, ".c": C}
 SHOWN_ERRORS = 20  # lines of a compiler
 
 
@@ -46,7 +47,9 @@ def new(name: str, language: str, folder: Path) -> list[Path]:
 
 
 def build_command(source: Path, out: Path, options: tuple[str, ...] = ()) -> list[str]:
-    """The compiler's command that makes a shared library of a source file. Raises SpmvbenchError without a compiler.
+    """The compiler's command that makes a shared library of a source file.
+
+    Raises SpmvbenchError without a compiler, UsageError for a file of another kind.
 
     A function `main` in it is renamed, so that a program that has one need not be changed. The options
     are behind the source, as linkers want libraries.
@@ -60,7 +63,9 @@ def build_command(source: Path, out: Path, options: tuple[str, ...] = ()) -> lis
         if not any(option.startswith(("-arch", "--gpu-architecture", "-gencode")) for option in options):
             command.append(_architecture())
     else:
-        language, variable, compilers = COMPILERS.get(source.suffix, COMPILERS[""])
+        if source.suffix not in COMPILERS:
+            raise UsageError(f"{source.name} is no source of a program: {', '.join(COMPILERS)} or .cu")
+        language, variable, compilers = COMPILERS[source.suffix]
         compiler = os.environ.get(variable) or next(filter(shutil.which, compilers), None)
         if compiler is None:
             raise SpmvbenchError(
@@ -81,12 +86,18 @@ def _architecture() -> str:
 
 
 def build(source: Path, out: Path, options: tuple[str, ...] = ()) -> None:
-    """Make a shared library of a source file. Raises SpmvbenchError with the compiler's first errors."""
-    command = build_command(source, out, options)
+    """Make a shared library of a source file.
+
+    Raises SpmvbenchError with the first errors of the compiler or linker; what was at `out` stays then.
+    """
+    made = out.with_name(f".{os.getpid()}-{out.name}")  # a linker removes what it could not make
+    command = build_command(source, made, options)
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
         raise SpmvbenchError(f"{command[0]} cannot be started: {error.strerror}") from None
     if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
-        raise SpmvbenchError(f"{source.name} does not compile:\n" + "\n".join(errors[:SHOWN_ERRORS]))
+        said = [line for line in done.stderr.splitlines() if not line.startswith("collect2")]  # it names no cause
+        errors = [line for line in said if "error" in line] or said
+        raise SpmvbenchError(f"{source.name} cannot be built:\n" + "\n".join(errors[:SHOWN_ERRORS]))
+    made.replace(out)

@@ -221,7 +221,7 @@ def test_libraries_beside_a_library_count(tmp_path):
             f'#define FAULT NONE\n#define PARAMETERS "path=here"\n#include "{HERE / "planted.cpp"}"',
             "cannot read the parameter 'path=here'",
         ),
-        ("#include <no_such_header.h>", "does not compile:\n.*no_such_header.h"),
+        ("#include <no_such_header.h>", "cannot be built:\n.*no_such_header.h"),
     ],
 )
 def test_what_is_no_program_is_said_in_one_sentence(source, said, tmp_path):
@@ -233,6 +233,16 @@ def test_what_is_no_program_is_said_in_one_sentence(source, said, tmp_path):
 
     with pytest.raises(SpmvbenchError, match=said):
         use()
+
+
+def test_what_a_linker_misses_is_said_and_the_library_of_before_stays(tmp_path):
+    source, out = tmp_path / "mine.cpp", tmp_path / "libmine.so"
+    source.write_text("int number() { return 1; }")
+    making.build(source, out)
+    before = out.read_bytes()
+    with pytest.raises(SpmvbenchError, match=r"cannot be built:\n.*no_such_library"):
+        making.build(source, out, ("-lno_such_library",))
+    assert out.read_bytes() == before and {*tmp_path.iterdir()} == {source, out}
 
 
 @pytest.mark.parametrize("shares", [False, True])

@@ -122,7 +122,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
           gflops: mean((r) => r.rate, solved),
           worst_slowdown: worst ? ratio[worst.i] : NaN,
           worst_matrix: worst?.m ?? null,
-          bytes_per_nnz: mean((r) => r.bytes, right), conversion: mean((r) => r.ready / r.time, right),
+          bytes_per_nnz: mean((r) => r.bytes, right), conversion: mean((r) => r.ready / r.time, right.filter((r) => r.time)),
           error_ratio: d3.max(part, (r) => r.error) ?? NaN,
         };
       },
