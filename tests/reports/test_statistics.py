@@ -40,7 +40,7 @@ FILTERS = {
 
 @pytest.fixture(scope="module")
 def every(rows):
-    """Rows with an experiment, a declared alias, one by its program, a format that is one on small matrices, no times."""
+    """With an experiment, a declared alias, one by its program, a format that is one on small matrices, no times."""
     rows = rows.assign(program=[f"{matrix}{label}" for matrix, label in zip(rows["name"], rows["label"], strict=True)])
     ell, csr = rows[rows["format"] == "ell"], rows[rows["format"] == "csr-vector"]
     extra = [
