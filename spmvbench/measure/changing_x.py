@@ -37,9 +37,8 @@ def time_with_changing_x(
     """
     context.begin(task, f"timing {case.mode} while x changes", case.op)
     rule = context.rule.short()
-    timed_alone = case.mode == "hot" and rule.sample > 0
     # Before x is set: it changes x an unknown number of times.
-    cost = context.change_x_seconds(case.op) if timed_alone else 0.0
+    cost = context.change_x_seconds(case.op) if _alternates(context, case) else 0.0
     changes = _changes_of_x(series, cost, min(rule.sample, rule.budget))  # a sample is no longer than its series
     seconds = _seconds_with_changing_x(context, fmt, bound, case, changes, cost)
     if context.device.kind != "cuda":
@@ -54,6 +53,11 @@ def time_with_changing_x(
         timing.take_round(before, context.device, rule)
         seconds = _seconds_with_changing_x(context, fmt, bound, case, changes, cost)
     return seconds
+
+
+def _alternates(context: Context, case: Case) -> bool:
+    """Whether a sample is of changes, each with an SpMV after it, from which the time of the changes is subtracted."""
+    return case.mode == "hot" and context.rule.sample > 0
 
 
 def _compare_on_host(context: Context, bound: Bound, case: Case) -> None:
@@ -117,7 +121,7 @@ def _seconds_with_changing_x(
     placed = verify.set_x(fmt, checks.timed, x)
     y[...] = verify.garbage(y)
     device.synchronize()
-    if case.mode == "hot" and rule.sample > 0:
+    if _alternates(context, case):
         work = device.capture(device.compile([change, *bound.steps]), changes)
         series = timing.Series(work, changes, flush=False)
         timing.take_round(series, device, rule.short(spread=0.02))

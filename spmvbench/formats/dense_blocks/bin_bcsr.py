@@ -10,7 +10,7 @@ from spmvbench.formats.arrays import Array, Csr, cdiv, expand, put
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.dense_blocks.bcsr import SMALL, squares
 from spmvbench.formats.dense_blocks.block_sell import block_sell_launch
-from spmvbench.formats.dense_blocks.blocks import FoundTiles, Shape, SortedTiles, first_steps, tiles_of
+from spmvbench.formats.dense_blocks.blocks import FoundTiles, SortedTiles, first_steps, tiles_of
 from spmvbench.formats.dense_blocks.tiled import Cut, Sliced
 from spmvbench.formats.format import Adding
 from spmvbench.formats.launches import Launch
@@ -40,7 +40,7 @@ class BinBcsr(Adding, Sliced):
 
     @classmethod
     def cut(cls, *, block: int) -> Cut:
-        return Cut(squares(block), height=BIN)
+        return Cut(squares(block))  # bins are of rows, not of block rows
 
     @staticmethod
     def lengths(tiles: SortedTiles | FoundTiles, side: int) -> Array:
@@ -48,11 +48,6 @@ class BinBcsr(Adding, Sliced):
         counts = tiles.counts(side, side)
         lengths: Array = counts[tiles.a.xp.arange(tiles.a.rows) // side]
         return lengths
-
-    @classmethod
-    def chosen(cls, tiles: SortedTiles | FoundTiles, cut: Cut) -> Shape:
-        """The side in use. Bins are of rows: what slices of as many block rows take is no bound of their bytes."""
-        return super().chosen(tiles, cut._replace(height=1))
 
     @classmethod
     def footprint(cls, tiles: SortedTiles | FoundTiles, cut: Cut, r: int, c: int) -> int:
