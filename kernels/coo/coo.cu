@@ -43,16 +43,17 @@ struct Entries {
   }
 };
 
-// Several vectors: a thread takes ENTRIES neighbouring entries, a multiple of 8, and adds up the runs of equal rows. A
+// Several vectors: a thread takes ENTRIES neighbouring entries, 4 or a multiple of 8, and adds up the runs of equal rows. A
 // run that may go on in another thread's entries is added to y by an atomic. y is zero.
 template <typename V, typename I, int ENTRIES, typename S = V>
 __global__ void coo_runs(I nnz, const int* __restrict__ row_idx, const int* __restrict__ col_idx,
                          const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
-  constexpr int BATCH = 8;
+  constexpr int BATCH = ENTRIES < 8 ? ENTRIES : 8;
   const long long begin = global_thread<V>() * ENTRIES;
   if (begin >= nnz) return;
   int row = row_idx[begin];
   bool cut = begin > 0 && row_idx[begin - 1] == row;
+  const OwnX<V> own_x{x};
   V sum = 0;
   const auto add = [&](bool shared) {
     if (shared) {
@@ -67,7 +68,8 @@ __global__ void coo_runs(I nnz, const int* __restrict__ row_idx, const int* __re
     now.load(begin + done, nnz, row_idx, col_idx, values);
     V factor[BATCH];
 #pragma unroll
-    for (int e = 0; e < BATCH; ++e) factor[e] = load_x(x, max(now.column[e], 0));
+    for (int e = 0; e < BATCH; ++e) factor[e] = own_x[max(now.column[e], 0)];
+    wait_for_previous();
 #pragma unroll
     for (int e = 0; e < BATCH; ++e) {
       if (now.row[e] != row) {

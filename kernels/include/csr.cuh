@@ -11,11 +11,12 @@ template <int LANES, int ENTRIES, typename S, typename V, typename I>
 __device__ __forceinline__ V lane_sum(I begin, I end, I nnz, int lane, const int* __restrict__ col_idx,
                                       const S* __restrict__ values, const V* __restrict__ x) {
   static_assert(ENTRIES == 1 || ENTRIES == 2, "a lane loads one entry or two");
+  const OwnX<V> own_x{x};
   V sum = 0;
   if constexpr (ENTRIES == 1) {
 #pragma unroll 4
     for (I k = begin + lane; k < end; k += LANES) {
-      sum += load_stream(values + k) * load_x(x, load_stream(col_idx + k));
+      sum += load_stream(values + k) * own_x[load_stream(col_idx + k)];
     }
   } else {
     using Pair = typename PairOf<S>::type;
@@ -25,11 +26,11 @@ __device__ __forceinline__ V lane_sum(I begin, I end, I nnz, int lane, const int
     for (; k < pairs_end; k += 2 * LANES) {
       const int2 columns = load_stream(reinterpret_cast<const int2*>(col_idx + k));
       const Pair pair = load_stream(reinterpret_cast<const Pair*>(values + k));
-      if (k >= begin) sum += pair.x * load_x(x, columns.x);
-      if (k + 1 < end) sum += pair.y * load_x(x, columns.y);
+      if (k >= begin) sum += pair.x * own_x[columns.x];
+      if (k + 1 < end) sum += pair.y * own_x[columns.y];
     }
     // The matrix's last entry may be alone; after it only empty rows begin.
-    if (k >= begin && k < end) sum += values[k] * load_x(x, col_idx[k]);
+    if (k >= begin && k < end) sum += values[k] * own_x[col_idx[k]];
   }
   return sum;
 }

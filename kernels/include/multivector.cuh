@@ -83,7 +83,7 @@ struct alignas(vector_alignment<K* static_cast<int>(sizeof(V))>()) Multi {
   }
   static __device__ __forceinline__ int at(int i) {
     if (K == T) return i;
-    const int first = blockIdx.y * LANES * T;
+    const int first = TILES > LANES ? blockIdx.y * LANES * T : 0;
     if (LANES == 1) return first + i;
     const int lane = inside() ? threadIdx.x : 0;
     return first + (i / PART * beside() + lane) * PART + i % PART;
@@ -108,6 +108,40 @@ MULTI __device__ __forceinline__ OF_MULTI __ldcs(const OF_MULTI* p) { return *p;
 MULTI __device__ __forceinline__ OF_MULTI load_x(const OF_MULTI* __restrict__ x, int column) {
   return __ldg(x + column);
 }
+
+// X for the loads of a loop, where this thread's values of the first row are: without it the compiler reads threadIdx
+// and computes their address for each load anew, half of a loop's instructions.
+template <typename V>
+struct OwnX {
+  const V* x;
+  template <typename Column>
+  __device__ __forceinline__ V operator[](Column column) const {
+    return __ldg(x + column);
+  }
+};
+MULTI struct OwnX<OF_MULTI> {
+  using Row = OF_MULTI;
+  using Part = typename Row::Part;
+  const Part* first;
+  int step;  // from one part of the values to the next
+
+  __device__ __forceinline__ explicit OwnX(const Row* x)
+      : first(reinterpret_cast<const Part*>(x->v + Row::at(0))), step(K == T ? 1 : Row::beside()) {
+#ifdef __CUDA_ARCH__
+    asm volatile("" : "+l"(first));
+#endif
+  }
+  __device__ __forceinline__ Row operator[](long long column) const {
+    Row found;
+#pragma unroll
+    for (int i = 0; i < T; i += Row::PART) {
+      const Part part = __ldg(first + column * (K / Row::PART) + i / Row::PART * step);
+#pragma unroll
+      for (int j = 0; j < Row::PART; ++j) found.v[i + j] = reinterpret_cast<const V*>(&part)[j];
+    }
+    return found;
+  }
+};
 
 // sum: in the first T of K values, or of T alone.
 template <bool ADD, typename V, int T, int K, int LANES, int HELD, int BESIDE>

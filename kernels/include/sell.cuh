@@ -13,6 +13,7 @@ constexpr int LOCAL_PADDING = 0xffff;  // among 16-bit columns
 template <int STEP, int BATCH = SLOT_BATCH, typename S, typename V, typename At, typename Column>
 __device__ __forceinline__ V slot_sum(int first, int end, const S* __restrict__ values, const V* __restrict__ x, At at,
                                       Column column) {
+  const OwnX<V> own_x{x};
   V sum = 0;
   for (int begin = first; begin < end; begin += BATCH * STEP) {
     int columns[BATCH];
@@ -28,7 +29,7 @@ __device__ __forceinline__ V slot_sum(int first, int end, const S* __restrict__ 
     }
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
-      if (columns[u] >= 0) sum += loaded[u] * load_x(x, columns[u]);
+      if (columns[u] >= 0) sum += loaded[u] * own_x[columns[u]];
     }
   }
   return sum;

@@ -13,6 +13,7 @@ from spmvbench.devices import DeviceUnavailable, cuda
 from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Launch, Skip, kernel_path, multivector
 from spmvbench.formats.arrays import Csr
+from spmvbench.formats.coo import coo
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.measure import operations, verify
 
@@ -67,6 +68,15 @@ def test_threads_beside_each_other_do_not_race(key):
     checking = devices.open_device("emulated-check")
     for op in ("spmm@8",) if key == "sell-window" else ("spmm@3", "spmm@8"):
         assert testing.check_product(key, HARD["uniform 8"], checking, ops=[op]) <= 1
+
+
+@pytest.mark.parametrize("run", coo.RUNS)
+def test_entries_of_a_thread_go_by_the_matrix(run, device, monkeypatch):
+    a = HARD["power law"]
+    monkeypatch.setattr(coo, "BUSY", 4 * a.nnz // run)
+    steps = testing.convert("coo-flat", Csr.of(a)).multiplied(*operations.get("spmm@8").vectors(Csr.of(a)), 8, "row")
+    assert f"int, {run}," in steps[-1].kernel
+    assert testing.check_product("coo-flat", a, device, ops=["spmm@8"]) <= 1
 
 
 def test_nothing_is_packed_for_a_matrix_without_entries(device):

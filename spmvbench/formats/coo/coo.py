@@ -11,11 +11,13 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, index_dtype, round_up
 from spmvbench.formats.conversion import device_limits, rows_of
 from spmvbench.formats.format import Format
-from spmvbench.formats.launches import Launch, Step, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.launches import Launch, Step, after_zeros, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.multivector import sharing
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
-RUN = 64  # entries of a thread that multiplies several vectors: on an H200 faster than 16 and 32
+RUNS = (64, 32, 16, 8)  # entries of a thread that multiplies several vectors: the most that leave BUSY threads
+BUSY = 45_000  # threads from which on an H200 more were not faster: more add more parts of rows
 WIDE_ROW = 256  # bytes of a row of X from which on a thread takes 32 bytes of it instead of 16
 
 
@@ -76,8 +78,8 @@ class CooFlat(Coo):
 
     kernel=paper: a thread takes one entry at a time, as the report's. fast: 8 neighbouring ones; with lines=true those
     of a batch that is within one row are loaded side by side and without their rows. The last batch is masked (CUSP
-    finishes it with one thread). Sums are reproducible. Of several vectors, kernel=fast gives a thread RUN entries, and
-    adds what it has of cut rows by atomics.
+    finishes it with one thread). Sums are reproducible. Of several vectors, kernel=fast gives a thread 8 to 64 entries,
+    and adds what it has of cut rows by atomics.
     """
 
     key = "coo-flat"
@@ -114,10 +116,13 @@ class CooFlat(Coo):
         return self.by_vectors(partial(self._runs, row_bytes=32 if wide else 16), x, y, k, layout)
 
     def _runs(self, x: Array, y: Array, row_bytes: int) -> list[Launch]:
-        kernel = f"coo_runs<{ctype(self.values)}, {ctype(self._nnz)}, {RUN}>"
+        nnz, beside = len(self.values), sharing(x.dtype.itemsize)
+        run = next((run for run in RUNS if nnz * beside >= run * BUSY), RUNS[-1])
+        kernel = f"coo_runs<{ctype(self.values)}, {ctype(self._nnz)}, {run}>"
         args = (self._nnz, self.row_idx, self.col_idx, self.values, x, y)
-        threads = per_thread(cdiv(len(self.values), RUN))
-        return [zero_fill(y), Launch("coo/coo.cu", kernel, *threads, args, row_lanes=1, row_bytes=row_bytes)]
+        threads = per_thread(cdiv(nnz, run))
+        product = Launch("coo/coo.cu", kernel, *threads, args, row_lanes=1, row_bytes=row_bytes)
+        return after_zeros(zero_fill(y), product)
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
         # Entries of a thread: on an H200 4 to 8 are alike in double precision, 8 is the fastest in single.
