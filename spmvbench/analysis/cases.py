@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from spmvbench.rows.newest import newest
+from spmvbench.rows.schema import IMPORTED
 
 _TYPES = ("f64", "f32/f64", "f16/f64", "bf16/f64", "f32", "f16/f32", "bf16/f32")
 _MODES = ("hot", "cold")
@@ -117,7 +118,12 @@ def gpus(rows: pd.DataFrame) -> list[str]:
 
 def imported(rows: pd.DataFrame) -> pd.Series:
     """Which rows others measured with a program of their own; they have settings of their own."""
-    return rows["device"] == "imported"
+    return rows["device"] == IMPORTED
+
+
+def verified_or_imported(rows: pd.DataFrame) -> str:
+    """What rows with status ok are called: verified; imported if all of the rows are."""
+    return IMPORTED if len(rows) and imported(rows).all() else "verified"
 
 
 def kept(rows: pd.DataFrame, mask: pd.Series) -> pd.DataFrame:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from spmvbench.analysis.cases import imported
+
 
 @dataclass(frozen=True)
 class Totals:
@@ -13,7 +15,7 @@ class Totals:
 
     matrices: those that could be read. unread: those that could not; they have no entries, and count for no format.
     formats: keys. labels: keys with their parameters. cases: pairs of a matrix that was read and a label, in each
-    setting. verified: cases with status ok.
+    setting. verified: cases with status ok that are not imported.
     """
 
     matrices: int
@@ -32,11 +34,12 @@ def read(rows: pd.DataFrame) -> pd.DataFrame:
 def totals(rows: pd.DataFrame) -> Totals:
     """The counts of rows as `cases.latest_cases`."""
     known = read(rows)
+    verified = (known["status"] == "ok") & ~imported(known)
     return Totals(
         matrices=known["matrix"].nunique(),
         unread=len(set(rows["matrix"].unique()) - set(known["matrix"].unique())),
         formats=known["format"].nunique(),
         labels=known["label"].nunique(),
         cases=int(known["cases"].sum()),
-        verified=int(known.loc[known["status"] == "ok", "cases"].sum()),
+        verified=int(known.loc[verified, "cases"].sum()),
     )

@@ -146,12 +146,10 @@ def checks(
 
 def imported(bundle: Bundle) -> Iterator[Finding]:
     """Say that rows are imported: what others measured cannot be verified here."""
-    rows = bundle.rows[bundle.rows["device"] == IMPORTED]
-    if len(rows):
-        files = [file for session in bundle.sessions for file in session.get("files") or () if isinstance(file, dict)]
-        names = ", ".join(f"{file.get('name')} (SHA-256 {str(file.get('sha256'))[:12]})" for file in files)
-        text = f"{len(rows)} of {len(bundle.rows)} rows are imported from {names or 'unknown files'}"
-        yield Finding("imported", OPEN, f"{text}: others measured them, and nothing of them is verified")
+    files = [file for session in bundle.sessions for file in session.get("files") or () if isinstance(file, dict)]
+    names = ", ".join(f"{file.get('name')} (SHA-256 {str(file.get('sha256'))[:12]})" for file in files)
+    if text := store.imported(bundle.rows, names or "unknown files"):
+        yield Finding("imported", OPEN, text)
 
 
 def _of_measured(check: Callable[[Bundle], Iterator[Finding]], bundle: Bundle) -> Iterator[Finding]:

@@ -22,21 +22,24 @@ Columns = dict[str, Callable[[Any], str]]  # for each head a function from a row
 
 def echo_results(rows: pd.DataFrame) -> None:
     """Print the table that ends a run, one for each type and mode; then reasons of skipped and failed cases."""
+    from spmvbench.analysis.cases import verified_or_imported
     from spmvbench.analysis.coverage import coverage
     from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
-    from spmvbench.rows.schema import rate_unit
+    from spmvbench.rows.schema import IMPORTED, rate_unit
 
     ranked = False
     for setting, part in coverage(rows).groupby("setting", observed=True):
         device = part["device"].iloc[0]
         emulated = device.startswith("emulated")
-        title = f"EMULATED, {setting}: results are verified, times are no measure of performance"
-        click.secho(f"\n{title if emulated else f'{device}, {setting}'}", bold=True)
+        title = str(setting) if device == IMPORTED else f"{device}, {setting}"
+        title = f"EMULATED, {setting}: results are verified, times are no measure of performance" if emulated else title
+        click.secho(f"\n{title}", bold=True)
         if emulated:
             part = part.sort_values(["coverage", "label"], ascending=[False, True])
         ranked |= not emulated
         columns = _VERIFIED if emulated else _MEASURED
-        columns = {rate_unit(setting) if name == "GFLOPS" else name: text for name, text in columns.items()}
+        words = {"GFLOPS": rate_unit(setting), "verified": verified_or_imported(part)}
+        columns = {words.get(name, name): text for name, text in columns.items()}
         if not part["kernel"].any():
             columns = {name: text for name, text in columns.items() if name != "kernel"}
         echo_table(part, columns, _WORDS, red=part["wrong"])

@@ -43,14 +43,14 @@ _COLUMNS = {
 
 def _about(folder: Path, rows: pd.DataFrame) -> dict[str, Any]:
     from spmvbench import untrusted
-    from spmvbench.analysis.cases import settings
+    from spmvbench.analysis.cases import imported, settings
     from spmvbench.formats.admission import byte_text
     from spmvbench.rows import folders
 
     return {
         "run": untrusted.file_name(folder.name),
         "cases": len(rows),
-        "verified": int((rows["status"] == "ok").sum()),
+        "verified": int(((rows["status"] == "ok") & ~imported(rows)).sum()),
         "matrices": (rows["group"] + "/" + rows["name"]).nunique(),
         "formats": rows["label"].nunique(),
         "settings": ", ".join(settings(rows).categories),
@@ -120,6 +120,8 @@ def show(run: str, results: str) -> None:
         facts += [f"{invocation[name]}" for name in ("host", "spmvbench", "git") if invocation.get(name)]
         click.echo(f"{'invocation':12}{', '.join(facts)}: {shlex.join(['spmvbench', *typed[1:]]) if typed else ''}")
     echo_results(rows)
+    if text := store.imported(rows):
+        click.echo(f"\n{text}.")
 
 
 @command.command()

@@ -259,13 +259,8 @@ def ginkgo(rows: pd.DataFrame) -> list[dict[str, Any]]:
     for (setting, _), part in rows.groupby(["setting", "matrix"], observed=True):
         first = part.iloc[0]
         size = {"rows": int(first["rows"]), "cols": int(first["cols"]), "nonzeros": int(first["nnz"])}
-        of_matrix = {
-            "min": int(first["row_len_min"]),
-            "median": _plain(float(first["row_len_median"])),
-            "max": int(first["row_len_max"]),
-            "mean": _plain(float(first["row_len_mean"])),
-            "variance": _plain(float(first["row_len_std"]) ** 2),
-        }
+        of_matrix = {name: _plain(first[f"row_len_{name}"]) for name in ("min", "median", "max", "mean")}
+        of_matrix["variance"] = _plain(first["row_len_std"] ** 2)
         ok = part[part["status"] == "ok"]
         record = {
             "filename": f"{first['group']}/{first['name']}/{first['name']}.mtx",

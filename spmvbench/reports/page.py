@@ -403,7 +403,7 @@ def _render(
             emulated=draft.with_emulated,
             hidden=bool(emulated(rows).any()) and not draft.with_emulated,
             speed=speed,
-            ranking=tables.format_columns(speed=speed),
+            ranking=tables.format_columns(rows, speed=speed),
             matrix_columns=[column for column in tables.MATRICES if speed or column.field not in _TIMED],
             PICTURE=_PICTURE,
             few=figures.FEW,

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from spmvbench import untrusted
+from spmvbench.analysis.cases import verified_or_imported
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.products import CUPY, HOST_CALLED
 from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
@@ -200,7 +201,7 @@ _FORMATS = [
         f"{SLOWDOWN_CAP:g}, which failed and skipped matrices count as; the table is ordered by it",
         low=True,
     ),
-    Column("coverage", "Verified", percent, "share of the matrices on which the format was verified"),
+    Column("coverage", "", percent),  # by `format_columns`
     Column("bytes_per_nnz", "Bytes/nnz", number, "geometric mean of the footprint over the nonzeros", low=True),
     Column(
         "conversion",
@@ -264,16 +265,19 @@ MATRICES = [
 ]
 
 
-def format_columns(*, speed: bool) -> list[Column]:
-    """The columns of the table of formats. speed: with those that depend on times."""
-    return [column for column in _FORMATS if speed or column.field not in _TIMED]
+def format_columns(rows: pd.DataFrame, *, speed: bool) -> list[Column]:
+    """The columns of the table of formats of rows. speed: with those that depend on times."""
+    columns = [column for column in _FORMATS if speed or column.field not in _TIMED]
+    words = verified_or_imported(rows)
+    share = Column("coverage", words.capitalize(), percent, f"share of the matrices on which the format was {words}")
+    return [share if column.field == share.field else column for column in columns]
 
 
 def formats(rows: pd.DataFrame, *, speed: bool) -> list[Table]:
     """One table per setting, one row per format. speed: with the columns that depend on times."""
-    columns = format_columns(speed=speed)
     found = []
     for setting, part in rows.groupby("setting", observed=True):
+        columns = format_columns(part, speed=speed)
         counts = coverage(part.assign(device=""))  # several GPUs of one kind share a run
         if not speed:  # the order must not depend on times either
             counts = counts.sort_values(["coverage", "label"], ascending=[False, True])

@@ -46,10 +46,10 @@ _GRIDS = (("down", "across", "density"), ("zoom_down", "zoom_across", "zoom_dens
 def invalid_rows(table: pa.Table, columns: Mapping[str, tuple[str, str]] = COLUMNS) -> dict[int, str]:
     """The rows that violate the schema: the reason, by index in the table.
 
-    table: these columns in the types of `arrow_schema`, without nulls. Checked are words (status, mode, type,
-    operation, device), lengths of texts, syntax and shape of JSON, numbers that are infinite or negative, times of
-    rows with status ok, and numbers of cells of grids. Sizes may be any number. Whether values are plausible is checked
-    by `spmvbench check`.
+    table: these columns in the types of `arrow_schema`, nulls only in those of int or null. Checked are words (status,
+    mode, type, operation, device), lengths of texts, syntax and shape of JSON, numbers that are infinite or negative,
+    times of rows with status ok, and numbers of cells of grids. Sizes may be any number. Whether values are plausible
+    is checked by `spmvbench check`.
     """
     import pyarrow.compute as pc
 
@@ -149,7 +149,7 @@ def _list_faults(name: str, table: pa.Table) -> Iterator[tuple[Any, str]]:
 _FAULTS: dict[str, Callable[[str, Any], Iterator[tuple[Any, str]]]] = {
     "str": _text_faults,
     "bool": lambda name, table: iter(()),
-    **dict.fromkeys(("int", "float"), lambda name, table: _number_faults(name, table[name].to_numpy())),
+    **dict.fromkeys(("int", "int or null", "float"), lambda name, table: _number_faults(name, table[name].to_numpy())),
     **dict.fromkeys(LISTS, _list_faults),
 }
 
@@ -170,6 +170,7 @@ VALUE_FAULTS: dict[str, Callable[[str, Any], Iterator[tuple[Any, str]]]] = {
     "str": _value_of_text_faults,
     "bool": lambda name, value: iter(()),
     **dict.fromkeys(("int", "float"), _number_faults),
+    "int or null": lambda name, value: iter(()) if value is None else _number_faults(name, value),
     **dict.fromkeys(LISTS, _value_of_list_faults),
 }
 

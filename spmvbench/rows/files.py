@@ -47,7 +47,7 @@ class Layout:
 
     def completed(self, table: pa.Table, only: Sequence[str] = ()) -> pa.Table:
         """The table with these columns, or `only` some of them, in their types. Missing columns and nulls become empty
-        values.
+        values, which are null in those of int or null.
         """
         import pyarrow as pa
 
@@ -58,7 +58,7 @@ class Layout:
             table = table.append_column(field, pa.array([blank[name]] * len(table), field.type))
         table = table.select(names).cast(schema)
         for index, field in enumerate(schema):
-            if table.column(index).null_count:
+            if blank[field.name] is not None and table.column(index).null_count:
                 values = [blank[field.name] if value is None else value for value in table.column(index).to_pylist()]
                 table = table.set_column(index, field, pa.array(values, field.type))
         return table
@@ -216,7 +216,7 @@ def parsed(rows: Sequence[Mapping[str, Any]], layout: Layout) -> pa.Table:
         # Arrays, which take a tenth of the memory of lists.
         found.append(one | {name: np.asarray(one[name], dtype) for name, dtype in converted})
     table = pa.Table.from_pylist(found, schema=layout.schema)
-    if empty := [name for name in table.column_names if table[name].null_count]:
+    if empty := [name for name in table.column_names if blank[name] is not None and table[name].null_count]:
         raise ValueError(f"{empty[0]} is null")
     _require_keys(table, layout)
     return table

@@ -67,6 +67,7 @@ def _truth(value: Any) -> bool:
 _PLAIN: dict[str, Callable[[Any], Any]] = {
     "str": _text,
     "int": _count,
+    "int or null": lambda value: None if value is None else _count(value),
     "float": lambda value: float(value + 0.0),  # raises for text
     "bool": _truth,
     "ints": lambda value: [_count(part) for part in value],

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NUMBER = re.compile(r"[-+]?(?:nan|inf|\d[\d.]*(?:e[-+]?\d+)?)", re.IGNORECASE)
+_WITH_NULLS = {"int or null": "float64"}  # as pandas has integers of which some are missing
 _TRUTHS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
 
 
@@ -24,18 +25,18 @@ def typed(rows: pd.DataFrame) -> pd.DataFrame:
 
     schema = arrow_schema()
     wanted = schema.empty_table().to_pandas().dtypes
-    if all(name in rows and rows[name].dtype == wanted[name] for name in COLUMNS):
+    if all(
+        name in rows and str(rows[name].dtype) in (str(wanted[name]), _WITH_NULLS.get(kind))
+        for name, (kind, _) in COLUMNS.items()
+    ):
         return rows  # the rows of `load`, or some of them
     blank, columns = blank_row(), {}
     for name, (kind, _) in COLUMNS.items():
         given = rows[name].tolist() if name in rows else [None] * len(rows)
         try:
             values = [blank[name] if _is_missing(value) else _PLAIN[kind](value) for value in given]
-            columns[name] = pd.Series(
-                values if values else [],
-                index=rows.index,
-                dtype="object" if kind in LISTS else wanted[name],
-            )
+            dtype = "object" if kind in LISTS else _WITH_NULLS[kind] if None in values else wanted[name]
+            columns[name] = pd.Series(values, index=rows.index, dtype=dtype)
         except (ValueError, TypeError, KeyError, OverflowError):
             raise TypeError(f"these are no rows of a run: the column {name} holds other values than {kind}") from None
     others = {name: rows[name] for name in rows.columns if name not in COLUMNS}
@@ -67,7 +68,7 @@ def _numbers(value: Any) -> Any:
 
 _PLAIN: dict[str, Callable[[Any], Any]] = {
     "str": _text,
-    "int": lambda value: int(float(value)) if isinstance(value, str) else int(value),
+    **dict.fromkeys(("int", "int or null"), lambda value: int(float(value)) if isinstance(value, str) else int(value)),
     "float": float,
     "bool": lambda value: _TRUTHS[str(value).lower()],
     **dict.fromkeys(LISTS, _numbers),

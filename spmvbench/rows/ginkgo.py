@@ -229,7 +229,7 @@ def _rows(source: File) -> Iterator[dict[str, Any]]:
         }
         facts = _facts(entry)
         matrix |= {key: facts[key] for key in _OF_ROWS}
-        matrix |= {key: 0 if math.isnan(facts[key]) else int(facts[key]) for key in ("row_len_min", "row_len_max")}
+        matrix |= {key: None if math.isnan(facts[key]) else int(facts[key]) for key in ("row_len_min", "row_len_max")}
         for key, result in entry["spmv"].items():
             of = label(key, ours=ours)
             identity = json.dumps([source.gpu, name, of, dtype, mode])

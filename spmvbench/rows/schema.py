@@ -12,7 +12,7 @@ from typing import Any
 SCHEMA_VERSION = 3  # of version 1.0
 
 STATUSES = {
-    "ok": "measured, and verified before and after timing",
+    "ok": "measured, and verified before and after timing; imported rows are not verified here",
     "skipped": "the format, the device or a limit excludes the matrix; `reason` says why",
     "wrong": "an entry of y exceeds its error bound, or the kernel wrote outside its arrays; enters no ranking",
     "implausible": "verified, but faster than the device can move the bytes; enters no ranking",
@@ -27,8 +27,8 @@ SETTLED = ("ok", "skipped")  # statuses that another measurement would not chang
 MISSING = "a library is missing: "  # begins the reason of a skipped row
 MEASURED = ("ok", "wrong", "implausible")  # verdicts on a measurement
 
-# name: (type, meaning). Types: str, int, float (missing is NaN), bool, ints (list of int64), floats (list of float32),
-# doubles (list of float64).
+# name: (type, meaning). Types: str, int, int or null (null: not known), float (missing is NaN), bool, ints (list of
+# int64), floats (list of float32), doubles (list of float64).
 COLUMNS: dict[str, tuple[str, str]] = {
     "schema_version": ("int", "version of this table's layout"),
     "run_id": ("str", "name of the run, the folder under results/"),
@@ -54,21 +54,21 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "rows": ("int", "rows of the matrix"),
     "cols": ("int", "columns of the matrix"),
     "nnz": ("int", "stored entries, stored zeros included"),
-    "stored_zeros": ("int", "entries whose value is zero"),
-    "row_len_min": ("int", "shortest row, entries"),
+    "stored_zeros": ("int or null", "entries whose value is zero"),
+    "row_len_min": ("int or null", "shortest row, entries"),
     "row_len_median": ("float", "median row, entries"),
     "row_len_mean": ("float", "mean row, entries"),
-    "row_len_max": ("int", "longest row, entries"),
+    "row_len_max": ("int or null", "longest row, entries"),
     "row_len_std": ("float", "standard deviation of the row lengths"),
     "row_len_cv": ("float", "coefficient of variation of the row lengths: std / mean"),
     "row_len_gini": ("float", "Gini coefficient of the row lengths, 0 equal to 1 all in one row"),
-    "empty_rows": ("int", "rows without entries"),
-    "empty_cols": ("int", "columns without entries"),
-    "bandwidth": ("int", "largest |col - row| of an entry"),
-    "diagonals": ("int", "non-empty diagonals"),
+    "empty_rows": ("int or null", "rows without entries"),
+    "empty_cols": ("int or null", "columns without entries"),
+    "bandwidth": ("int or null", "largest |col - row| of an entry"),
+    "diagonals": ("int or null", "non-empty diagonals"),
     "pattern_symmetry": ("float", "share of off-diagonal entries whose mirror is stored too; NaN if not square"),
-    "tiles": ("int", "non-empty 16 x 16 tiles"),
-    "full_diagonals": ("int", "diagonals with entries on at least half of their places"),
+    "tiles": ("int or null", "non-empty 16 x 16 tiles"),
+    "full_diagonals": ("int or null", "diagonals with entries on at least half of their places"),
     "full_diagonal_share": ("float", "share of the entries on full diagonals; NaN in rows of older versions"),
     "contiguous_run_mean": ("float", "mean length of runs of consecutive columns in a row, entries"),
     "repeated_row_share": ("float", "share of the rows, 0 to 1, that have the columns of the row before"),
@@ -301,7 +301,8 @@ MATRIX_COLUMNS: dict[str, tuple[str, str]] = {
 }
 
 LISTS = ("ints", "floats", "doubles")  # types
-EMPTY: dict[str, Any] = {"str": "", "int": 0, "float": math.nan, "bool": False, **{kind: [] for kind in LISTS}}
+EMPTY: dict[str, Any] = {"str": "", "int": 0, "int or null": None, "float": math.nan, "bool": False}
+EMPTY |= {kind: [] for kind in LISTS}
 
 
 def rate_unit(op: str) -> str:
@@ -310,7 +311,7 @@ def rate_unit(op: str) -> str:
 
 
 def blank_row(columns: Mapping[str, tuple[str, str]] = COLUMNS) -> dict[str, Any]:
-    """A row of empty values: "" for text, 0 for counts, NaN for floats, [] for lists."""
+    """A row of empty values: "" for text, 0 or None for counts, NaN for floats, [] for lists."""
     empty = {name: EMPTY[kind] for name, (kind, _) in columns.items()}
     return {name: list(value) if isinstance(value, list) else value for name, value in empty.items()} | {
         "schema_version": SCHEMA_VERSION
@@ -323,7 +324,7 @@ def arrow_schema(columns: Mapping[str, tuple[str, str]] = COLUMNS) -> Any:
 
     types = {
         "str": pa.string(),
-        "int": pa.int64(),
+        **dict.fromkeys(("int", "int or null"), pa.int64()),
         "float": pa.float64(),
         "bool": pa.bool_(),
         "ints": pa.list_(pa.int64()),

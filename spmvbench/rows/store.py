@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from spmvbench import untrusted
-from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
+from spmvbench.errors import SpmvbenchError, UsageError, counted, did_you_mean
 from spmvbench.paths import locked, naming, opened, written_whole
 from spmvbench.rows import files, metadata, stored
 from spmvbench.rows.checks import MOST_REASON, invalid_rows
 from spmvbench.rows.metadata import ENVIRONMENT
-from spmvbench.rows.schema import COLUMNS, MEASURED, MISSING, SETTLED, arrow_schema
+from spmvbench.rows.schema import COLUMNS, IMPORTED, MEASURED, MISSING, SETTLED, arrow_schema
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -220,6 +220,13 @@ def mixed(rows: pd.DataFrame) -> str:
         f"The run holds rows of different matrices under one name, as another seed, an edited generator or a replaced "
         f"archive gives them: {', '.join(found)}. --fresh or another --run keeps them apart."
     )
+
+
+def imported(rows: pd.DataFrame, source: str = "") -> str:
+    """A sentence on imported rows; empty without such. source: what they are from."""
+    count = (rows["device"] == IMPORTED).sum()
+    of = f"{count} of {counted(len(rows), 'row')} {'is' if count == 1 else 'are'} imported{source and ' from '}{source}"
+    return f"{of}: others measured them, and nothing of them is verified here" if count else ""
 
 
 def next_sequence(run_folder: Path) -> int:

@@ -57,6 +57,9 @@ def test_units_are_found(command, imported, tmp_path, name, unit):
     csr = rows.loc[("b", "ginkgo-csr")]
     assert csr["gflops"] == pytest.approx(8e6 / 3e-4 / 1e9) and csr["bytes_per_nnz"] == 12.5
     assert (csr["device"], csr["device_name"], csr["row_len_std"], csr["row_len_max"]) == ("imported", "K40m", 1.5, 9)
+    assert (
+        rows[["tiles", "bandwidth", "diagonals", "empty_rows", "stored_zeros"]].isna().all(axis=None)
+    )  # no file has them
     failed = rows.loc[("a", "hipsparse-csr")]
     (tmp_path / "none.json").write_text(json.dumps([entry("b", 4_000_000, {"Csr": None, "Ell": 3e-4 / unit}, unit)]))
     again = ["--run", "twice", "--unit", name, "--gpu", "K40m"]
@@ -106,6 +109,10 @@ def test_an_export_comes_back(command, imported, tmp_path):
     said = command("check", "back", "--results", tmp_path)
     assert said.code == 4 and "4 of 4 rows are imported from run.json" in said.out and "FAILED" not in said.out
     assert "imported rows" in command("bundle", "back", "--results", tmp_path).err
+    assert re.search("back +4 +0 +2 .*run +4 +3 +2", command("runs", "--results", tmp_path).out, re.DOTALL)  # verified
+    assert command("report", "--all", "--figures", "gflops", "--results", tmp_path).code == 0
+    page = (tmp_path / "back" / "report" / "index.html").read_text()
+    assert "4 of 4 rows are imported: others measured them" in page and "Imported</" in page
 
 
 def test_beside_mixes_what_was_asked_for(command, imported, tmp_path):

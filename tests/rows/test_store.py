@@ -33,7 +33,7 @@ def folder(tmp_path):
 
 
 def test_every_column_survives_the_round_trip(folder):
-    values = {"str": "text ∞", "int": 2**40 + 1, "float": 1.25e-6, "bool": True}
+    values = {"str": "text ∞", "int": 2**40 + 1, "int or null": 2**40, "float": 1.25e-6, "bool": True}
     clock = np.float32([0.01424, 0.014272, 0.01616, 0.014336])  # milliseconds of 7 SpMVs
     words = {"status": "ok", "dtype": "f64", "mode": "hot", "op": "spmv", "order": "rcm", "layout": "row"}
     words |= {"device": "cuda:0", "same_bits": "yes", "float_atomics": "no", "result_bits": "00c0ffee00c0ffee"}

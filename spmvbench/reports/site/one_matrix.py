@@ -79,14 +79,11 @@ def _part(drawn: Any) -> str:
 
 
 def _features(row: pd.Series) -> list[tuple[str, str, str]]:
-    found = []
-    for column in _FEATURES:
-        value = row[column]
-        if not (isinstance(value, float) and math.isnan(value)):
-            found.append(
-                (column, tables.number(value, 4) if isinstance(value, float) else f"{value:,}", COLUMNS[column][1])
-            )
-    return found
+    known = [(column, row[column], *COLUMNS[column]) for column in _FEATURES if not math.isnan(row[column])]
+    return [
+        (column, tables.number(value, 4) if kind == "float" else tables.count(value), meaning)
+        for column, value, kind, meaning in known
+    ]
 
 
 def _heading(part: pd.DataFrame) -> str:

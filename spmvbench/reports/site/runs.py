@@ -16,7 +16,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from spmvbench import formats
-from spmvbench.analysis.cases import emulated, latest_cases, of_one_operation
+from spmvbench.analysis.cases import emulated, imported, latest_cases, of_one_operation
 from spmvbench.analysis.older import changed
 from spmvbench.analysis.ranking import by_mean_slowdown
 from spmvbench.analysis.totals import Totals, read, totals
@@ -119,8 +119,11 @@ def _sources_today() -> dict[str, str]:
 
 
 def notices(rows: pd.DataFrame) -> list[str]:
-    """Sentences on rows whose labels or programs are not those of this version: a banner of pages that show them."""
-    found = []
+    """Sentences on imported rows, and on those whose labels or programs are not those of this version: a banner of
+    pages that show them.
+    """
+    found = [f"{text}."] if (text := store.imported(rows)) else []
+    rows = rows[~imported(rows)]
     own = rows[["format", "source_hash"]].drop_duplicates()
     pairs = own.assign(today=changed(own))[["format", "today"]].drop_duplicates()
     renamed = pairs[pairs["today"].str.endswith(" today") & (pairs["today"] != "another program today")]
