@@ -27,6 +27,7 @@ import numpy as np
 from spmvbench import formats
 from spmvbench.devices import Device, open_device
 from spmvbench.devices.guards import Guards
+from spmvbench.errors import SpmvbenchError
 from spmvbench.formats.conversion import converting_for, device_limits
 from spmvbench.formats.format import Format
 from spmvbench.formats.precision import PRECISIONS, Precision
@@ -329,14 +330,18 @@ def _checked(
 @click.option("--largest", default=20_000, help="Leave out matrices with more entries or rows.", show_default=True)
 def main(specs: str, device_name: str, ops: tuple[str, ...], largest: int) -> None:
     """Check formats (a list as `run --formats` takes it) over the hard matrices, in double and single precision."""
-    device = open_device(device_name)
+    try:
+        device, asked = open_device(device_name), formats.parse(specs, CHECKED)
+    except SpmvbenchError as error:
+        raise click.UsageError(str(error)) from None
     if device.kind == "cuda":
         device.xp.cuda.set_allocator(None)  # a pool would hide out-of-bounds accesses from compute-sanitizer
     matrices = {name: a for name, a in (hard_matrices() | hard_graphs()).items() if max(a.nnz, *a.shape) <= largest}
     failures = 0
-    for cls, params in formats.parse(specs, CHECKED):
+    for cls, params in asked:
         spec = formats.label(cls, params)
         if device.kind not in cls.devices:
+            click.echo(f"{spec} runs on {' and '.join(cls.devices)} only")
             continue
         worst = 0.0
         for name, a in matrices.items():

@@ -11,12 +11,15 @@ import click
 from spmvbench.cli import option_types
 from spmvbench.errors import SpmvbenchError, counted
 
-PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "matplotlib", "cupy", "ziglang", "pymetis")
-# Optional packages: their purpose, and the extra that installs them.
+# Extras of pyproject.toml, and their purposes.
 OPTIONAL = {
-    "cupy": ("measuring on a GPU", "cuda13"),  # or cuda12, which the device's own line says
-    "ziglang": ("emulating a GPU where there is no g++ or clang++", "cpu"),
-    "pymetis": ("partitions of the format ehyb", "partition"),
+    "cuda13": "measuring on a GPU",  # or cuda12, which the device's own line says
+    "cpu": "emulating a GPU where there is no g++ or clang++",
+    "partition": "partitions of the format ehyb, and nested dissection",
+    "applications": "some generators of matrices",
+    "advice": "training the model of advise --from",
+    "ssgetpy": "searches that return its objects",
+    "cluster": "several hosts, by dask.distributed",
 }
 COMPLETION = {
     "bash": 'eval "$(_SPMVBENCH_COMPLETE=bash_source spmvbench)"',
@@ -32,31 +35,19 @@ def facts() -> dict[str, Any]:
     from spmvbench import __version__, paths
     from spmvbench.matrices import suitesparse
     from spmvbench.rows import folders
+    from spmvbench.runner import requirements
 
     return {
         "spmvbench": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": _versions(),
+        "packages": requirements.versions(),
         "devices": {name: _device(name) for name in ("cuda:0", "emulated")},
         "home": str(paths.home()),
         "home_bytes": folders.size(paths.home()),
         "matrices": len(suitesparse.cached_names()),
         "mirror": suitesparse.without_login(os.environ.get("SPMVBENCH_MIRROR", "")),
     }
-
-
-def _versions() -> dict[str, str]:
-    """Versions of the installed packages, by name. CuPy's distribution has its CUDA version in the name.
-
-    Distributions are found by their names: `packages_distributions` would read the list of every package's files.
-    """
-    from importlib import metadata
-
-    found: dict[str, str] = {}
-    for one in metadata.distributions():
-        found.setdefault(str(one.metadata["Name"]).lower().partition("-cuda")[0], one.version)
-    return {name: found[name] for name in PACKAGES if name in found}
 
 
 def _device(name: str) -> dict[str, Any]:
@@ -89,13 +80,17 @@ def _device_text(about: dict[str, Any]) -> str:
 def command(as_json: bool) -> None:
     """Show versions, devices and folders, and what to install for missing features."""
     from spmvbench.formats.admission import byte_text
+    from spmvbench.runner import requirements
 
     about = facts()
     if as_json:
         click.echo(json.dumps(about, indent=2))
         return
     shell = os.path.basename(os.environ.get("SHELL", ""))
-    missing = [name for name in OPTIONAL if name not in about["packages"]]
+    here, wanted = about["packages"], requirements.by_extra()
+    missing = {extra: names for extra in OPTIONAL if (names := [n for n in wanted.get(extra, ()) if n not in here])}
+    if any(name.startswith("cupy") for name in here):
+        missing.pop("cuda13", None)
     lines = {
         "spmvbench": f"{about['spmvbench']}, Python {about['python']}, {about['platform']}",
         "packages": ", ".join(f"{name} {version}" for name, version in about["packages"].items()),
@@ -109,6 +104,5 @@ def command(as_json: bool) -> None:
             click.echo(click.style(f"{name:12}", bold=True) + text)
     if missing:
         click.secho("\nNot installed", bold=True)
-    for name in missing:
-        purpose, extra = OPTIONAL[name]
-        click.echo(f"{name:12}for {purpose}: pip install 'spmvbench[{extra}]'")
+    for extra, names in missing.items():
+        click.echo(f"{', '.join(names)}: for {OPTIONAL[extra]}: pip install 'spmvbench[{extra}]'")

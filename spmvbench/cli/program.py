@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from spmvbench.errors import counted
+from spmvbench.errors import UsageError, counted
 
 LANGUAGES = ("c", "cpp", "cuda", "python", "numba", "triton")
 
@@ -81,13 +81,19 @@ def check(program: str, device: str) -> int:
     Each kind of failure is one sentence. Exit code 1: something is wrong.
     """
     from spmvbench.cli import program_trial as trial
+    from spmvbench.devices import chosen, cuda
     from spmvbench.formats import get
+    from spmvbench.measure.cases import device_kind
     from spmvbench.programs import using
 
     labels = using.use([program])
     kinds = {kind for label in labels for kind in get(label.partition("[")[0]).devices}
-    if device == "auto" and "emulated" in kinds and "cuda" not in kinds:
-        device = "emulated"
+    device = "emulated" if device == "auto" and kinds == {"emulated"} else chosen(device)
+    if device_kind(device) not in kinds:
+        lacks = cuda.why_unavailable() if kinds == {"cuda"} else None
+        unable = f"and none can be used here ({lacks}): check it where one is" if lacks else f"and {device} is none"
+        needs = "a GPU" if kinds == {"cuda"} else "the host (--device emulated)"
+        raise UsageError(f"{', '.join(labels)} runs on {needs} only, {unable}")
     began = time.monotonic()
     found, tried, types = trial.findings(labels, device)
     for sentence in found:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import platform
 import secrets
 import subprocess
@@ -31,7 +30,7 @@ from spmvbench.programs import using
 from spmvbench.rows import store
 from spmvbench.rows.fitting import fitted
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
-from spmvbench.runner import plan
+from spmvbench.runner import plan, requirements
 from spmvbench.runner.driver import Disconnected, Driver, timeout
 from spmvbench.runner.precompile import open_and_compile
 from spmvbench.runner.prefetch import Prefetcher
@@ -198,12 +197,6 @@ def host() -> dict[str, Any]:
     """Metadata of the host: versions, processor, memory, command line, and when the process began."""
     import psutil
 
-    packages = {}
-    for name in ("numpy", "scipy", "pandas", "pyarrow", "cupy-cuda12x", "cupy-cuda13x"):
-        try:
-            packages[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return {
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "process_started": store.timestamp(psutil.Process().create_time()),
@@ -216,7 +209,7 @@ def host() -> dict[str, Any]:
         "cpu": _cpu(),
         "cores": psutil.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
-        "packages": packages,
+        "packages": requirements.versions(),
     }
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from spmvbench import __version__
 from spmvbench.cli import env
+from spmvbench.runner import requirements
 
 
 def test_json_names_what_is_here(command, session_home, monkeypatch):
@@ -35,13 +36,7 @@ def test_fresh_machine(command, tmp_path, monkeypatch):
     assert "(6 B, 0 matrices)" in " ".join(command("env").out.split())
 
 
-@pytest.fixture
-def no_packages(monkeypatch):
-    """Nothing is looked for: that takes a second, and says nothing of the rest."""
-    monkeypatch.setattr(env, "_versions", dict)
-
-
-def test_missing_gpu_says_what_to_install(command, no_packages, monkeypatch):
+def test_missing_gpu_says_what_to_install(command, monkeypatch):
     from spmvbench.devices import cuda
 
     monkeypatch.setattr(cuda, "why_unavailable", lambda ordinal=0: "CuPy is not installed: pip install it")
@@ -52,13 +47,14 @@ def test_missing_gpu_says_what_to_install(command, no_packages, monkeypatch):
 @pytest.mark.parametrize(
     ("shell", "expected"), [("/bin/bash", "bash_source"), ("/usr/bin/fish", "fish_source"), ("", "bash_source")]
 )
-def test_completion_hint_fits_the_shell(command, no_packages, monkeypatch, shell, expected):
+def test_completion_hint_fits_the_shell(command, monkeypatch, shell, expected):
     monkeypatch.setenv("SHELL", shell)
     assert f"_SPMVBENCH_COMPLETE={expected}" in command("env").out
 
 
 def test_what_is_not_installed_has_its_purpose_and_its_extra(command, monkeypatch):
-    monkeypatch.setattr(env, "_versions", lambda: {"numpy": "2"})
+    monkeypatch.setattr(requirements, "versions", lambda: {"numpy": "2"})
+    assert set(requirements.by_extra()) == {"", "cuda12", *env.OPTIONAL}
     lines = command("env").out.partition("Not installed\n")[2].splitlines()
-    assert [line.split()[0] for line in lines] == list(env.OPTIONAL)
-    assert lines[-1].split(maxsplit=1)[1] == "for partitions of the format ehyb: pip install 'spmvbench[partition]'"
+    assert [line.rpartition("[")[2].strip("']") for line in lines] == list(env.OPTIONAL)
+    assert "scikit-learn: for training the model of advise --from: pip install 'spmvbench[advice]'" in lines

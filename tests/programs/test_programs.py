@@ -297,6 +297,15 @@ def test_a_new_program_works(language, tmp_path, command):
         making.new("mine", language, tmp_path)
     done = command("program", "check", str(program))
     assert done.code == 0 and "passed" in done.out
+    done = command("program", "check", str(program), "--device", "cuda:0")
+    assert done.code == 2 and "mine runs on the host (--device emulated) only, and cuda:0 is none" in done.err
+
+
+def test_a_program_for_gpus_is_not_tried_without_one(tmp_path, command):
+    (source, *_) = making.new("mine", "python", tmp_path)
+    source.write_text(source.read_text().replace('runs_on="host"', 'runs_on="cuda"'))
+    done = command("program", "check", str(source), "--device", "emulated")
+    assert done.code == 2 and "mine runs on a GPU only, and" in done.err and not done.out
 
 
 @pytest.mark.gpu

@@ -1,4 +1,7 @@
-"""y = A x by a Numba kernel on a GPU, one thread a row. Replace the kernel and what `build` stores by your own."""
+"""y = A x by a Numba kernel on a GPU, one thread a row. Replace the kernel and what `build` stores by your own.
+
+Needs CuPy (pip install 'spmvbench[cuda13]', or cuda12) and Numba for CUDA (pip install 'numba-cuda[cu13]', or cu12).
+"""
 
 import cupy
 from numba import cuda

@@ -1,4 +1,7 @@
-"""y = A x by SciPy on the host. Replace what `build` stores and how `multiply` computes y by your own."""
+"""y = A x by SciPy on the host. Replace what `build` stores and how `multiply` computes y by your own.
+
+Needs SciPy, which comes with spmvbench.
+"""
 
 import scipy.sparse
 

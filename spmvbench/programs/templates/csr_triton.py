@@ -1,4 +1,7 @@
-"""y = A x by a Triton kernel, one program a row. Replace the kernel and what `build` stores by your own."""
+"""y = A x by a Triton kernel, one program a row. Replace the kernel and what `build` stores by your own.
+
+Needs CuPy (pip install 'spmvbench[cuda13]', or cuda12), PyTorch and Triton (pip install torch triton).
+"""
 
 import torch
 import triton

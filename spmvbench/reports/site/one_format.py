@@ -53,7 +53,9 @@ def known(runs: Sequence[Run], rows: pd.DataFrame) -> Known:
         timed = timed.assign(setting=timed["setting"].cat.remove_unused_categories())
         for (device,), part in timed.groupby(["device_name"]):
             found = coverage(part.assign(device=""))
-            found = found.assign(run=run.name, device=device, day="".join(run.days[-1:]), setting=found["setting"].astype(str))
+            found = found.assign(
+                run=run.name, device=device, day="".join(run.days[-1:]), setting=found["setting"].astype(str)
+            )
             histories.append(found)
             of_run = ranked(part)
             slowdowns.append(of_run.assign(setting=of_run["setting"].astype(str)))
