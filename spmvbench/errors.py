@@ -5,6 +5,8 @@ All other exceptions are defects and keep their traceback.
 
 from __future__ import annotations
 
+from math import floor
+
 
 class SpmvbenchError(Exception):
     """One sentence for the user, and the exit code of the command.
@@ -29,6 +31,13 @@ def did_you_mean(word: str, known: list[str], limit: int = 3) -> str:
     spelled = {name.lower(): name for name in reversed(known)}
     near = difflib.get_close_matches(word.lower(), list(spelled), n=limit, cutoff=0.5)
     return f"; did you mean {' or '.join(spelled[name] for name in near)}?" if near else ""
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share in percent, rounded: 67 %. 100 % is all, and 0 % is none."""
+    whole = 100 * 10**digits
+    found = floor(share * whole + 0.5)  # as JavaScript rounds
+    return f"{(min(max(found, 1), whole - 1) if 0 < share < 1 else found) / 10**digits:g} %"
 
 
 def counted(count: int | str, word: str) -> str:

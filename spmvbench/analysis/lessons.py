@@ -13,7 +13,7 @@ import pandas as pd
 
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.analysis.profiles import performance_profile, share_within
-from spmvbench.errors import counted
+from spmvbench.errors import counted, percent
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 
@@ -133,7 +133,7 @@ def _even_rows(measured: _Measured) -> _Found:
         what = f"no matrix whose longest row is at most {EVEN} times the mean" if others else "nothing"
         raise _Unknown(f"{what} to compare ELL with HLL, HYB or SELL-P on")
     more = f"; median {ratio.median():.2f} of it" + (f", {rest.median():.2f} on the others" if len(rest) else "")
-    return _mostly(ratio >= NEAR, f"ELL is within {1 - NEAR:.0%} of the best of {', '.join(others)}", more)
+    return _mostly(ratio >= NEAR, f"ELL is within {percent(1 - NEAR)} of the best of {', '.join(others)}", more)
 
 
 def _generalists(measured: _Measured) -> _Found:
@@ -147,7 +147,7 @@ def _generalists(measured: _Measured) -> _Found:
     shares = share_within(performance_profile(long), GROWTH).reindex(measured.rates.columns, fill_value=0.0)
     next_best = shares[others].idxmax()
     below = int((shares[others] < shares[["HLL", "HYB"]].min()).sum())
-    text = ", ".join(f"{name} {shares[name]:.0%}" for name in ("HYB", "HLL", next_best))
+    text = ", ".join(f"{name} {percent(shares[name])}" for name in ("HYB", "HLL", next_best))
     text = f"share of the matrices within {GROWTH} of the fastest: {text} (the most of the others)"
     return _Found(below, len(others), below == len(others), text)
 
@@ -179,7 +179,7 @@ def _row_a_thread(measured: _Measured) -> _Found:
     ratio = rates[tried].max(axis=1).fillna(0) / rates.max(axis=1)
     held = ratio[ratio > 0]
     more = f"; median {held.median():.2f} of it on the {len(held)} that fit" if len(held) else ""
-    text = f"{' and '.join(tried)} reach {SLOW:.0%} of the fastest at most, or do not fit,"
+    text = f"{' and '.join(tried)} reach {percent(SLOW)} of the fastest at most, or do not fit,"
     return _mostly(ratio <= SLOW, text, more)
 
 

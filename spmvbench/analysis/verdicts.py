@@ -9,7 +9,7 @@ import pandas as pd
 
 from spmvbench.analysis.cases import parts
 from spmvbench.analysis.coverage import geometric_mean
-from spmvbench.errors import counted
+from spmvbench.errors import counted, percent
 
 HOLDS, DIRECTION, DIFFERS, NOT_TESTED = "holds", "holds by direction", "differs", "not tested"
 VERDICTS = (HOLDS, DIRECTION, DIFFERS, NOT_TESTED)
@@ -70,7 +70,7 @@ def reason(claim: Any, of: pd.DataFrame, pair: tuple[str, str], measured: pd.Ser
         if FEW <= len(some) < len(measured) and rank(claim, some) < rank(claim, measured):
             won = (some > 1).mean()
             on = f"On the {counted(len(some), 'matrix')} of {words}"
-            return f"{on} it is {geometric_mean(some):.2f}, faster on {won:.0%}."
+            return f"{on} it is {geometric_mean(some):.2f}, faster on {percent(won)}."
     times = of.pivot(index="matrix", columns="label", values="t_median").reindex(measured.index)
     other, rivals_other = (other_kernel(name, times) for name in pair)
     slower = geometric_mean(times[label] / times[other]) if other else np.nan
@@ -84,7 +84,7 @@ def reason(claim: Any, of: pd.DataFrame, pair: tuple[str, str], measured: pd.Ser
             return f"The rival, this project's kernel, takes {faster:.2f} of the time of its authors'."
     read = geometric_mean((own["work"] / (1e9 * own["bound_gflops"] * times[label])).dropna())
     if mean < printed and read < LATENCY and own["nnz"].median() < LARGE:
-        return f"These matrices are small: reading its bytes takes {read:.0%} of its time, latency the rest."
+        return f"These matrices are small: reading its bytes takes {percent(read)} of its time, latency the rest."
     return NOT_EXAMINED
 
 

@@ -13,7 +13,7 @@ import click
 
 from spmvbench.cli.progress import Progress, stoppable
 from spmvbench.cli.results import echo_failed, echo_next, echo_results, echo_table, few
-from spmvbench.errors import SpmvbenchError, UsageError, counted
+from spmvbench.errors import SpmvbenchError, UsageError, counted, percent
 
 if TYPE_CHECKING:
     from spmvbench.cli.distribution import Distribution
@@ -210,7 +210,9 @@ def _echo_plan(
     for rate, found in by_rate.items():
         waiting = sum(seen.waiting for seen in found)
         total = sum(seen.seconds for seen in found) or 1.0
-        click.echo(f"At {byte_text(rate)}/s the device waits {duration(waiting)} for archives, {waiting / total:.0%}.")
+        click.echo(
+            f"At {byte_text(rate)}/s the device waits {duration(waiting)} for archives, {percent(waiting / total)}."
+        )
     if not all(stage.known for stage in stages):
         click.echo("Times are of an H200, within a factor of two: --like RUN takes them from your rows.")
     for reason, entries in left_out.items():

@@ -241,9 +241,14 @@ def _two_runs(before: str, after: str, formats: str | None, threshold: float | N
     for fact, (old, new) in differ.items():
         click.secho(f"{fact} differs: {old} before, {new} after", fg="yellow" if fact == "Device" else None)
     _echo_sources(table)
-    _echo_cases(table, every)
-    _echo_others(table, every)
-    for by, title in (("label", "format"), ("matrix", "matrix")):
+    one, other = (table[[f"status_{run}", f"t_{run}"]].set_axis(["status", "t"], axis=1) for run in ("before", "after"))
+    is_equal = one.equals(other)  # a run and its copy; two NaNs are equal
+    if is_equal:
+        click.echo("Nothing differs: every case has the same status and time in both")
+    if every or not is_equal:
+        _echo_cases(table, every)
+        _echo_others(table, every)
+    for by, title in () if is_equal else (("label", "format"), ("matrix", "matrix")):
         click.secho(f"\nBy {title} (ratio: geometric mean of time after / time before)", bold=True)
         found = analysis.summary(table[table["verdict"] != "new"], by)
         counts = {name: text for name, text in _COUNTS.items() if name not in found or found[name].any()}

@@ -141,8 +141,10 @@ def _show_one(cls: type[Format]) -> None:
     about = describe(cls)
     click.secho(cls.key, bold=True)
     click.echo(about["doc"])
-    kernels = f"{', '.join(map(_from_here, about['sources']))}; in {_from_here(str(paths.kernels()))}"
-    files = {"File": _from_here(about["file"]), "Kernels": kernels if about["sources"] else ""}
+    own = [_from_here(source) for source in about["sources"] if os.path.isabs(source)]
+    shipped = ", ".join(source for source in about["sources"] if not os.path.isabs(source))
+    shipped += f" in {_from_here(str(paths.kernels()))}" if shipped else ""
+    files = {"File": _from_here(about["file"]), "Kernels": "; ".join(filter(None, [*own, shipped]))}
     click.echo()
     for name, fact in (facts(cls) | files).items():
         if fact:

@@ -13,6 +13,7 @@ from spmvbench.advice import training
 from spmvbench.advice.model import LARGE, SEVERAL, Model, folder, load
 from spmvbench.advice.model import MEASURED as FEW
 from spmvbench.analysis.products import ADVISED, products
+from spmvbench.errors import percent
 from spmvbench.publishing import time_to_n
 from spmvbench.publishing.in_page import markdown
 from spmvbench.reports.style import count_ticks, grid, legend, marks, plain_ticks, rendered, theme
@@ -176,7 +177,7 @@ def _hits(choices: pd.DataFrame) -> str:
     rows = []
     for spmvs, part in choices.groupby("spmvs"):
         shares = ((part["format"] == part["best"]).mean(), *((part["regret"] <= x).mean() for x in (0.05, 0.15)))
-        rows.append([f"{spmvs:,}", *(f"{100 * share:.0f}" for share in shares)])
+        rows.append([f"{spmvs:,}", *(percent(share).split()[0] for share in shares)])
     return markdown(("SpMVs", "Best format chosen, % of the matrices", "Within 5 % of it", "Within 15 %"), rows)
 
 
@@ -202,7 +203,7 @@ def _elsewhere(choices: pd.DataFrame) -> str:
             f"{ours['matrices'].iloc[0]}",
             f"{regret.min():.1f} to {regret.max():.1f}",
             f"{faster.min():.2f} to {faster.max():.2f}",
-            f"{100 * ours['always'].iloc[0]:.0f}",
+            percent(ours["always"].iloc[0]).split()[0],
         )
         lines.append(cells)
     heads = "Run", "Matrices", "Mean regret, %", "cuSPARSE's time over it, from 10,000 SpMVs on", "Never slower, %"

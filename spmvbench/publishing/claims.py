@@ -12,6 +12,7 @@ import pandas as pd
 from spmvbench.analysis import verdicts
 from spmvbench.analysis.cases import authors, emulated, latest_cases
 from spmvbench.analysis.older import changed
+from spmvbench.errors import percent
 from spmvbench.publishing import in_page
 from spmvbench.reports import figures
 from spmvbench.reports.figures import LeftOut, Options, claims
@@ -130,7 +131,7 @@ def _measured(row: Any) -> str:
         return f"{number(row['median'])}" + (f", at most {number(row['most'])}" if row["compared"] > 1 else "")
     mean = row["geomean"] if pd.isna(row["alike"]) else row["alike"]
     better = "less" if row["quantity"] else "faster"
-    return f"{number(mean)}, at most {number(row['most'])}, {better} on {100 * row['won']:.0f} %"
+    return f"{number(mean)}, at most {number(row['most'])}, {better} on {percent(row['won'])}"
 
 
 def _of_folder(given: argparse.Namespace) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from spmvbench.analysis.cases import hot, latest_cases, natural_products
 from spmvbench.analysis.products import ADVISED, CUPY, MEASURED, ORACLE, SINGLE, products
-from spmvbench.errors import UsageError
+from spmvbench.errors import UsageError, percent
 from spmvbench.publishing import in_page
 from spmvbench.reports import advised
 from spmvbench.rows import store
@@ -28,8 +28,8 @@ def markdown(found: pd.DataFrame) -> str:
     found = found[found["chooser"].isin(shown) & found["spmvs"].isin(NUMBERS)]
     lines = []
     for chooser, part in found.groupby("chooser", sort=False):
-        cells = (f"{100 * x.within:.0f} %, {x.speedup:.2f}" for x in part.itertuples())
-        lines.append([chooser, f"{100 * part['always'].iloc[0]:.0f} %", *cells])
+        cells = (f"{percent(x.within)}, {x.speedup:.2f}" for x in part.itertuples())
+        lines.append([chooser, percent(part["always"].iloc[0]), *cells])
     return in_page.markdown(("Choice", "For every N", *(f"{n:,}" for n in NUMBERS)), lines)
 
 

@@ -138,6 +138,11 @@ _TABLES: Mapping[str, Callable[[pd.DataFrame], list[Table]]] = {
 }
 
 
+def _headings(found: Sequence[Table]) -> list[str]:
+    """The names of all columns of `_records`."""
+    return list(dict.fromkeys(["Table", *(column.heading for table in found for column in table.columns)]))
+
+
 def _records(found: Sequence[Table]) -> list[dict[str, Any]]:
     """One record per row, with the caption of its table. Cells with numbers are numbers or null."""
     records = []
@@ -231,7 +236,7 @@ def written(found: Sequence[Table], to: str) -> str:
 
 
 _WRITERS: Mapping[str, Callable[[list[Table]], str]] = {
-    "csv": lambda found: tables.csv(pd.DataFrame(_records(found))),
+    "csv": lambda found: tables.csv(pd.DataFrame(_records(found), columns=_headings(found))),  # without rows, too
     "json": lambda found: _json(_records(found)),
     "markdown": _markdown,
     "latex": _latex,

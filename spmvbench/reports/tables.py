@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from spmvbench import untrusted
+from spmvbench import errors, untrusted
 from spmvbench.analysis.cases import verified_or_imported
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.products import CUPY, HOST_CALLED
@@ -55,8 +55,8 @@ def size(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """A share in percent; 100 % only if it is exactly 1."""
-    return NONE if math.isnan(value) else f"{math.floor(value * 1000) / 10:g} %"
+    """A share in percent, as `errors.percent`; a dash for NaN."""
+    return NONE if math.isnan(value) else errors.percent(value, 1)
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def test_numbers_tell_what_even_rows_are_compared_with():
         "even rows", measured((EVEN, {"ELL": 19.0, "HLL": 20.0, "HYB": 10.0}), (UNEVEN, {"ELL": 5.0, "HLL": 20.0}))
     )
     assert found["numbers"] == (
-        "ELL is within 5% of the best of HLL, HYB on 1 of 1 matrix; median 0.95 of it, 0.25 on the others"
+        "ELL is within 5 % of the best of HLL, HYB on 1 of 1 matrix; median 0.95 of it, 0.25 on the others"
     )
 
 
@@ -162,5 +162,5 @@ def test_what_the_survey_says_of_the_k40m():
     assert found.loc["diagonals", ["yes", "of"]].tolist() == [5, 7]  # not pde060 and FEM_3D_thermal1
     assert found.loc["any matrix", ["yes", "of"]].tolist() == [34, 34]  # CSR levels at 1 (section 5.2)
     assert found.loc["power law", "of"] == 4  # webbase-1M, dc1, web-Google, wiki-Talk
-    assert "HYB 91%, HLL 91%" in found.loc["generalists", "numbers"]
+    assert "HYB 91 %, HLL 91 %" in found.loc["generalists", "numbers"]
     assert "12.0 times (SNAP/wiki-Talk)" in found.loc["footprint", "numbers"]

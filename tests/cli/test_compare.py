@@ -64,6 +64,9 @@ def test_what_is_said(compare, write):
     assert "  ell f64 hot: G/d\n" in out and "  ell f64 hot: G/c: crashed: it broke\n" in out
     assert "6 cases: 1 slower, 2 same, 1 missing, 1 failed, 1 new. Threshold: 6.8 %" in out
     assert "Same: 2" not in out and "Same: 2" in compare("old", "new", "--all").out
+    write("copy", OLD | {("c", "ell"): 1e-5, ("d", "ell"): 1e-5})
+    copied = compare("old", "copy").out
+    assert "Nothing differs: every case" in copied and "5 cases: 5 same" in copied and "G/a" not in copied
 
 
 def test_another_program_and_other_bits_of_the_same_one_are_said(compare, write):

@@ -58,13 +58,16 @@ def test_markdown_and_latex_are_the_tables_of_the_page(export):
     assert "| HB/a | ell | f64 hot | ok | 10.0 us | 10.0 | 12.8 |  |" in export("markdown", "--table", "cases").out
 
 
-def test_a_table_as_numbers(export):
+def test_a_table_as_numbers(command, export, tmp_path):
     rows = json.loads(export("json", "--table", "formats").out)
     assert [(row["Table"], row["Format"], row["Skipped"]) for row in rows] == [
         ("f64 hot", label, skipped) for label, skipped in (("csr_x", 0), ("ell", 1))
     ]
     (a, b) = csv.DictReader(io.StringIO(export("csv", "--table", "matrices").out))
     assert (a["Best"], float(a["ell"]), b["ell"]) == ("ell", pytest.approx(10), "")
+    write_run(tmp_path / "right", [("b", "ell", 1e-5)])
+    found = command("export", "right", "--results", tmp_path, "--to", "csv", "--table", "reasons")
+    assert found.out == "Table,Format,Status,Cases,Matrices,Reason,First\n"
 
 
 def test_ginkgo_has_the_layout_of_its_benchmarks(export, tmp_path):

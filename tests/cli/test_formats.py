@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from spmvbench import formats
+from spmvbench import formats, paths
 from spmvbench.formats import recent
 from spmvbench.formats.descriptions import describe
 from spmvbench.formats.search import search
@@ -76,7 +76,7 @@ def test_a_family_s_name_says_that_it_is_one_and_which_keys_are_plain(command):
     assert [command("formats", name).err for name in ("csr-vector", "dia", "csr-*")] == ["", "", ""]
 
 
-def test_a_format_names_its_files(command, monkeypatch):
+def test_a_format_names_its_files(command, monkeypatch, formats_of):
     about = json.loads(command("formats", "csr5", "--json").out)
     assert about["file"].endswith("spmvbench/formats/csr/csr5.py")
     assert any(path.endswith("kernels/csr/csr5.cu") for path in about["kernel_files"])
@@ -84,6 +84,11 @@ def test_a_format_names_its_files(command, monkeypatch):
     monkeypatch.chdir(Path(about["file"]).parent)
     out = command("formats", "csr5").out
     assert "\nFile       csr5.py\n" in out and "\nKernels    csr/csr5_convert.cu, csr/csr5.cu, " in out
+    own = Path(__file__).parents[2] / "docs" / "example"
+    monkeypatch.chdir(own)
+    formats_of(own / "csr_padded.py")
+    shown = " ".join(command("formats", "csr-padded").out.split())
+    assert f"Kernels csr_padded.cu; multivector.cu, vector.cu in {paths.kernels()} File csr_padded.py" in shown
 
 
 @pytest.mark.parametrize(

@@ -137,9 +137,9 @@ def test_verdicts(printed, measured, said):
         ("tile", "csr5", 1.5, "Limited by its bytes and the bandwidth of this GPU, it can be at most 0.75"),
         ("tile", "csr5", 9.0, "The rival, this project's kernel, takes 0.50 of the time of its authors'."),
         ("tile[kernel=paper]", "csr5[kernel=paper]", 9.0, "The authors' kernel takes 4.00 times the time of this"),
-        ("tile", "merge-csr", 9.0, "On the 3 matrices of 1 M entries and more it is 2.00, faster on 100%."),
+        ("tile", "merge-csr", 9.0, "On the 3 matrices of 1 M entries and more it is 2.00, faster on 100 %."),
         ("tile", "hola", 3.0, "Not examined."),
-        ("tile", "hola", 9.0, "These matrices are small: reading its bytes takes 11% of its time, latency the rest."),
+        ("tile", "hola", 9.0, "These matrices are small: reading its bytes takes 11 % of its time, latency the rest."),
     ],
 )
 def test_reasons_are_numbers_of_the_rows(label, rival, bound, said):

@@ -347,7 +347,9 @@ def test_notes_of_a_table_never_run_out_of_marks():
     assert len(set(marks)) == len(reasons) == 81
 
 
-@pytest.mark.parametrize(("share", "shown"), [(1.0, "100 %"), (0.99999, "99.9 %"), (0.5, "50 %"), (0.0, "0 %")])
+@pytest.mark.parametrize(
+    ("share", "shown"), [(1.0, "100 %"), (0.99999, "99.9 %"), (2 / 3, "66.7 %"), (1e-5, "0.1 %"), (0.0, "0 %")]
+)
 def test_share_is_whole_only_where_it_is(share, shown):
     assert tables.percent(share) == shown
 

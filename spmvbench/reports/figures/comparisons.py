@@ -107,10 +107,6 @@ def _plain(value: float) -> str:
     return tables.NONE if pd.isna(value) else f"{value:.3f}"
 
 
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f} %"
-
-
 def summary(over: pd.DataFrame, here: str, there: str) -> Table:
     """A row for each setting and matrix: how the ranks agree, the ratios, and what the best format loses there."""
     columns = [
@@ -122,7 +118,7 @@ def summary(over: pd.DataFrame, here: str, there: str) -> Table:
         Column("middle", "Median ratio", _plain),
         Column("high", "Largest ratio", _plain),
         Column("best", f"Best on {here}"),
-        Column("lost", "Its loss", _percent, f"its time on {there} over the best time there, minus 1"),
+        Column("lost", "Its loss", tables.percent, f"its time on {there} over the best time there, minus 1"),
     ]
     return tables.table(f"{here} and {there}", over, columns)
 

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.breakeven import footprints, of_one_path, overheads, setups
 from spmvbench.analysis.cases import hot, one_per_matrix
 from spmvbench.analysis.details import gflops_per_watt
+from spmvbench.errors import percent
 from spmvbench.reports import style
 from spmvbench.reports.figures import Options, ReportFigure
 
@@ -40,7 +41,7 @@ def breakeven(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def _never(rows: pd.DataFrame) -> str:
     share = np.isinf(rows["value"]).mean()
-    return f"{share:.0%}" if share else ""
+    return percent(share) if share else ""
 
 
 def _draw_breakeven(table: pd.DataFrame, options: Options) -> Figure:

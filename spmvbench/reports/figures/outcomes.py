@@ -11,7 +11,7 @@ from spmvbench.analysis.cases import hot
 from spmvbench.analysis.details import kernel_times
 from spmvbench.analysis.products import ADVISED, CUPY, MEASURED, ORACLE, SINGLE, VENDOR, products
 from spmvbench.analysis.ranking import VENDORS
-from spmvbench.errors import counted
+from spmvbench.errors import counted, percent
 from spmvbench.reports import style, tables
 from spmvbench.reports.advised import choices
 from spmvbench.reports.figures import Options, ReportFigure
@@ -107,7 +107,7 @@ def _draw_kernels(table: pd.DataFrame, options: Options) -> Figure:
                 hatch=_HATCHES[place % len(_HATCHES)], label=kernel,
             )  # fmt: skip
             for bar in bars:
-                style.titled(bar, f"{kernel}: {bar.get_width():.0%}")
+                style.titled(bar, f"{kernel}: {percent(bar.get_width())}")
             left += shares[kernel]
         for label, count in of_setting.groupby("label")["matrices"].first().items():
             style.right_note(ax, labels.index(label), f"{count:,}")

@@ -12,6 +12,7 @@ from spmvbench.analysis.profiles import performance_profile
 from spmvbench.analysis.ranking import best_formats, ranked
 from spmvbench.analysis.roofline import roofs
 from spmvbench.analysis.speedup import speedup_summary, speedups
+from spmvbench.errors import percent
 from spmvbench.reports import style
 from spmvbench.reports.figures import Options, ReportFigure, others, over_nonzeros, panels
 from spmvbench.rows.schema import rate_unit
@@ -106,7 +107,7 @@ def _draw_means(table: pd.DataFrame, options: Options) -> Figure:
             ax.plot([1, row.geomean], [y, y], color=color, linewidth=7, alpha=0.45, solid_capstyle="butt")
             (dot,) = ax.plot(row.geomean, y, color=color, marker=mark.marker, markersize=5)
             style.titled(dot, f"{row.label}: {row.geomean:.2f}x, from {row.min:.2f}x to {row.max:.2f}x")
-            style.right_note(ax, y, f"{row.geomean:.2f}x, {row.coverage:.0%}")
+            style.right_note(ax, y, f"{row.geomean:.2f}x, {percent(row.coverage)}")
         ax.axvline(1, color="black", linewidth=1)
         ax.set(title=setting, xscale="log", xlabel=f"speed-up over {options.baseline}")
         style.lines(ax, part["label"])

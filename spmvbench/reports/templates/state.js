@@ -110,7 +110,7 @@ function scaled(v, ...units) {
 }
 const count = (v) => scaled(v, ["G", 1e9], ["M", 1e6], ["k", 1e3], ["", 1]);
 const seconds = (v) => (v ? scaled(v, [" s", 1], [" ms", 1e-3], [" us", 1e-6]) : "-");
-const percent = (v) => `${Math.floor(v * 1000 + 1e-9) / 10} %`;
+const percent = (v) => `${(v > 0 && v < 1 ? Math.min(Math.max(Math.round(v * 1000), 1), 999) : Math.round(v * 1000)) / 10} %`;
 const times = (v) => (Number.isNaN(v) ? "-" : `${v < 10 ? v.toFixed(2) : digits(v)}x`);
 
 const byId = (id) => document.getElementById(id);
