@@ -67,9 +67,9 @@ def merge(sources: Sequence[Path], target: Path) -> pd.DataFrame:
     case = case.assign(run_id=rows["run"], **{name: rows[name] for name in ("sequence", "started_at", "status")})
     read = rows["matrix_sha256"].where(rows["matrix_sha256"] != "")
     other = read.notna() & (read != read.groupby([case[name] for name in _MATRIX]).transform("first"))
-    order = written(case)
-    taken = order[order.isin(newest(case[~other], _CASE))]
-    last = case.loc[order[~other[order]]].drop_duplicates(_CASE, keep="last").index
+    order = written(case[~other])
+    taken = order[order.isin(newest(case, _CASE, order))]
+    last = case.loc[order].drop_duplicates(_CASE, keep="last").index
     places = [rows.index.isin(taken), other, rows.index.isin(last)]
     rows["merged"] = np.select(places, [TAKEN, OTHER, NO_RESULT], OLDER)
     if (twice := rows.loc[taken][rows.loc[taken, "case_id"].duplicated()]).size:

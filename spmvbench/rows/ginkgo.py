@@ -191,7 +191,7 @@ def label(name: str, *, ours: bool) -> str:
 def rows(sources: Sequence[File], run: str) -> pa.Table:
     """The rows of files as the store merges them, one for each matrix, format and setting.
 
-    Of several it is the last that was measured, else the last. Raises SpmvbenchError for a value that no row can hold.
+    Of several the one that counts by the rule of `rows.newest`. Raises SpmvbenchError for a value that no row can hold.
     """
     import pyarrow as pa
 

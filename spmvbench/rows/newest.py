@@ -20,12 +20,13 @@ def written(rows: pd.DataFrame) -> pd.Index:
     return runs.transform(lambda starts: list(accumulate(starts, max))).sort_values(kind="stable").index
 
 
-def newest(rows: pd.DataFrame, case: Sequence[str]) -> pd.Index:
+def newest(rows: pd.DataFrame, case: Sequence[str], order: pd.Index | None = None) -> pd.Index:
     """The index of the row of each case that counts: the one written last of those measured, else the last.
 
-    case: the columns that tell cases apart. A row without a verdict on a measurement (`schema.MEASURED`) never
-    supersedes one that has it.
+    case: the columns that tell cases apart. order: that of `written`, if it is known. A row without a verdict on a
+    measurement (`schema.MEASURED`) never supersedes one that has it.
     """
-    of = rows.loc[written(rows), [*case, "status"]]  # of many rows, a copy of these columns alone
+    order = written(rows) if order is None else order
+    of = rows.loc[order, [*case, "status"]]  # of many rows, a copy of these columns alone
     of = of.assign(measured=of["status"].isin(MEASURED)).sort_values("measured", kind="stable")
     return of.drop_duplicates(list(case), keep="last").index
