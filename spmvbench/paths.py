@@ -26,7 +26,7 @@ from filelock import BaseFileLock, FileLock, Timeout
 
 log = logging.getLogger(__name__)
 
-FULL = (errno.ENOSPC, errno.EDQUOT)  # errno of an OSError: the disk or the quota is full
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errno of an OSError: no more fits on the disk or in the file
 # The same: the file system has no locks, as some network and user-space ones.
 WITHOUT_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EIO)
 # What damaged members of an archive raise beside BadZipFile: RuntimeError one that seems encrypted or unknown.

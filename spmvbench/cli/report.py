@@ -55,6 +55,8 @@ def rows_of(folder: Path, needs: Callable[[str], bool] = lambda column: True) ->
 
     rows = store.load(folder, needs=needs)
     if rows.empty:
+        if rows.attrs.get("left_out"):
+            raise SpmvbenchError(f"{folder} holds no row that can be")
         raise SpmvbenchError(f"{folder} holds no rows yet: continue it with spmvbench run")
     return rows
 

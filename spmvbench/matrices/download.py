@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 import zlib
@@ -135,7 +134,7 @@ class Downloads:
                 os.replace(part, target)
                 return True
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+            if error.errno in paths.FULL:
                 reason = f"no space left for {target} ({error.strerror})"
                 raise NoSpace(f"{reason}: free some, or point SPMVBENCH_HOME to another disk") from None
             raise

@@ -118,7 +118,7 @@ def resolve(
     items = [*matrices, *(name for of in sets for name in named_sets.members(of))]
     items = [name for item in items for name in _stand_ins(item)]
     groups = list(groups)
-    if not items and not groups and not conditions:
+    if "" in items or not (items or groups or conditions):
         raise UsageError("no matrix is named: give group/name, a generated spec, a file, --group or --set")
     chosen: dict[str, Matrix | Entry] = {}
     searched = []

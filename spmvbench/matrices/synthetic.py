@@ -65,7 +65,7 @@ def parse(spec: str) -> tuple[str, list[Any]]:
         hint = did_you_mean(kind, list(KINDS)) or f"; there are {', '.join(form(name) for name in KINDS)}"
         raise UsageError(f"there is no generator {kind!r}{hint}")
     if len(texts) != len(parameters(kind)) or not all(re.fullmatch(r"\d{1,10}(\.0*)?", text) for text in texts):
-        raise UsageError(f"cannot read {spec!r}: write {form(kind)} with integers")
+        raise UsageError(f"cannot read {spec!r}: write {form(kind)} with integers of at most 10 digits")
     numbers = [int(text.partition(".")[0]) for text in texts]
     if max(numbers) > INT32_MAX:
         raise UsageError(f"{spec} is too large: indices must fit in 32 bits")

@@ -197,7 +197,7 @@ class LibraryMatrix:
     """A matrix that a library holds, released with this object."""
 
     def __init__(self, library: Any, a: Csr, home: ArrayModule, parameters: str):
-        self._library, self._shape, self._entries, self._home = library, a.shape, a.nnz, home
+        self._library, self._entries, self._home = library, a.nnz, home
         self._dtype, self._values_on = a.values.dtype, array_module(a.values)
         self._blocks = blocks = Blocks(home)
         self._failed = failed = list[str]()

@@ -138,11 +138,6 @@ _TABLES: Mapping[str, Callable[[pd.DataFrame], list[Table]]] = {
 }
 
 
-def _headings(found: Sequence[Table]) -> list[str]:
-    """The names of all columns of `_records`."""
-    return list(dict.fromkeys(["Table", *(column.heading for table in found for column in table.columns)]))
-
-
 def _records(found: Sequence[Table]) -> list[dict[str, Any]]:
     """One record per row, with the caption of its table. Cells with numbers are numbers or null."""
     records = []
@@ -153,6 +148,11 @@ def _records(found: Sequence[Table]) -> list[dict[str, Any]]:
             values = [k if of.show else c.text for k, c, of in zip(keys, row, table.columns, strict=True)]
             records.append({"Table": table.caption} | dict(zip(names, values, strict=True)))
     return records
+
+
+def _csv(found: Sequence[Table]) -> str:
+    names = dict.fromkeys(["Table", *(column.heading for table in found for column in table.columns)])
+    return tables.csv(pd.DataFrame(_records(found), columns=list(names)))
 
 
 def _markdown(found: Sequence[Table]) -> str:
@@ -236,7 +236,7 @@ def written(found: Sequence[Table], to: str) -> str:
 
 
 _WRITERS: Mapping[str, Callable[[list[Table]], str]] = {
-    "csv": lambda found: tables.csv(pd.DataFrame(_records(found), columns=_headings(found))),  # without rows, too
+    "csv": _csv,
     "json": lambda found: _json(_records(found)),
     "markdown": _markdown,
     "latex": _latex,

@@ -22,6 +22,7 @@ def typed(rows: pd.DataFrame) -> pd.DataFrame:
     A text of a list, as CSV holds it, is read as numbers. Raises TypeError if a column holds other values.
     """
     import pandas as pd
+    from pandas.api.types import is_scalar
 
     schema = arrow_schema()
     wanted = schema.empty_table().to_pandas().dtypes
@@ -34,7 +35,7 @@ def typed(rows: pd.DataFrame) -> pd.DataFrame:
     for name, (kind, _) in COLUMNS.items():
         given = rows[name].tolist() if name in rows else [None] * len(rows)
         try:
-            values = [blank[name] if _is_missing(value) else _PLAIN[kind](value) for value in given]
+            values = [blank[name] if is_scalar(value) and pd.isna(value) else _PLAIN[kind](value) for value in given]
             dtype = "object" if kind in LISTS else _WITH_NULLS[kind] if None in values else wanted[name]
             columns[name] = pd.Series(values, index=rows.index, dtype=dtype)
         except (ValueError, TypeError, KeyError, OverflowError):
@@ -43,12 +44,6 @@ def typed(rows: pd.DataFrame) -> pd.DataFrame:
     found = pd.DataFrame(columns | others)
     found.attrs = dict(rows.attrs)
     return found
-
-
-def _is_missing(value: Any) -> bool:
-    return (
-        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
-    )
 
 
 def _text(value: Any) -> str:

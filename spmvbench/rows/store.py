@@ -100,6 +100,8 @@ def folder(run: Path | str, results: Path | str = "results") -> Path:
     for path in (*here, Path(run), *published):
         if (path / ROWS).is_file() or (path / LINES).is_file():
             return path
+        if (path / ENVIRONMENT).is_file():
+            raise UsageError(f"{path} holds no rows yet: continue it with spmvbench run")
     known = dict.fromkeys(path.name for place in (results, PUBLISHED) for path in runs(place))
     hint = did_you_mean(str(run), list(known)) or "; start one with spmvbench run --set demo"
     raise UsageError(f"there is no run {str(run)!r} in {results}{hint}")

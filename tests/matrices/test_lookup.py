@@ -208,8 +208,9 @@ def test_mistyped_specs_and_files(offline, tmp_path, monkeypatch, text, message)
 
 
 def test_nothing_named(offline):
-    with pytest.raises(UsageError, match="no matrix is named"):
-        resolve()
+    for names in ([], [""]):
+        with pytest.raises(UsageError, match="no matrix is named"):
+            resolve(names)
     with pytest.raises(UsageError, match="there is no set 'dmo'; did you mean demo"):
         resolve(sets=["dmo"])
 

@@ -473,12 +473,13 @@ def test_a_file_system_without_locks_is_told_of_and_written_to(folder, monkeypat
         assert had
 
 
-def test_a_full_disk_at_the_lock_is_named(folder, monkeypatch):
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG])
+def test_a_full_disk_at_the_lock_is_named(folder, monkeypatch, number):
     def write_text(path, text):
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(number, "nothing fits")
 
     monkeypatch.setattr(Path, "write_text", write_text)
-    with pytest.raises(OSError, match="No space left") as raised, store.lock(folder):
+    with pytest.raises(OSError, match="nothing fits") as raised, store.lock(folder):
         pass
     assert raised.value.filename == str(folder / ".lock")
 

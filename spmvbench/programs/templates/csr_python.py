@@ -1,7 +1,4 @@
-"""y = A x by SciPy on the host. Replace what `build` stores and how `multiply` computes y by your own.
-
-Needs SciPy, which comes with spmvbench.
-"""
+"""y = A x by SciPy on the host. Replace what `build` stores and how `multiply` computes y by your own."""
 
 import scipy.sparse
 
