@@ -208,11 +208,13 @@ def parsed(rows: Sequence[Mapping[str, Any]], layout: Layout) -> pa.Table:
     import pyarrow as pa
 
     blank, found = blank_row(layout.columns), []
+    nullable = [name for name, value in blank.items() if value is None]  # pandas has NaN for null
     converted = [(name, _LISTS[kind]) for name, (kind, _) in layout.columns.items() if kind in _LISTS]
     for row in rows:
         one = {name: row.get(name, value) for name, value in blank.items()}
         if stored.SAMPLES in one and "samples" in row:
             one[stored.SAMPLES] = stored.milliseconds(row["samples"], row["repeats"])
+        one |= {name: None for name in nullable if one[name] != one[name]}
         # Arrays, which take a tenth of the memory of lists.
         found.append(one | {name: np.asarray(one[name], dtype) for name, dtype in converted})
     table = pa.Table.from_pylist(found, schema=layout.schema)

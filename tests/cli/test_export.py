@@ -87,7 +87,7 @@ def test_ginkgo_has_the_layout_of_its_benchmarks(export, tmp_path):
 def test_settings_are_systems_of_their_own(command, tmp_path):
     write_run(tmp_path / "run")
     for name, label, t in CASES:
-        row = store.load(tmp_path / "run").iloc[0].dropna().to_dict()
+        row = store.load(tmp_path / "run").iloc[0].to_dict()
         own = {"case_id": f"{name}{label}cold", "name": name, "label": label, "mode": "cold"}
         store.append(tmp_path / "run", row | own | {"samples": [1.0 if isinstance(t, str) else t]})
     records = json.loads(command("export", "run", "--results", tmp_path, "--to", "ginkgo").out)
