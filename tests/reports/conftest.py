@@ -18,6 +18,7 @@ from spmvbench.analysis.cases import latest_cases
 from spmvbench.formats.arrays import Csr
 from spmvbench.matrices import features, synthetic
 from spmvbench.reports import figures, published, style
+from spmvbench.rows.frames import typed
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
 
 # key: (bytes of an index by entry, share of the bandwidth reached, bytes of padding grow with the row variation)
@@ -183,7 +184,7 @@ def generated_rows(matrices=30, formats=None, device="cuda:0", seed=0):
         "reason": "the archive is cut short", "started_at": "2026-03-01T09:00:00.000000+00:00",
         "device_name": rows[0]["device_name"],
     }  # fmt: skip
-    return pd.DataFrame([*rows, unread])
+    return typed(pd.DataFrame([*rows, unread]))
 
 
 ENVIRONMENT = {
