@@ -280,12 +280,12 @@ def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
     # An array of the host stands for its one element, which each launch reads anew.
     whole, begins = layout_of(kinds_of(launch.args))
     memory = (ctypes.c_uint64 * cdiv(whole.size, 8))()
-    whole.pack_into(memory, 0, *(arg if isinstance(arg, np.generic) else address(arg) for arg in flat(launch.args)))
+    whole.pack_into(memory, 0, *[arg if isinstance(arg, np.generic) else address(arg) for arg in flat(launch.args)])
     first, cells = ctypes.addressof(memory), (memory, launch.args)
-    places = (
+    places = [
         address(arg) if isinstance(arg, np.ndarray) else first + begin
         for arg, begin in zip(launch.args, begins, strict=True)
-    )
+    ]
     pointers = (ctypes.c_void_p * len(begins))(*places)
     # What the kernel declares itself counts, too.
     if launch.shared_bytes + driver.funcGetAttribute(SHARED_SIZE_BYTES, function.ptr) > DEFAULT_SHARED_BYTES:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
 from typing import Any, Protocol, cast, overload
@@ -120,7 +120,7 @@ def on_host(array: Array) -> np.ndarray:
 
 def address(array: Array) -> int:
     """Where the array's first element lies, in the memory of the host or of the device that holds it."""
-    return int(array.ctypes.data if array_module(array) is np else cast(Any, array.data).ptr)
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else cast(Any, array.data).ptr)
 
 
 def ordinal(array: Array) -> int:
@@ -468,7 +468,7 @@ def check_indices(a: Any) -> None:
         check_places(a.indices, sizes[1], names[1])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Csr:
     """Canonical compressed sparse rows: rows in order, columns ascending in a row, no duplicates.
 
@@ -482,6 +482,23 @@ class Csr:
     col_idx: Array
     values: Array
     vectors: np.dtype | None = None
+    rows: int = field(init=False, repr=False)
+    cols: int = field(init=False, repr=False)
+    nnz: int = field(init=False, repr=False)  # stored entries, stored zeros included
+    dtype: np.dtype = field(init=False, repr=False)  # float64, float32 or float16: the type of the values
+    xp: ArrayModule = field(init=False, repr=False)  # the array module that holds this matrix
+
+    def __init__(
+        self, shape: tuple[int, int], row_ptr: Array, col_idx: Array, values: Array, vectors: np.dtype | None = None
+    ) -> None:
+        # All at once, and no properties: a conversion asks some of them twenty times, in a few dozen microseconds.
+        self.__dict__.update(
+            shape=shape, row_ptr=row_ptr, col_idx=col_idx, values=values, vectors=vectors,
+            rows=shape[0], cols=shape[1], nnz=len(values), dtype=values.dtype, xp=array_module(values),
+        )  # fmt: skip
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Csr, (self.shape, self.row_ptr, self.col_idx, self.values, self.vectors)
 
     @classmethod
     def of(cls, a: Any) -> Csr:
@@ -513,31 +530,6 @@ class Csr:
             col_idx=a.indices.astype(np.int32, copy=False),
             values=values,
         )
-
-    @property
-    def xp(self) -> ArrayModule:
-        """The array module that holds this matrix."""
-        return array_module(self.values)
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return self.shape[0]
-
-    @property
-    def cols(self) -> int:
-        """Number of columns."""
-        return self.shape[1]
-
-    @property
-    def nnz(self) -> int:
-        """Number of stored entries, stored zeros included."""
-        return len(self.values)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """float64, float32 or float16: the type of the values."""
-        return np.dtype(self.values.dtype)
 
     @property
     def vector_dtype(self) -> np.dtype:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import accumulate
 from time import perf_counter  # bound before a format can replace it
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -40,7 +41,6 @@ from spmvbench.formats.launches import (
     MOST_SHARED_BYTES,
     STATIC_SHARED_BYTES,
     Launch,
-    Struct,
     cbool,
     ctype,
     flat,
@@ -253,33 +253,27 @@ def runner(a: Csr) -> Run | None:
 
 
 class _Arguments(threading.local):
-    """Memory of the host from which the driver copies the arguments of a launch; for each thread.
+    """What launches kernels, and memory of the host from which the driver copies their arguments; for each thread.
 
-    CuPy's own call looks at each argument for half of the time that a launch takes.
+    CuPy's own call looks at each argument for half of the time that a launch takes. Here a kernel is looked up once,
+    with the layout of its arguments, whose types are the same in each launch.
     """
 
     def __init__(self) -> None:
         import cupy
 
         self.array, self.launch, self.stream = cupy.ndarray, cupy.cuda.driver.launchKernel, cupy.cuda.get_current_stream
-        self._layouts: dict[tuple[Any, ...], tuple[Callable[..., None], int, Any]] = {}
+        self.known: dict[tuple[str, str], tuple[Any, Callable[..., None], int, bool, Any]] = {}
 
-    def packed(self, args: tuple[Any, ...]) -> int:
-        """The address of the pointers to the arguments, until the next call."""
-        kinds = kinds_of(args)
-        pack, pointers, _ = self._layouts.get(kinds) or self._layout(kinds)
-        if Struct in map(type, args):
-            args = tuple(flat(args))
-        pack(*[arg.data.ptr if type(arg) is self.array else arg for arg in args])
-        return pointers
-
-    def _layout(self, kinds: tuple[Any, ...]) -> tuple[Callable[..., None], int, Any]:
-        """What packs arguments of these types, where its pointers are, and its memory."""
+    def look_up(self, launch: Launch) -> tuple[Any, Callable[..., None], int, bool, Any]:
+        """The kernel, what packs its arguments, where their pointers are, whether one is a struct, and the memory."""
+        kinds = kinds_of(launch.args)
         whole, begins = layout_of(kinds)
         cells = (ctypes.c_uint64 * cdiv(whole.size, 8))()
         pointers = (ctypes.c_void_p * len(kinds))(*(ctypes.addressof(cells) + begin for begin in begins))
-        found = partial(whole.pack_into, cells, 0), ctypes.addressof(pointers), (cells, pointers)
-        self._layouts[kinds] = found
+        pack, first, flatten = partial(whole.pack_into, cells, 0), ctypes.addressof(pointers), tuple in map(type, kinds)
+        found = compiled(launch.source, launch.kernel), pack, first, flatten, pointers
+        self.known[launch.source, launch.kernel] = found
         return found
 
 
@@ -292,16 +286,17 @@ def run(launch: Launch) -> None:
     """Enqueue a launch on CuPy's current stream; an empty grid does nothing."""
     if (check := _CHECK.get()) is not None:
         check([launch])
-    grid, block, own = launch.grid, launch.block, _arguments()
+    grid, block, shared, own = launch.grid, launch.block, launch.shared_bytes, _arguments()
     x, y, z = (grid, 1, 1) if type(grid) is int else three(grid)
     if not (x and y and z):
         return
-    across = (block, 1, 1) if type(block) is int else three(block)
-    found = compiled(launch.source, launch.kernel)
-    if launch.shared_bytes > STATIC_SHARED_BYTES // 2:  # which with what the kernel declares is too much otherwise
-        found.max_dynamic_shared_size_bytes = launch.shared_bytes
-    kernel = found.kernel.ptr
-    own.launch(kernel, x, y, z, *across, launch.shared_bytes, own.stream().ptr, own.packed(launch.args), 0)
+    found, pack, pointers, flatten, _ = own.known.get((launch.source, launch.kernel)) or own.look_up(launch)
+    if shared > STATIC_SHARED_BYTES // 2:  # which with what the kernel declares is too much otherwise
+        found.max_dynamic_shared_size_bytes = shared
+    array, args = own.array, flat(launch.args) if flatten else launch.args
+    pack(*[arg.data.ptr if type(arg) is array else arg for arg in args])
+    across, down, deep = (block, 1, 1) if type(block) is int else three(block)
+    own.launch(found.kernel.ptr, x, y, z, across, down, deep, shared, own.stream().ptr, pointers, 0)
 
 
 class _Zeros(threading.local):
@@ -334,6 +329,27 @@ def zeros(xp: ArrayModule, n: int, dtype: Any) -> Array:
         memory, used = xp.zeros(_Zeros.BYTES, dtype=np.uint8).data, 0
     own.left[device] = memory, used + round_up(size, LINE_BYTES)
     found: Array = own.array(n, dtype, memory + used)
+    return found
+
+
+class _Address(int):
+    """That of memory which it keeps."""
+
+    memory: Any
+
+
+def scratch(xp: ArrayModule, *parts: tuple[int, Any]) -> list[Any]:
+    """Memory for kernels of a conversion alone, (n,) of a type each, as arguments of `Launch`: arrays of NumPy.
+
+    On a GPU addresses in one allocation: an array of CuPy takes as long as a launch.
+    """
+    if xp is np:
+        return [np.empty(n, dtype) for n, dtype in parts]
+    sizes = [round_up(n * np.dtype(dtype).itemsize, LINE_BYTES) for n, dtype in parts]
+    memory, found = cast(Any, xp).cuda.alloc(sum(sizes)), []
+    for begin in accumulate(sizes[:-1], initial=memory.ptr):
+        found.append(address := _Address(begin))
+        address.memory = memory
     return found
 
 
@@ -597,15 +613,15 @@ def is_sound(a: Csr, run: Run) -> bool:
     return not bad and falls == begins
 
 
+_SOUND = [tuple(map(np.dtype, types)) for types in (("int32", "int64"), ("int32",), ("float32", "float64"))]
+
+
 def sound(matrix: Any) -> Csr | None:
     """The arrays of a matrix of CuPy that is canonical CSR of finite values, by `is_sound`; None for any other."""
     if getattr(matrix, "format", None) != "csr" or array_module(matrix.data) is np:
         return None
     arrays = matrix.indptr, matrix.indices, matrix.data
-    types = ("int32", "int64"), ("int32",), ("float32", "float64")
-    if not all(
-        array.dtype.name in each and array.flags.c_contiguous for array, each in zip(arrays, types, strict=True)
-    ):
+    if not all(array.dtype in each and array.flags.c_contiguous for array, each in zip(arrays, _SOUND, strict=True)):
         return None
     (rows, cols), (row_ptr, col_idx, values) = matrix.shape, arrays
     if max(rows, cols) > INT32_MAX or len(row_ptr) != rows + 1 or len(col_idx) != len(values):

@@ -103,13 +103,14 @@ class Parametrised:
     def resolve(cls, params: Mapping[str, Any]) -> dict[str, Any]:
         """Every parameter's value: what was given, checked, and defaults for the rest. Raises UsageError."""
         known = _parameters(cls)
-        for name in params:
-            if name not in known:
+        found = {name: p.default for name, p in known.items()}
+        for name, value in params.items():
+            if (p := known.get(name)) is None:
                 hint = did_you_mean(name, list(known)) or f"; it takes {', '.join(known) or 'none'}"
                 raise UsageError(f"{cls.key} has no parameter {name}{hint}")
-        given = {name: params.get(name, p.default) for name, p in known.items()}
-        # Most are the default itself, and each conversion asks.
-        return {name: value if value is (p := known[name]).default else p.check(value) for name, value in given.items()}
+            if value is not p.default:  # which most are, and each conversion asks
+                found[name] = p.check(value)
+        return found
 
 
 @cached

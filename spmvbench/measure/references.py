@@ -55,7 +55,7 @@ class References:
         verify.KNOWN.pop(a, None)  # what operations share, as large as x and y, while formats run
         integers = verify.integer_matrix(device_a) if any(found.integer for found in checks.values()) else None
         for array in vars(a).values():  # row lengths, which formats may use as well
-            if hasattr(array, "flags"):
+            if hasattr(array, "nbytes"):
                 array.flags.writeable = False
         arrays = {"row_ptr": device_a.row_ptr, "col_idx": device_a.col_idx, "values": device_a.values}
         if precision.is_mixed:

@@ -15,7 +15,7 @@ from spmvbench.devices.cuda import Cuda, CudaProgram
 from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Launch, Loop
 from spmvbench.formats.arrays import Array, address
-from spmvbench.formats.footprint import outside, span
+from spmvbench.formats.footprint import Span, outside, span
 from spmvbench.formats.launches import cbool, ctype, flat, per_thread
 
 PAIRS = 16  # bound pairs of x and y that an operator keeps
@@ -177,15 +177,18 @@ class GraphBound(Bound):
 
 def _has_workspace(steps: Sequence[Launch | Call | Loop], known: Sequence[Array]) -> bool:
     """Whether launches use memory that none of the known arrays has. A library's call has some."""
-    spans = {span(array) for array in known if array.nbytes}
+    sizes = {address(array): array.nbytes for array in known}
+    spans: set[Span] | None = None
     for step in steps:
         if isinstance(step, Call):
             return True
         for arg in flat(step.args):
             if isinstance(arg, np.generic) or not hasattr(getattr(arg, "data", None), "ptr"):
                 continue
-            if (held := span(arg)) not in spans and outside(held, spans):
-                return True
+            if arg.nbytes > sizes.get(arg.data.ptr, 0):  # all or the first part of a known one otherwise
+                spans = {span(array) for array in known if array.nbytes} if spans is None else spans
+                if outside(span(arg), spans):
+                    return True
     return False
 
 

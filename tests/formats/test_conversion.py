@@ -295,7 +295,7 @@ class Clock(Format):
 
 def test_fields_are_those_of_the_fastest(monkeypatch):
     class Elsewhere(type(A)):
-        xp = type("OnDevice", (), {name: getattr(np, name) for name in ("zeros", "empty")})
+        xp = property(lambda self: SimpleNamespace(zeros=np.zeros, empty=np.empty))
 
     a = Elsewhere(A.shape, A.row_ptr, A.col_idx, A.values)
     monkeypatch.setattr(tuning, "seconds", sum)

@@ -260,10 +260,11 @@ def test_a_launch_from_a_file_that_no_module_names_is_refused(own, tmp_path):
 def test_a_conversion_is_held_to_its_sources_too(own, monkeypatch):
     ran = []
     monkeypatch.setattr(conversion, "compiled", lambda source, _: SimpleNamespace(kernel=SimpleNamespace(ptr=source)))
-    driver = SimpleNamespace(
-        packed=len, stream=lambda: SimpleNamespace(ptr=0), launch=lambda *given: ran.append(given[0])
-    )
-    monkeypatch.setattr(conversion, "_arguments", lambda: driver)
+    driver = SimpleNamespace(launchKernel=lambda *given: ran.append(given[0]))
+    cuda = SimpleNamespace(driver=driver, get_current_stream=lambda: SimpleNamespace(ptr=0))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(ndarray=np.ndarray, cuda=cuda))
+    own_arguments = conversion._Arguments()
+    monkeypatch.setattr(conversion, "_arguments", lambda: own_arguments)
     with converting_for(EMULATED, lambda launches: check_sources(own[0], launches)):
         conversion.run(launch("vector.cu"))
         with pytest.raises(UsageError, match=r"from csr/csr5\.cu, which no text"):

@@ -25,7 +25,7 @@ from spmvbench.formats.arrays import (
     round_up,
 )
 from spmvbench.formats.compressed.bits import WORD, pack, unpack
-from spmvbench.formats.conversion import Beside, Run, device_limits, note_words, noted, notes, runner, summing
+from spmvbench.formats.conversion import Beside, Run, device_limits, note_words, noted, notes, runner, scratch, summing
 from spmvbench.formats.csr.rows import CsrPieces
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.ellpack.sell_local import SellLocal, long_apart, order_of, slices_of
@@ -253,15 +253,15 @@ class SellWindow(Format):
     @classmethod
     def _planned(
         cls, a: Csr, order: Array | None, columns: int, least: int, run: Run, chunk_state: Array
-    ) -> tuple[Array, ...]:
-        """The order, `chunks` and one for each slice, `slices`, and the least column of each slice.
+    ) -> tuple[Any, ...]:
+        """The order, `chunks` and one for each slice, `slices`, and the least column of each slice, of `scratch`.
 
         columns: of a window. least: chunks at least. chunk_state: `notes` of the slices, in which will be the columns
         of the largest window, the positions, the words, and the chunks that are in use.
         """
         xp, index, slices = a.xp, ctype(a.row_ptr), cdiv(a.rows, WARP)
         perm = nothing(xp, np.int32) if order is None else order
-        position, word, bits, low, narrow, high, begins, firsts, sizes = xp.empty((9, slices + 1), dtype=np.int32)
+        position, word, bits, low, narrow, high, begins, firsts, sizes = scratch(xp, *[(slices + 1, np.int32)] * 9)
         chunks, table = (xp.empty((slices, 4), dtype=np.int32) for _ in range(2))
         count, state = np.int32(slices), notes(xp, slices, 1)
         found = position, word, bits, low, narrow, high, begins
@@ -280,7 +280,7 @@ class SellWindow(Format):
         """As `convert` without packed columns."""
         columns, least = cls._windows(a, params["window"], params["vectors"], params["blocks"], threads)
         slices = cdiv(a.rows, WARP)
-        made: tuple[Array, ...] = ()
+        made: tuple[Any, ...] = ()
 
         def plan(a: Csr, order: Array | None, chunk_state: Array, _ptr: Array | None = None) -> None:
             nonlocal made

@@ -322,7 +322,7 @@ class Csr5(Format):
             product = launch(kernel, warps, rows, *args, x, y, carry)
             # A lane hands over its rows one by one: with longer rows what an epilogue loads would be scattered.
             if not fixed and len(self.col_idx) <= SHORT * int(rows):
-                product = replace(product, in_parts=self.rows_in_parts)
+                product = product.changed(in_parts=self.rows_in_parts)
             return [*(after_zeros(zero[0], product) if zero else [product]), *self.carries(carry, y)]
         descriptor = (self.tile_ptr, self.tile_desc, self.empty_ptr, self.empty_offset)
         entries = (self.col_idx, self.values, x, y)

@@ -19,7 +19,17 @@ from spmvbench.formats.arrays import (
     offsets,
     put,
 )
-from spmvbench.formats.conversion import Beside, Run, noted, notes_by_warps, runner, share_of_warps, summed, summing
+from spmvbench.formats.conversion import (
+    Beside,
+    Run,
+    noted,
+    notes_by_warps,
+    runner,
+    scratch,
+    share_of_warps,
+    summed,
+    summing,
+)
 from spmvbench.formats.conversion import chain as chain_by
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
 from spmvbench.formats.format import Format
@@ -253,8 +263,7 @@ class AdEll(LaneTiles):
         xp, most, rows, index = a.xp, target(a), np.int32(a.rows), ctype(a.row_ptr)
         args: tuple[Any, ...] = rows, np.int32(WARP * most), a.row_ptr
         of_row, (several, missing, _, count) = summed(xp, a.rows, CONVERT, f"lane_pieces<{index}", args, run)
-        row, length = xp.empty(count, dtype=np.int32), xp.empty(count, dtype=np.int32)
-        pieces = row, xp.empty(count, dtype=a.row_ptr.dtype), length
+        pieces = scratch(xp, (count, np.int32), (count, a.row_ptr.dtype), (count, np.int32))
         sizes = rows, np.int32(count), np.int32(most)
         args = *sizes, a.row_ptr, of_row, *pieces
         before, _ = summed(xp, count, CONVERT, f"lane_wanted<{index}, {ctype(of_row)}", args, run, total=INT32_MAX)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, chain, expand, offsets
-from spmvbench.formats.conversion import Run, noted, notes, runner, summing
+from spmvbench.formats.conversion import Run, noted, notes, runner, scratch, summing
 from spmvbench.formats.conversion import chain as chain_by
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, after_zeros, cbool, ctype, per_thread, zero_rows
@@ -57,7 +57,7 @@ def row_blocks(a: Csr, entries: int, regions: bool = False) -> Array:
 def _blocks_by(a: Csr, entries: int, regions: bool, run: Run) -> tuple[Array, Array]:
     """As `row_blocks` by kernels, in more room, and the notes of how many there are: `conversion.chain`."""
     xp, stretches = a.xp, cdiv(a.rows, REGION_ROWS)
-    looks, following = (xp.empty(stretches, dtype=np.int32) for _ in range(3)), xp.empty(a.rows, dtype=np.int32)
+    looks, following = scratch(xp, *[(stretches, np.int32)] * 3), xp.empty(a.rows, dtype=np.int32)
     about, rows, index = (a.row_ptr, *looks), np.int32(a.rows), ctype(a.row_ptr)
     if regions:
         run(Launch(CONVERT, f"adaptive_regions<{index}>", stretches, REGION_BLOCK, (rows, *about)))
@@ -173,7 +173,7 @@ class CutRowBlocks(Tiled):
         starts, chained = _blocks_by(a, entries, True, run)
         # Two neighbours have more than `entries` together, unless a region begins or ends between them.
         most = min(a.rows, 1 + 2 * (a.nnz // entries) + 2 * (a.nnz // LONG_ON))
-        ptr, cut_ptr, state = *xp.empty((2, most + 1), dtype=np.int32), notes(xp, most)
+        ptr, cut_ptr, state = *scratch(xp, *[(most + 1, np.int32)] * 2), notes(xp, most)
         sizes = np.int32(most), np.int64(entries), np.int64(part)
         run(summing(CONVERT, f"adaptive_parts<{index}>", (*sizes, chained, a.row_ptr, starts, ptr, cut_ptr), state))
         cut, total = divmod(noted(state)[-1], 1 << PARTS_BITS)
