@@ -252,18 +252,26 @@ def runner(a: Csr) -> Run | None:
     return _RUN.get() or (None if a.xp is np else run)
 
 
-class _Arguments(threading.local):
-    """What launches kernels, and memory of the host from which the driver copies their arguments; for each thread.
+class _Host(threading.local):
+    """What CuPy's own calls would look up each time, and memory of the host; for each thread.
 
-    CuPy's own call looks at each argument for half of the time that a launch takes. Here a kernel is looked up once,
-    with the layout of its arguments, whose types are the same in each launch.
+    known: kernels by file and name, each with the layout of its arguments, whose types are the same in all launches,
+    and the memory from which the driver copies them: CuPy looks at each argument for half of the time of a launch.
+    zeros: by device, memory that was set to zero and the bytes of it that are in use. pinned: memory to which a GPU
+    copies in half the time that an array of its own takes.
     """
+
+    ZEROS = 2**17  # bytes set at once, which takes as long as to set eight; few, as they count in a conversion's peak
+    PINNED = 2**16  # bytes
 
     def __init__(self) -> None:
         import cupy
 
         self.array, self.launch, self.stream = cupy.ndarray, cupy.cuda.driver.launchKernel, cupy.cuda.get_current_stream
+        self.runtime, self.pinned_memory = cupy.cuda.runtime, cupy.cuda.alloc_pinned_memory(self.PINNED)
+        self.pinned = np.frombuffer(self.pinned_memory, np.uint8, self.PINNED)
         self.known: dict[tuple[str, str], tuple[Any, Callable[..., None], int, bool, Any]] = {}
+        self.zeros: dict[int, tuple[Any, int]] = {}
 
     def look_up(self, launch: Launch) -> tuple[Any, Callable[..., None], int, bool, Any]:
         """The kernel, what packs its arguments, where their pointers are, whether one is a struct, and the memory."""
@@ -278,15 +286,15 @@ class _Arguments(threading.local):
 
 
 @cache
-def _arguments() -> _Arguments:
-    return _Arguments()
+def _host() -> _Host:
+    return _Host()
 
 
 def run(launch: Launch) -> None:
     """Enqueue a launch on CuPy's current stream; an empty grid does nothing."""
     if (check := _CHECK.get()) is not None:
         check([launch])
-    grid, block, shared, own = launch.grid, launch.block, launch.shared_bytes, _arguments()
+    grid, block, shared, own = launch.grid, launch.block, launch.shared_bytes, _host()
     x, y, z = (grid, 1, 1) if type(grid) is int else three(grid)
     if not (x and y and z):
         return
@@ -299,35 +307,16 @@ def run(launch: Launch) -> None:
     own.launch(found.kernel.ptr, x, y, z, across, down, deep, shared, own.stream().ptr, pointers, 0)
 
 
-class _Zeros(threading.local):
-    """Memory of each device that was set to zero and not used since; for each thread."""
-
-    BYTES = 2**17  # set at once, which takes as long as to set eight; few, as they count in the peak of a conversion
-
-    def __init__(self) -> None:
-        import cupy
-
-        self.array, self.stream, self.device = (
-            cupy.ndarray, cupy.cuda.get_current_stream, cupy.cuda.runtime.getDevice
-        )  # fmt: skip
-        self.left: dict[int, tuple[Any, int]] = {}  # by device: the memory, and the bytes in use
-
-
-@cache
-def _zeros() -> _Zeros:
-    return _Zeros()
-
-
 def zeros(xp: ArrayModule, n: int, dtype: Any) -> Array:
     """(n,) zeros that a conversion needs for itself, not for the format: a few of a device take no launch."""
     size = n * np.dtype(dtype).itemsize
-    if xp is np or size > _Zeros.BYTES // 4 or (own := _zeros()).stream().ptr:
+    if xp is np or size > _Host.ZEROS // 4 or (own := _host()).stream().ptr:
         return xp.zeros(n, dtype=dtype)  # on a stream of its own nothing says when others' zeros are there
-    device = own.device()
-    memory, used = own.left.get(device, (None, _Zeros.BYTES + 1))  # more than all: nothing is there
-    if used + size > _Zeros.BYTES:
-        memory, used = xp.zeros(_Zeros.BYTES, dtype=np.uint8).data, 0
-    own.left[device] = memory, used + round_up(size, LINE_BYTES)
+    device = own.runtime.getDevice()
+    memory, used = own.zeros.get(device, (None, _Host.ZEROS + 1))  # more than all: nothing is there
+    if used + size > _Host.ZEROS:
+        memory, used = xp.zeros(_Host.ZEROS, dtype=np.uint8).data, 0
+    own.zeros[device] = memory, used + round_up(size, LINE_BYTES)
     found: Array = own.array(n, dtype, memory + used)
     return found
 
@@ -405,37 +394,19 @@ class Beside:
     noted: list[int] = field(default_factory=list)
 
 
-class _Pinned(threading.local):
-    """Memory of the host to which a GPU copies in half the time that an array of its own takes; for each thread."""
-
-    BYTES = 2**16
-
-    def __init__(self) -> None:
-        import cupy
-
-        self.memory = cupy.cuda.alloc_pinned_memory(self.BYTES)
-        self.array = np.frombuffer(self.memory, np.uint8, self.BYTES)
-        self.begin, self.stream, runtime = self.memory.ptr, cupy.cuda.get_current_stream, cupy.cuda.runtime
-        self.copy, self.copy_async, self.kind = runtime.memcpy, runtime.memcpyAsync, runtime.memcpyDefault
-
-
-@cache
-def _pinned() -> _Pinned:
-    return _Pinned()
-
-
 def first_on_host(array: Array, count: int) -> np.ndarray:
     """The first elements of an array, by one wait; to be read before more are asked for."""
     size = count * array.itemsize
-    if isinstance(array, np.ndarray) or size > _Pinned.BYTES:
+    if isinstance(array, np.ndarray) or size > _Host.PINNED:
         return on_host(array[:count])
-    pinned, source = _pinned(), cast(Any, array.data).ptr
-    if (stream := pinned.stream()).ptr:
-        pinned.copy_async(pinned.begin, source, size, pinned.kind, stream.ptr)
+    own, source = _host(), cast(Any, array.data).ptr
+    to, runtime = own.pinned_memory.ptr, own.runtime
+    if (stream := own.stream()).ptr:
+        runtime.memcpyAsync(to, source, size, runtime.memcpyDefault, stream.ptr)
         stream.synchronize()
     else:  # one call, which waits for all that is enqueued on the first stream
-        pinned.copy(pinned.begin, source, size, pinned.kind)
-    return pinned.array[:size].view(array.dtype)
+        runtime.memcpy(to, source, size, runtime.memcpyDefault)
+    return own.pinned[:size].view(array.dtype)
 
 
 def numbers(array: Array, count: int | None = None) -> list[int]:

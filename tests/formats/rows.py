@@ -64,6 +64,19 @@ class OnDevice(Csr):
     xp = property(lambda self: ELSEWHERE)
 
 
+def stub_of_cupy(launch=None, stream=0, **members):
+    """As much of CuPy as conversions look up, on a stream of this handle. launch: in place of the driver's."""
+    current = SimpleNamespace(ptr=stream)
+    cuda = SimpleNamespace(
+        driver=SimpleNamespace(launchKernel=launch, funcGetAttribute=lambda *_: 0),
+        runtime=SimpleNamespace(getDevice=lambda: 0),
+        get_current_stream=lambda: current,
+        alloc_pinned_memory=bytearray,
+        alloc=lambda size: SimpleNamespace(ptr=2**40, size=size),
+    )
+    return SimpleNamespace(**{"ndarray": np.ndarray, "cuda": cuda} | members)
+
+
 def as_on_device(a, monkeypatch, seconds):
     """A matrix that formats take for one of a device, where array operations convert; seconds: takes what is timed."""
     for name, module in list(sys.modules.items()):

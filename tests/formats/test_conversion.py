@@ -43,7 +43,7 @@ from spmvbench.formats.dense_blocks.strips import SHAPES
 from spmvbench.formats.launches import Struct
 from spmvbench.formats.refilling import places
 from spmvbench.formats.tuning import one_by_one, tuned
-from tests.formats.rows import as_on_device, with_lengths, with_long_pointers
+from tests.formats.rows import as_on_device, stub_of_cupy, with_lengths, with_long_pointers
 
 A = Csr((1, 1), np.array([0, 1], np.int32), np.zeros(1, np.int32), np.ones(1))
 
@@ -455,12 +455,12 @@ class _Array:
     ],
 )
 def test_arguments_are_passed_as_the_driver_takes_them(monkeypatch, args):
-    own, calls = conversion._Arguments.__new__(conversion._Arguments), []
-    cupy = _cupy(lambda *given: calls.append(given))
+    calls = []
+    cupy = stub_of_cupy(lambda *given: calls.append(given), ndarray=_Array, stream=5)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setitem(sys.modules, "cupy.cuda", cupy.cuda)
-    own.__init__()
-    monkeypatch.setattr(conversion, "_arguments", lambda: own)
+    own = conversion._Host()
+    monkeypatch.setattr(conversion, "_host", lambda: own)
     monkeypatch.setattr(conversion, "compiled", lambda *_: SimpleNamespace(kernel=SimpleNamespace(ptr=77)))
     launch = Launch("some.cu", "some", 3, (32, 4), args, 64)
     bound = cuda._bind(SimpleNamespace(ptr=77), launch)
@@ -476,15 +476,24 @@ def test_arguments_are_passed_as_the_driver_takes_them(monkeypatch, args):
             assert ctypes.string_at(pointer, expected.nbytes) == expected.tobytes()
 
 
-def _cupy(launch):
-    stream = SimpleNamespace(ptr=5)
-    driver = SimpleNamespace(launchKernel=launch, funcGetAttribute=lambda *_: 0)
-    return SimpleNamespace(ndarray=_Array, cuda=SimpleNamespace(driver=driver, get_current_stream=lambda: stream))
+def test_scratch_is_addresses_in_one_allocation(monkeypatch):
+    calls = []
+    cupy = stub_of_cupy(lambda *given: calls.append(given))
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    own = conversion._Host()
+    monkeypatch.setattr(conversion, "_host", lambda: own)
+    monkeypatch.setattr(conversion, "compiled", lambda *_: SimpleNamespace(kernel=SimpleNamespace(ptr=77)))
+    found = conversion.scratch(cupy, (3, np.int32), (40, np.float64), (0, np.int8), (1, np.uint8))
+    assert found == [2**40 + begin for begin in (0, 128, 512, 512)]
+    assert [each.memory.size for each in found] == [640] * 4
+    conversion.run(Launch("some.cu", "some", 1, 1, (np.int8(1), found[1])))
+    where = (ctypes.c_void_p * 2).from_address(calls[0][-2])[1]
+    assert ctypes.c_uint64.from_address(where).value == found[1]
 
 
 def test_zeros_of_a_conversion_are_set_many_at_once(monkeypatch):
     """Each array has memory that no other had; long ones and those on another stream than the first are CuPy's own."""
-    made, stream = [], SimpleNamespace(ptr=0)
+    made = []
 
     def whole(n, dtype):
         made.append(np.zeros(n, dtype))
@@ -493,11 +502,11 @@ def test_zeros_of_a_conversion_are_set_many_at_once(monkeypatch):
     def part(n, dtype, begin):
         return made[-1][begin:][: n * np.dtype(dtype).itemsize].view(dtype)
 
-    cuda = SimpleNamespace(get_current_stream=lambda: stream, runtime=SimpleNamespace(getDevice=lambda: 0))
-    cupy = SimpleNamespace(ndarray=part, cuda=cuda, zeros=whole)
+    cupy = stub_of_cupy(ndarray=part, zeros=whole)
+    stream = cupy.cuda.get_current_stream()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    own = conversion._Zeros()
-    monkeypatch.setattr(conversion, "_zeros", lambda: own)
+    own = conversion._Host()
+    monkeypatch.setattr(conversion, "_host", lambda: own)
     for count in range(3000):
         found = conversion.zeros(cupy, count, np.uint64)
         assert (

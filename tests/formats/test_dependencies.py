@@ -18,6 +18,7 @@ from spmvbench.formats.conversion import EMULATED, converting_for
 from spmvbench.formats.dependencies import check_sources, hash_of
 from spmvbench.formats.imports import PACKAGE
 from spmvbench.formats.kernels import code, headers, read
+from tests.formats.rows import stub_of_cupy
 
 INCLUDE = paths.include()
 FORMATS = PACKAGE / "formats"
@@ -260,11 +261,9 @@ def test_a_launch_from_a_file_that_no_module_names_is_refused(own, tmp_path):
 def test_a_conversion_is_held_to_its_sources_too(own, monkeypatch):
     ran = []
     monkeypatch.setattr(conversion, "compiled", lambda source, _: SimpleNamespace(kernel=SimpleNamespace(ptr=source)))
-    driver = SimpleNamespace(launchKernel=lambda *given: ran.append(given[0]))
-    cuda = SimpleNamespace(driver=driver, get_current_stream=lambda: SimpleNamespace(ptr=0))
-    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(ndarray=np.ndarray, cuda=cuda))
-    own_arguments = conversion._Arguments()
-    monkeypatch.setattr(conversion, "_arguments", lambda: own_arguments)
+    monkeypatch.setitem(sys.modules, "cupy", stub_of_cupy(lambda *given: ran.append(given[0])))
+    host = conversion._Host()
+    monkeypatch.setattr(conversion, "_host", lambda: host)
     with converting_for(EMULATED, lambda launches: check_sources(own[0], launches)):
         conversion.run(launch("vector.cu"))
         with pytest.raises(UsageError, match=r"from csr/csr5\.cu, which no text"):
