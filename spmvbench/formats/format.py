@@ -6,7 +6,7 @@ A format is one class in one module of a room of this folder. It knows nothing o
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -225,21 +225,12 @@ class Format(Parametrised):
         if cls.square_only or a.nnz > INT32_MAX:
             cls._refuse_shape(a)
         values = cls.resolve(params)
-        return cls._of({"shape": a.shape, "params": MappingProxyType(values), **cls.convert(a, **values)})
-
-    @classmethod
-    def _of(cls, held: dict[str, Any]) -> Self:
-        """The format with these fields, set at once: one by one takes as long as preparing a launch."""
-        if held.keys() != _names(cls) or hasattr(cls, "__post_init__"):
-            return cls(**held)  # which has defaults, or raises TypeError
-        made = cls.__new__(cls)
-        made.__dict__.update(held)
-        return made
+        return cls(shape=a.shape, params=MappingProxyType(values), **cls.convert(a, **values))
 
     @classmethod
     def holding(cls, shape: tuple[int, int], found: Mapping[str, Any], **params: Any) -> Self:
         """The format with these fields: for one that is a part of another, which fills it. Raises UsageError."""
-        return cls._of({"shape": shape, "params": MappingProxyType(cls.resolve(params)), **found})
+        return cls(shape=shape, params=MappingProxyType(cls.resolve(params)), **found)
 
     def __reduce__(self) -> tuple[Any, ...]:
         held = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "params"}
@@ -368,9 +359,9 @@ class Format(Parametrised):
 
 
 @cached
-def _names(cls: type[Format]) -> KeysView[str]:
-    """Of the fields, in order."""
-    return {field.name: None for field in fields(cls)}.keys()
+def _names(cls: type[Format]) -> tuple[str, ...]:
+    """Of the fields."""
+    return tuple(field.name for field in fields(cls))
 
 
 def _restored(cls: type[Format], params: dict[str, Any], held: dict[str, Any]) -> Format:
