@@ -31,14 +31,15 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
   add_once(state + 2, lane_id() == 0 ? slots : 0);
 }
 
-// ptr: of the rows of the result.
-template <typename V, typename I, typename P>
+// ptr: of the rows of the result. OWNERS: the row of each of its entries, too.
+template <typename V, typename I, typename P, bool OWNERS>
 __global__ void __launch_bounds__(TAKE_BLOCK)
     take_entries(int rows, long long total, int first, const I* __restrict__ row_ptr, const P* __restrict__ ptr,
-                 const int* __restrict__ col_idx, const V* __restrict__ values, int* __restrict__ columns,
-                 V* __restrict__ taken) {
+                 const int* __restrict__ col_idx, const V* __restrict__ values, int* __restrict__ owners,
+                 int* __restrict__ columns, V* __restrict__ taken) {
   take_each(rows, total, ptr, [&](int row, long long at) {
     const long long from = static_cast<long long>(row_ptr[row]) + first + (at - static_cast<long long>(ptr[row]));
+    if (OWNERS) owners[at] = row;
     columns[at] = col_idx[from];
     taken[at] = values[from];
   });
@@ -76,13 +77,19 @@ __global__ void __launch_bounds__(TAKE_BLOCK)
   });
 }
 
-// How many rows with entries come before each.
+// How many rows with entries come before each. The first note: the longest row.
 template <typename I, typename P>
 __global__ void __launch_bounds__(OFFSETS_BLOCK)
     filled_counts(int rows, const I* __restrict__ row_ptr, P* __restrict__ ptr,
                   unsigned long long* __restrict__ state) {
-  write_offsets<OFFSETS_EACH>(rows, ptr, state,
-                              [=](long long row) { return row < rows && row_ptr[row + 1] > row_ptr[row] ? 1ll : 0ll; });
+  int longest = 0;
+  write_offsets<OFFSETS_EACH>(rows, ptr, state, [&](long long row) {
+    const int length = row < rows ? static_cast<int>(row_ptr[row + 1] - row_ptr[row]) : 0;
+    longest = longest < length ? length : longest;
+    return length ? 1ll : 0ll;
+  });
+  longest = warp_max(longest);
+  if (lane_id() == 0) note_most(state, longest);
 }
 
 // Those rows, and where they begin, with the end. ptr: how many are before each row.

@@ -144,11 +144,10 @@ OWN = {
         for kernel in (f"blocks<{index}, true", f"blocks<{index}, false", f"formats<{index}")
     },
     "dia/dia_convert.cu": {
-        *(f"{kernel}<{index}>" for kernel in ("dia_mark", "dia_sizes", "dia_others") for index in ("int", "long long")),
-        *(f"{kernel}<{types}>" for kernel in ("dia_fill", "dia_take") for types in ("double, int", "float, long long")),
-        *("dia_list<unsigned char>", "dia_list<int>", "dia_ascending", "dia_rest<double, int, long long>"),
-        *("hdi_parts<int, int>", "hdi_count<int, int, true>", "hdi_count<long long, int, false>"),
-        *("hdi_fill<double, int, int, int, true>", "hdi_fill<float, long long, int, long long, false>"),
+        *("dia_list", "dia_sizes<int>", "dia_sizes<long long>", "dia_rest<double, int, int>"),
+        *("dia_take<double, int, true>", "dia_take<float, long long, false>", "dia_rest<float, long long, int>"),
+        *("hdi_parts<int, int>", "hdi_count<int, int, int>", "hdi_count<long long, int, long long>"),
+        *("hdi_fill<double, int, int, int>", "hdi_fill<float, long long, int, long long>"),
     },
     "ellpack/pack_convert.cu": {
         *(f"pack_bits<{value}>" for value in ("double", "float")),
@@ -161,16 +160,11 @@ OWN = {
     },
     "ellpack/sell_convert.cu": {
         *("sell_slots<int, false, true, int>", "sell_slots<long long, true, false, long long>", "sell_var_cuts<int>"),
-        *(f"sell_local_bases<{kinds}>" for kinds in ("int, 2, false", "long long, 1, true", "int, 0, false")),
+        *(f"sell_local_slots<{kinds}, int>" for kinds in ("int, 2, false", "long long, 1, true", "int, 0, false")),
         *("sell_fill<double, int, int, false>", "sell_fill<float, long long, long long, true>"),
         *("ell_fill<double, int, true>", "ell_fill<float, long long, false>"),
         *("sell_var_fill<double, int, int>", "sell_local_fill<float, int, int, true>", "warps_fill<double, int, int>"),
-        *(
-            "warps_count<int, int>",
-            "warps_count<long long, int>",
-            "warps_cut<int, int, int>",
-            "warps_cut<long long, int, long long>",
-        ),
+        *("warps_cut<int, int>", "warps_cut<long long, long long>"),
     },
     # Their rows have more entries than the matrices below have columns.
     "csr/acsr.cu": {"launch_row_grids<double, int, 256, 5>", "launch_row_grids<float, long long, 256, 5>"},
@@ -195,8 +189,8 @@ OWN = {
     "take_convert.cu": {
         *(f"take_counts<{index}, {index}>" for index in ("int", "long long")),
         *(
-            "take_entries<double, int, int>",
-            "take_entries<float, long long, int>",
+            "take_entries<double, int, int, true>",
+            "take_entries<float, long long, int, false>",
             "take_owners<long long>",
         ),
         *("filled_counts<int, int>", "filled_rows<int, int>", "filled_rows<long long, int>"),
@@ -216,8 +210,8 @@ OWN = {
         *("bro_rounds<int, int>", "bro_round_widths<int, int, int>", "bro_round_fill<long long, int>"),
     },
     "lane_packing/lane_convert.cu": {
-        *("lane_pieces<int, int>", "lane_wanted<int, int, long long>", "lane_following<long long>"),
-        *("lane_steps<long long, int, int>", "lane_widths<int, int, long long>"),
+        *("lane_pieces<int>", "lane_pieces<long long>", "lane_following"),
+        *("lane_steps<long long, true, int>", "lane_steps<int, false, long long>"),
         *("lane_fill<double, int, int, false>", "lane_fill<float, long long, long long, true>"),
     },
     "tile/tile_convert.cu": {

@@ -8,39 +8,7 @@
 
 constexpr int NONE = 0x7fffffff;  // above every diagonal
 
-// The diagonals col - row of a row's entries, in order: columns ascend, and so do they.
-template <typename I>
-struct RowWalk {
-  const int* __restrict__ col_idx;
-  int row;
-  I entry, end;
-  int diagonal;  // of the entry; NONE after the last
-
-  __device__ __forceinline__ RowWalk(int rows, long long row, const I* __restrict__ row_ptr,
-                                     const int* __restrict__ col_idx)
-      : col_idx(col_idx), row(static_cast<int>(row)), entry(0), end(0) {
-    if (row < rows) {
-      entry = row_ptr[row];
-      end = row_ptr[row + 1];
-    }
-    look();
-  }
-
-  __device__ __forceinline__ void look() { diagonal = entry < end ? col_idx[entry] - row : NONE; }
-
-  __device__ __forceinline__ void advance() {
-    ++entry;
-    look();
-  }
-};
-
-// The first diagonal that any row of the warp has still before it.
-template <typename I>
-__device__ __forceinline__ int first_diagonal(const RowWalk<I>& walk) {
-  return warp_min(walk.diagonal);
-}
-
-constexpr int PIECE = 256;  // entries of the longest row of a hack for each warp that walks it
+constexpr int PIECE = 32;  // entries of the longest row of a hack for each warp that walks it
 
 // Offsets of the warps that walk each hack: one, and more where a row is long.
 template <typename I, typename P>
@@ -59,177 +27,216 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
   });
 }
 
-// The hack and the diagonals, from `first` on and before `end`, that a warp walks. PARTS: hacks may have several warps.
-// Equal shares of the entries of its longest row cut a hack.
-template <typename I, typename P, bool PARTS>
+// The hack and the diagonals, from `first` on and before `end`, that a warp walks. Equal shares of the entries of its
+// longest row cut a hack. hack: -1 where there is none.
+template <typename I, typename P>
 struct HackPart {
-  long long hack;
+  long long hack = -1, parts;  // of all hacks
+  bool begins = true;          // whether it is the first of its hack
   int first = -NONE, end = NONE;
 
   __device__ __forceinline__ HackPart(long long part, int rows, int hacks, const P* __restrict__ part_ptr,
                                       const I* __restrict__ row_ptr, const int* __restrict__ col_idx)
-      : hack(part) {
-    if (!PARTS) return;
-    hack = first_behind(part_ptr, 0, hacks + 1, static_cast<P>(part)) - 1;
-    const long long parts = part_ptr[hack + 1] - part_ptr[hack], own = part - part_ptr[hack];
-    if (parts == 1) return;
+      : parts(part_ptr[hacks]) {
+    if (part >= parts) return;
+    hack = part;
+    if (parts == hacks) return;
+    hack = first_behind_of_warp(part_ptr, 0, hacks + 1, static_cast<P>(part)) - 1;
+    const long long here = part_ptr[hack + 1] - part_ptr[hack], own = part - part_ptr[hack];
+    begins = own == 0;
+    if (here == 1) return;
     const long long row = hack * WARP + lane_id();
     const int length = row < rows ? static_cast<int>(row_ptr[row + 1] - row_ptr[row]) : 0;
     const int longest = warp_max(length);
     const int lane = __ffs(static_cast<int>(__ballot_sync(FULL_MASK, length == longest))) - 1;
     const long long cut = hack * WARP + lane;
     const int* columns = col_idx + row_ptr[cut];
-    if (own > 0) first = static_cast<int>(columns[own * longest / parts] - cut);
-    if (own + 1 < parts) end = static_cast<int>(columns[(own + 1) * longest / parts] - cut);
+    if (own > 0) first = static_cast<int>(columns[own * longest / here] - cut);
+    if (own + 1 < here) end = static_cast<int>(columns[(own + 1) * longest / here] - cut);
   }
 
-  __device__ __forceinline__ RowWalk<I> walk(int rows, const I* __restrict__ row_ptr,
-                                             const int* __restrict__ col_idx) const {
-    RowWalk<I> found(rows, hack * WARP + lane_id(), row_ptr, col_idx);
-    if (first != -NONE) {
-      const long long column = static_cast<long long>(found.row) + first;
-      if (column > 0) {
-        found.entry =
-            column < NONE ? entry_from(col_idx, found.entry, found.end, static_cast<int>(column), I(0)) : found.end;
-        found.look();
-      }
-    }
-    return found;
+  // The first entry of the lane's row from `first` on, of those from `begin` to before `end`.
+  __device__ __forceinline__ I entry(int row, I begin, I end, const int* __restrict__ col_idx) const {
+    const long long column = static_cast<long long>(row) + first;
+    if (first == -NONE || column <= 0) return begin;
+    return column < NONE ? entry_from(col_idx, begin, end, static_cast<int>(column), I(0)) : end;
   }
 };
 
-// How many diagonals each part of a hack has.
-template <typename I, typename P, bool PARTS>
-__global__ void hdi_count(int rows, int hacks, long long parts, const P* __restrict__ part_ptr,
-                          const I* __restrict__ row_ptr, const int* __restrict__ col_idx, int* __restrict__ counts) {
-  const long long part = global_thread() / WARP;
-  if (part >= parts) return;  // the whole warp
-  const HackPart<I, P, PARTS> here(part, rows, hacks, part_ptr, row_ptr, col_idx);
-  RowWalk<I> walk = here.walk(rows, row_ptr, col_idx);
-  int count = 0;
-  for (int diagonal; (diagonal = first_diagonal(walk)) < here.end; ++count) {
-    if (walk.diagonal == diagonal) walk.advance();
-  }
-  if (lane_id() == 0) counts[part] = count;
+constexpr int HDI_BLOCK = 256;
+
+// Offsets of the diagonals of each part of a hack, of which there are at most n: a warp for each. Columns of a row ascend,
+// and so do the diagonals col - row of its entries.
+template <typename I, typename P, typename D>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    hdi_count(int rows, int hacks, long long n, const P* __restrict__ part_ptr, const I* __restrict__ row_ptr,
+              const int* __restrict__ col_idx, D* __restrict__ ptr, unsigned long long* __restrict__ state) {
+  const auto count = [=](long long at) {
+    const HackPart<I, P> here(at - lane_id(), rows, hacks, part_ptr, row_ptr, col_idx);
+    long long diagonals = 0;
+    if (here.hack < 0) return diagonals;  // the whole warp
+    const int row = static_cast<int>(here.hack * WARP + lane_id());
+    const I end = row < rows ? row_ptr[row + 1] : I(0);
+    I entry = row < rows ? here.entry(row, row_ptr[row], end, col_idx) : I(0);
+    int own = entry < end ? col_idx[entry] - row : NONE;
+    for (int diagonal; (diagonal = warp_min(own)) < here.end; ++diagonals) {
+      if (own != diagonal) continue;
+      ++entry;
+      own = entry < end ? col_idx[entry] - row : NONE;
+    }
+    return diagonals;
+  };
+  write_offsets<1>(n, ptr, state, count, 1);
 }
 
 // Those diagonals, and where each hack begins. ptr: of the parts.
-template <typename V, typename I, typename P, typename D, bool PARTS>
-__global__ void hdi_fill(int rows, int hacks, long long parts, const P* __restrict__ part_ptr,
-                         const D* __restrict__ ptr, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                         const V* __restrict__ csr_values, I* __restrict__ hack_ptr, int* __restrict__ offset,
-                         V* __restrict__ values) {
+template <typename V, typename I, typename P, typename D>
+__global__ void __launch_bounds__(HDI_BLOCK)
+    hdi_fill(int rows, int hacks, const P* __restrict__ part_ptr, const D* __restrict__ ptr,
+             const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ csr_values,
+             I* __restrict__ hack_ptr, int* __restrict__ offset, V* __restrict__ values) {
+  __shared__ Side<V> sides[HDI_BLOCK / WARP];
   const long long part = global_thread() / WARP;
-  if (part >= parts) return;  // the whole warp
-  const HackPart<I, P, PARTS> here(part, rows, hacks, part_ptr, row_ptr, col_idx);
+  const HackPart<I, P> here(part, rows, hacks, part_ptr, row_ptr, col_idx);
+  if (here.hack < 0) return;  // the whole warp
   long long d = ptr[part];
   if (lane_id() == 0) {
-    if (!PARTS || part == part_ptr[here.hack]) hack_ptr[here.hack] = static_cast<I>(d);
-    if (part + 1 == parts) hack_ptr[hacks] = static_cast<I>(ptr[parts]);
+    if (here.begins) hack_ptr[here.hack] = static_cast<I>(d);
+    if (part + 1 == here.parts) hack_ptr[hacks] = static_cast<I>(ptr[part + 1]);
   }
-  RowWalk<I> walk = here.walk(rows, row_ptr, col_idx);
-  for (int diagonal; (diagonal = first_diagonal(walk)) < here.end; ++d) {
-    const bool own = walk.diagonal == diagonal;
-    values[d * WARP + lane_id()] = own ? csr_values[walk.entry] : V(0);
+  const int row = static_cast<int>(here.hack * WARP + lane_id());
+  const I end = row < rows ? row_ptr[row + 1] : I(0);
+  const I begin = row < rows ? here.entry(row, row_ptr[row], end, col_idx) : I(0);
+  for (Walk<V, I> walk(sides[threadIdx.x / WARP], begin, end, col_idx, csr_values);; ++d) {
+    const int own = walk.any() ? walk.column() - row : NONE, diagonal = warp_min(own);
+    if (diagonal >= here.end) return;
+    values[d * WARP + lane_id()] = own == diagonal ? walk.value() : V(0);
     if (lane_id() == 0) offset[d] = diagonal;
-    if (own) walk.advance();
+    walk.at += own == diagonal;
   }
 }
 
-// seen[diagonal + rows - 1] = 1 for every diagonal that holds an entry. Volatile: all threads write the same there.
+constexpr int SHARE = 8192;       // entries of a block that takes entries, not rows
+constexpr int REST_BLOCK = 256;   // its threads
+constexpr int SIZES_BLOCK = 256;  // threads of one that takes rows
+
+constexpr int TOGETHER = 4;  // entries of a thread that are read before the first is used
+
+// What a block does with its share of all entries, of which each warp takes neighbours. The rows of both are found once.
 template <typename I>
-__global__ void dia_mark(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                         volatile unsigned char* __restrict__ seen) {
-  const long long row = global_thread();
-  if (row >= rows) return;
-  for (I k = row_ptr[row]; k < row_ptr[row + 1]; ++k) {
-    const long long at = col_idx[k] - row + rows - 1;
-    if (!seen[at]) seen[at] = 1;
+struct EntryShare {
+  const I* __restrict__ row_ptr;
+  const int* __restrict__ col_idx;
+  I begin, first, last;  // of the block, and of the warp, before `last`
+  int low, high;         // rows: behind the first's, and behind the last's
+
+  __device__ __forceinline__ EntryShare(I nnz, int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx)
+      : row_ptr(row_ptr), col_idx(col_idx), begin(static_cast<I>(blockIdx.x) * SHARE) {
+    const I end = nnz - begin < SHARE ? nnz : begin + SHARE;
+    low = first_behind_of_warp(row_ptr, 0, rows, begin);
+    high = first_behind_of_warp(row_ptr, low, rows, end - 1);
+    const I of_warp = SHARE / (blockDim.x / WARP);
+    first = begin + static_cast<I>(threadIdx.x / WARP) * of_warp;
+    last = first + of_warp < end ? first + of_warp : end;
   }
-}
 
-template <typename V, typename I>
-__global__ void dia_fill(int rows, int diagonals, long long pitch, const I* __restrict__ row_ptr,
-                         const int* __restrict__ col_idx, const V* __restrict__ csr_values,
-                         const int* __restrict__ offset, V* __restrict__ values) {
-  const long long row = global_thread();
-  if (row >= pitch) return;
-  RowWalk<I> walk(rows, row, row_ptr, col_idx);
-  for (int d = 0; d < diagonals; ++d) {
-    const bool here = walk.diagonal == offset[d];
-    values[d * pitch + row] = here ? csr_values[walk.entry] : V(0);
-    if (here) walk.advance();
+  // use(entry, column, row) for each of the warp's entries; whole warps use it, with row -1 beyond the last.
+  template <typename Use>
+  __device__ __forceinline__ void each(Use use) const {
+    int row = -1;
+    for (I from = first; from < last; from += TOGETHER * WARP) {
+      int column[TOGETHER];
+#pragma unroll
+      for (int u = 0; u < TOGETHER; ++u) {
+        const I k = from + u * WARP + lane_id();
+        column[u] = k < last ? load_stream(col_idx + k) : 0;
+      }
+#pragma unroll
+      for (int u = 0; u < TOGETHER; ++u) {
+        const I k = from + u * WARP + lane_id();
+        if (k < last) row = row < 0 ? first_behind(row_ptr, low, high, k) - 1 : row_from(row_ptr, row, high, k);
+        use(k, column[u], k < last ? row : -1);
+      }
+    }
   }
-}
+};
 
-constexpr int SHARE = 8192;  // entries of a block that takes entries, not rows
+constexpr int LONG = 256;  // entries of a row from which a block reads them together
 
-// use(entry, diagonal) for every entry of the block's `share`, of which each warp takes neighbours: its rows are found once
-// for the share, an entry's from that of the lane's entry before. Whole warps use it: NONE is no diagonal.
-template <typename I, typename Use>
-__device__ __forceinline__ void each_entry(I nnz, int rows, int share, const I* __restrict__ row_ptr,
-                                           const int* __restrict__ col_idx, Use use) {
-  const I begin = static_cast<I>(blockIdx.x) * static_cast<I>(share);
-  const I end = nnz - begin < share ? nnz : begin + static_cast<I>(share);
-  const int low = first_behind_of_warp(row_ptr, 0, rows, begin);
-  const int high = first_behind_of_warp(row_ptr, low, rows, end - 1);
-  const I of_warp = share / (blockDim.x / WARP);
-  const I first = begin + static_cast<I>(threadIdx.x / WARP) * of_warp;
-  const I last = first + of_warp < end ? first + of_warp : end;
-  int row = -1;
-  for (I from = first; from < last; from += WARP) {
-    const I k = from + lane_id();
-    if (k < last) row = row < 0 ? first_behind(row_ptr, low, high, k) - 1 : row_from(row_ptr, row, high, k);
-    use(k, k < last ? load_stream(col_idx + k) - row : NONE);
-  }
-}
-
-// Adds to `held`, zero before, how many entries each diagonal has, by diagonal + rows - 1. share: entries of a block.
-// Neighbouring rows have the same diagonals.
+// Adds to `held`, zero before, how many entries each diagonal has, by diagonal + rows - 1. A block takes `share` rows,
+// whose positions are mostly on the diagonals of their neighbours': a lane adds up what it meets again and again. parts: of
+// the positions, for a warp each.
 template <typename I>
-__global__ void dia_sizes(I nnz, int rows, int share, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                          int* __restrict__ held) {
+__global__ void __launch_bounds__(SIZES_BLOCK) dia_sizes(int rows, int share, int parts, const I* __restrict__ row_ptr,
+                                                         const int* __restrict__ col_idx, int* __restrict__ held) {
   __shared__ PrivateCounts own;
+  int* const counts = held + (rows - 1);
+  int luck = 0, last = NONE, times = 0;
+  const auto meet = [&](int diagonal) {
+    if (diagonal != last) {
+      if (times) own.add(last, counts, luck, times);
+      last = diagonal;
+      times = 0;
+    }
+    ++times;
+  };
   own.begin();
-  int luck = 0;
-  each_entry(nnz, rows, share, row_ptr, col_idx, [&](I, int at) {
-    if (at != NONE) own.add(at, held + (rows - 1), luck);
+  const int begin = static_cast<int>(blockIdx.x) * share, end = rows - begin < share ? rows : begin + share;
+  bool any_long = false;
+  const int warp = threadIdx.x / WARP;
+  for (int first = begin + warp / parts * WARP; first < end; first += SIZES_BLOCK / parts) {
+    const int row = first + lane_id();
+    const I entry = row < end ? row_ptr[row] : I(0);
+    const I all = row < end ? row_ptr[row + 1] - entry : I(0);
+    const int length = all < LONG ? static_cast<int>(all) : LONG;
+    any_long |= all > LONG;
+    const int width = warp_max(length);
+    for (int from = warp % parts * SIDE; from < width; from += parts * SIDE) {
+      int diagonal[SIDE];
+      side_by_side(entry, length, from, [&](int i, bool here, int lane, int, I at) {
+        diagonal[i] = here ? load_stream(col_idx + at) - (first + lane) : NONE;
+      });
+#pragma unroll
+      for (int i = 0; i < SIDE; ++i) {
+        if (diagonal[i] != NONE) meet(diagonal[i]);
+      }
+    }
+  }
+  if (__syncthreads_or(any_long)) {
+    for (int row = begin; row < end; ++row) {
+      for (I at = row_ptr[row] + LONG + static_cast<I>(threadIdx.x); at < row_ptr[row + 1]; at += SIZES_BLOCK) {
+        meet(load_stream(col_idx + at) - row);
+      }
+    }
+  }
+  meet(NONE);
+  own.end(counts);
+}
+
+// The diagonals that are kept, ascending. held: entries of each, by diagonal + rows - 1. theta: kept from this share of its
+// places; 0: where it takes fewer bytes than its entries, each with a column; below: wherever there are any. The first
+// note: entries on them.
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    dia_list(int rows, int cols, const int* __restrict__ held, double theta, int value_bytes, int* __restrict__ offset,
+             unsigned long long* __restrict__ state) {
+  const long long n = static_cast<long long>(rows) + cols - 1;
+  unsigned long long on = 0;
+  const auto count = [&](long long at) {
+    const long long entries = at < n ? held[at] : 0;
+    const long long diagonal = at - (rows - 1);
+    const long long below = diagonal < 0 ? -diagonal : 0;
+    const long long length = (rows < cols - diagonal ? rows : cols - diagonal) - below;
+    const bool kept = theta < 0    ? true
+                      : theta == 0 ? entries * (value_bytes + 4) > length * value_bytes
+                                   : static_cast<double>(entries) >= theta * static_cast<double>(length);
+    if (!entries || !kept) return 0ll;
+    on += entries;
+    return 1ll;
+  };
+  sum_before<OFFSETS_EACH>(n, state, count, [=](long long at, long long before, long long number) {
+    if (number) offset[before] = static_cast<int>(at - (rows - 1));
   });
-  own.end(held + (rows - 1));
-}
-
-constexpr int LISTED = 4096;  // diagonals that a kernel lists
-
-// list, zero before: the sum of `held` over the diagonals that are kept, in two words, how many these are, then those, in
-// any order, as far as there is room. held: entries of each, or whether there are any, by diagonal + rows - 1. theta: kept from this share of its places; 0: where it takes
-// fewer bytes than its entries, each with a column; below: wherever there are any.
-template <typename T>
-__global__ void dia_list(int rows, int cols, const T* __restrict__ held, double theta, int value_bytes,
-                         int* __restrict__ list) {
-  const long long at = global_thread();
-  if (at >= static_cast<long long>(rows) + cols - 1) return;
-  const long long entries = held[at];
-  if (!entries) return;
-  const long long diagonal = at - (rows - 1);
-  const long long below = diagonal < 0 ? -diagonal : 0;
-  const long long length = (rows < cols - diagonal ? rows : cols - diagonal) - below;
-  const bool kept = theta < 0    ? true
-                    : theta == 0 ? entries * (value_bytes + 4) > length * value_bytes
-                                 : static_cast<double>(entries) >= theta * static_cast<double>(length);
-  if (!kept) return;
-  atomicAdd(reinterpret_cast<unsigned long long*>(list), static_cast<unsigned long long>(entries));
-  const int place = atomicAdd(list + 2, 1);
-  if (place < LISTED) list[3 + place] = static_cast<int>(diagonal);
-}
-
-// The diagonals of a list, as `dia_list` gives it, ascending.
-__global__ void dia_ascending(const int* __restrict__ list, int* __restrict__ offset) {
-  const int kept = list[2] < LISTED ? list[2] : LISTED, at = static_cast<int>(global_thread());
-  if (at >= kept) return;
-  const int diagonal = list[3 + at];
-  int place = 0;
-  for (int k = 0; k < kept; ++k) place += list[3 + k] < diagonal;
-  offset[place] = diagonal;
+  add_once(state, on);
 }
 
 constexpr int PLACES = 2048;  // of diagonals
@@ -259,68 +266,54 @@ struct Diagonals {
   }
 };
 
-// Of each block's share the entries that are on none of the diagonals.
-template <typename I>
-__global__ void __launch_bounds__(WARP* WARP)
-    dia_others(I nnz, int rows, int diagonals, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-               const int* __restrict__ offset, int* __restrict__ counts) {
-  __shared__ int all;
-  __shared__ Diagonals taken;
-  if (threadIdx.x == 0) all = 0;
-  taken.begin(offset, diagonals);
-  int others = 0;
-  each_entry(nnz, rows, SHARE, row_ptr, col_idx,
-             [&](I, int at) { others += at != NONE && !taken.has(offset, diagonals, at); });
-  others = group_sum<WARP>(others);
-  if (lane_id() == 0 && others) atomicAdd(&all, others);
-  __syncthreads();
-  if (threadIdx.x == 0) counts[blockIdx.x] = all;
-}
-
-// Those entries, in order. before: how many there are before each share.
+// The entries that are on none of the diagonals, in order. rest_ptr: where those of each row begin.
 template <typename V, typename I, typename P>
-__global__ void __launch_bounds__(WARP* WARP)
+__global__ void __launch_bounds__(REST_BLOCK)
     dia_rest(I nnz, int rows, int diagonals, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-             const V* __restrict__ csr_values, const int* __restrict__ offset, const P* __restrict__ before,
+             const V* __restrict__ csr_values, const int* __restrict__ offset, const P* __restrict__ rest_ptr,
              int* __restrict__ columns, V* __restrict__ values) {
-  __shared__ int of_warp[2][WARP];
+  __shared__ int of_warp[REST_BLOCK / WARP];
+  __shared__ int on_row;  // of the first entry's row those on diagonals, before it
   __shared__ Diagonals taken;
+  const EntryShare<I> share(nnz, rows, row_ptr, col_idx);
+  const int first = share.low - 1;
+  if (rest_ptr[share.high] == rest_ptr[first]) return;  // the whole block: its rows have none
+  if (threadIdx.x == 0) on_row = 0;
   taken.begin(offset, diagonals);
-  const I begin = static_cast<I>(blockIdx.x) * SHARE;
-  const I end = nnz - begin < SHARE ? nnz : begin + SHARE;
-  const int low = first_behind_of_warp(row_ptr, 0, rows, begin);
-  const int high = first_behind_of_warp(row_ptr, low, rows, end - 1);
-  const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
-  long long next = before[blockIdx.x];
-  int turn = 0, row = -1;
-  for (I first = begin; first < end; first += blockDim.x, turn ^= 1) {
-    const I k = first + threadIdx.x;
-    const int column = k < end ? load_stream(col_idx + k) : 0;
-    if (k < end) row = row < 0 ? first_behind(row_ptr, low, high, k) - 1 : row_from(row_ptr, row, high, k);
-    const bool other = k < end && !taken.has(offset, diagonals, column - row);
-    const unsigned others = __ballot_sync(FULL_MASK, other);
-    if (lane_id() == 0) of_warp[turn][warp] = __popc(others);
-    __syncthreads();
-    long long place = next + __popc(others & ((1u << lane_id()) - 1));
-    for (int w = 0; w < warps; ++w) {
-      if (w < warp) place += of_warp[turn][w];
-      next += of_warp[turn][w];
-    }
-    if (!other) continue;
+  const I row_begin = row_ptr[first];
+  for (int d = threadIdx.x; d < diagonals; d += REST_BLOCK) {
+    const int column = first + offset[d];
+    const I at = entry_from(col_idx, row_begin, share.begin, column, I(0));
+    if (at < share.begin && col_idx[at] == column) atomicAdd(&on_row, 1);
+  }
+  int others = 0;
+  share.each([&](I, int column, int row) { others += row >= 0 && !taken.has(offset, diagonals, column - row); });
+  others = group_sum<WARP>(others);
+  if (lane_id() == 0) of_warp[threadIdx.x / WARP] = others;
+  __syncthreads();
+  long long next = static_cast<long long>(rest_ptr[first]) + (share.begin - row_begin) - on_row;
+  for (int w = 0; w < threadIdx.x / WARP; ++w) next += of_warp[w];
+  share.each([&](I k, int column, int row) {
+    const bool other = row >= 0 && !taken.has(offset, diagonals, column - row);
+    const unsigned found = __ballot_sync(FULL_MASK, other);
+    const long long place = next + __popc(found & ((1u << lane_id()) - 1));
+    next += __popc(found);
+    if (!other) return;
     columns[place] = column;
     values[place] = csr_values[k];
-  }
+  });
 }
 
 constexpr int TAKE_BLOCK = 128;
 
 // The entries on some of a matrix's diagonals, which ascend: a thread looks for those of its row, in what the warp reads of
-// all its rows. others: how many of each row are on none.
-template <typename V, typename I>
+// all its rows. A block takes `share` diagonals. OTHERS: how many of each row are on none, where a block
+// takes all diagonals.
+template <typename V, typename I, bool OTHERS>
 __global__ void __launch_bounds__(TAKE_BLOCK)
-    dia_take(int rows, int diagonals, long long pitch, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-             const V* __restrict__ csr_values, const int* __restrict__ offset, V* __restrict__ values,
-             int* __restrict__ others) {
+    dia_take(int rows, int diagonals, int share, long long pitch, const I* __restrict__ row_ptr,
+             const int* __restrict__ col_idx, const V* __restrict__ csr_values, const int* __restrict__ offset,
+             V* __restrict__ values, int* __restrict__ others) {
   __shared__ Side<V> sides[TAKE_BLOCK / WARP];
   Side<V>& side = sides[threadIdx.x / WARP];
   const long long row = global_thread();
@@ -329,7 +322,8 @@ __global__ void __launch_bounds__(TAKE_BLOCK)
   const I end = row < rows ? row_ptr[row + 1] : I(0);
   int left = static_cast<int>(end - entry);
   int at = 0, read = 0;  // of the entries read, the first whose column is not below the diagonal's
-  for (int d = 0; d < diagonals; ++d) {
+  const int first = static_cast<int>(blockIdx.y) * share, last = diagonals - first < share ? diagonals : first + share;
+  for (int d = first; d < last; ++d) {
     const long long column = row + offset[d];
     while (true) {
       while (at < read && side.columns[lane_id()][at] < column) ++at;
@@ -349,5 +343,5 @@ __global__ void __launch_bounds__(TAKE_BLOCK)
     at += here;
     left -= here;
   }
-  if (row < rows) others[row] = left;
+  if (OTHERS && row < rows) others[row] = left;
 }

@@ -1,5 +1,6 @@
 // CSR to sell-pack on the device: what spmvbench/formats/ellpack/sell_coded.py computes by arrays on the host.
 #include "largest.cuh"
+#include "side_by_side.cuh"
 #include "spmv.cuh"
 
 constexpr int CONVERT_BLOCK = 256;
@@ -34,25 +35,19 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   if (lane_id() == 0 && any) atomicOr(found, any);
 }
 
-// A row of a slice, and the columns of its entries one after the other.
+// A row of a slice.
 template <typename I, bool SORTED>
-struct Walk {
-  const int* __restrict__ columns;  // of the row
-  I begin;
-  int length;
+struct SliceRow {
+  I begin = 0;
+  int length = 0;
 
-  __device__ __forceinline__ Walk(int rows, long long place, const int* __restrict__ perm,
-                                  const I* __restrict__ row_ptr, const int* __restrict__ col_idx)
-      : columns(col_idx), begin(0), length(0) {
+  __device__ __forceinline__ SliceRow(int rows, long long place, const int* __restrict__ perm,
+                                      const I* __restrict__ row_ptr) {
     if (place >= rows) return;
     const int row = SORTED ? perm[place] : static_cast<int>(place);
     begin = row_ptr[row];
     length = static_cast<int>(row_ptr[row + 1] - begin);
-    columns = col_idx + begin;
   }
-
-  // The least first column of the warp's rows, `cols` if all are empty.
-  __device__ __forceinline__ int base(int cols) const { return warp_min(length ? columns[0] : cols); }
 };
 
 // The base column and the slots of each slice of 32 rows, where a slot moves on by less than `jump` columns, or by
@@ -63,12 +58,12 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
                const int* __restrict__ col_idx, int* __restrict__ bases, long long* __restrict__ slots) {
   const long long slice = global_thread() / WARP;
   if (slice >= slices) return;  // the whole warp
-  const Walk<I, SORTED> row(rows, slice * WARP + lane_id(), perm, row_ptr, col_idx);
-  const int base = row.base(cols);
+  const SliceRow<I, SORTED> row(rows, slice * WARP + lane_id(), perm, row_ptr);
+  const int base = warp_min(row.length ? col_idx[row.begin] : cols);  // the least; `cols` if all rows are empty
   int before = base;
   long long size = row.length;
   for (int i = 0; i < row.length; ++i) {
-    const int column = row.columns[i];
+    const int column = col_idx[row.begin + static_cast<I>(i)];
     size += (column - before) / jump;
     before = column;
   }
@@ -85,23 +80,24 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
               const int* __restrict__ perm, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
               const V* __restrict__ values, V* __restrict__ packed) {
   using Word = typename WordOf<V>::type;
+  __shared__ Side<Word> sides[CONVERT_BLOCK / WARP];
   const long long slice = global_thread() / WARP;
   if (slice >= slices) return;  // the whole warp
-  const Walk<I, SORTED> row(rows, slice * WARP + lane_id(), perm, row_ptr, col_idx);
-  const Word* from = reinterpret_cast<const Word*>(values) + row.begin;
+  const SliceRow<I, SORTED> row(rows, slice * WARP + lane_id(), perm, row_ptr);
+  Walk<Word, I> walk(sides[threadIdx.x / WARP], row.begin, row.begin + static_cast<I>(row.length), col_idx,
+                     reinterpret_cast<const Word*>(values));
   Word* to = reinterpret_cast<Word*>(packed);
-  int before = bases[slice], i = 0;
-  int column = row.length ? row.columns[0] : 0;
+  int before = bases[slice];
   for (long long at = slice_ptr[slice] + lane_id(); at < slice_ptr[slice + 1]; at += WARP) {
     Word word = static_cast<Word>(jump);
-    if (i < row.length) {
-      if (column - before >= jump) {
-        before += jump;
-      } else {
-        word = from[i] | static_cast<Word>(column - before);
-        before = column;
-        if (++i < row.length) column = row.columns[i];
-      }
+    const bool any = walk.any();
+    const int step = any ? walk.column() - before : 0;
+    if (step >= jump) {
+      before += jump;
+    } else if (any) {
+      word = walk.value() | static_cast<Word>(step);
+      before += step;
+      ++walk.at;
     }
     to[at] = word;
   }

@@ -219,38 +219,52 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   }
 }
 
-// The base columns of slices of 32 rows, each cut into one piece, two, or (PIECES = 0) both ways. Where a piece's
-// columns spread too far for 16 bits, its base is -1. units: of 32 half words that the columns of a slice take. totals,
-// zero before: positions in 32 bits, of one piece and of two.
-template <typename I, int PIECES, bool SORTED>
-__global__ void __launch_bounds__(CONVERT_BLOCK)
-    sell_local_bases(int rows, int slices, const int* __restrict__ perm, const I* __restrict__ row_ptr,
+// As `sell_slots`, for slices of 32 rows, and the base columns of each, cut into one piece, two, or (PIECES = 0) both ways.
+// Where a piece's columns spread too far for 16 bits, its base is -1. units: of 32 half words that the columns of a slice
+// take. The second and third note: positions in 32 bits, of one piece and of two.
+template <typename I, int PIECES, bool SORTED, typename P>
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    sell_local_slots(int rows, int slices, const int* __restrict__ perm, const I* __restrict__ row_ptr,
                      const int* __restrict__ col_idx, int* __restrict__ bases_of_one, int* __restrict__ units_of_one,
-                     int* __restrict__ bases_of_two, int* __restrict__ units_of_two,
-                     unsigned long long* __restrict__ totals) {
-  const long long slice = global_thread() / WARP;
+                     int* __restrict__ bases_of_two, int* __restrict__ units_of_two, int share, P* __restrict__ ptr,
+                     unsigned long long* __restrict__ state) {
   const Places<SORTED> places{rows, perm};
-  const long long place = slice * WARP + lane_id();
-  const int length = places.length(row_ptr, place);
-  const I begin = length ? row_ptr[places.row(static_cast<int>(place))] : 0;
-  const int width = warp_max(length);
-  const auto cut = [&](int pieces, int* bases, int* units, unsigned long long* total) {
-    const int half = (width + pieces - 1) / pieces;
-    int wide = 0;
-    for (int p = 0; p < pieces; ++p) {
-      const int from = p * half;
-      const int to = length < from + half ? length : from + half;
-      const int lowest = warp_min(from < to ? col_idx[begin + from] : MAX_COLUMN);
-      const int highest = warp_max(from < to ? col_idx[begin + to - 1] : -1);
-      const bool spread = highest - lowest >= LOCAL_PADDING;
-      if (spread) wide += (width < from + half ? width : from + half) - from;
-      if (lane_id() == 0 && slice < slices) bases[slice * pieces + p] = spread ? -1 : highest < 0 ? 0 : lowest;
+  int longest = 0;
+  long long wide_of_one = 0, wide_of_two = 0;
+  const auto count = [&](long long at) {
+    int own = 0;
+#pragma unroll 4
+    for (int s = 0; s < share; ++s) {
+      const long long slice = at - lane_id() + s, place = slice * WARP + lane_id();
+      const int length = places.length(row_ptr, place);
+      const I begin = length ? row_ptr[places.row(static_cast<int>(place))] : 0;
+      const int width = warp_max(length);
+      const auto cut = [&](int pieces, int* bases, int* units) {
+        const int half = (width + pieces - 1) / pieces;
+        int wide = 0;
+        for (int p = 0; p < pieces; ++p) {
+          const int from = p * half;
+          const int to = length < from + half ? length : from + half;
+          const int lowest = warp_min(from < to ? col_idx[begin + from] : MAX_COLUMN);
+          const int highest = warp_max(from < to ? col_idx[begin + to - 1] : -1);
+          const bool spread = highest - lowest >= LOCAL_PADDING;
+          if (spread) wide += (width < from + half ? width : from + half) - from;
+          if (lane_id() == 0 && slice < slices) bases[slice * pieces + p] = spread ? -1 : highest < 0 ? 0 : lowest;
+        }
+        if (lane_id() == 0 && slice < slices) units[slice] = width + wide;
+        return static_cast<long long>(wide);
+      };
+      if (PIECES != 2) wide_of_one += cut(1, bases_of_one, units_of_one);
+      if (PIECES != 1) wide_of_two += cut(2, bases_of_two, units_of_two);
+      longest = longest < width ? width : longest;
+      if (s == lane_id()) own = width;
     }
-    if (lane_id() == 0 && slice < slices) units[slice] = width + wide;
-    add_once(total, lane_id() == 0 ? wide : 0);
+    return static_cast<long long>(own) * WARP;
   };
-  if (PIECES != 2) cut(1, bases_of_one, units_of_one, totals);
-  if (PIECES != 1) cut(2, bases_of_two, units_of_two, totals + 1);
+  write_offsets<1>(slices, ptr, state, count, share);
+  if (lane_id() == 0) note_most(state, longest);
+  add_once(state + 1, lane_id() == 0 ? wide_of_one : 0);
+  add_once(state + 2, lane_id() == 0 ? wide_of_two : 0);
 }
 
 // Slices of 32 rows, cut into `pieces`: a block for each part; where its columns go: see sell_local.cu.
@@ -304,31 +318,35 @@ struct Group {
   }
 };
 
-// Offsets of the warps of each group.
+// Of each warp the place of its first row, the threads per row and the offset of its slots. The total: 2^WARPS_SHIFT times
+// the warps, and the slots.
+constexpr int WARPS_SHIFT = 35;
+constexpr int WARPS_EACH = 1;  // groups of a thread
+
 template <typename I, typename P>
 __global__ void __launch_bounds__(OFFSETS_BLOCK)
-    warps_count(int places, int groups, int threshold, const I* __restrict__ row_ptr, const int* __restrict__ perm,
-                P* __restrict__ ptr, unsigned long long* __restrict__ state) {
-  write_offsets<OFFSETS_EACH>(groups, ptr, state, [=](long long group) {
-    return group < groups ? static_cast<long long>(Group(group, places, threshold, row_ptr, perm).warps) : 0ll;
+    warps_cut(int places, int groups, int threshold, const I* __restrict__ row_ptr, const int* __restrict__ perm,
+              int* __restrict__ first_place, unsigned char* __restrict__ lanes, P* __restrict__ ptr,
+              unsigned long long* __restrict__ state) {
+  const auto of = [=](long long group) { return Group(group, places, threshold, row_ptr, perm); };
+  const auto count = [=](long long at) {
+    if (at >= groups) return 0ll;
+    const Group group = of(at);
+    return static_cast<long long>(group.warps) << WARPS_SHIFT |
+           static_cast<long long>(group.warps) * WARP * group.width;
+  };
+  sum_before<WARPS_EACH>(groups, state, count, [=](long long at, long long before, long long) {
+    const Group group = of(at);
+    long long warp = before >> WARPS_SHIFT, slot = before & ((1ll << WARPS_SHIFT) - 1);
+    for (int w = 0; w < group.warps; ++w, ++warp) {
+      first_place[warp] = static_cast<int>(at * WARP) + w * (WARP / group.lanes);
+      lanes[warp] = static_cast<unsigned char>(group.lanes);
+      ptr[warp] = static_cast<P>(slot);
+      slot += static_cast<long long>(WARP) * group.width;
+    }
+    if (at + 1 == groups) ptr[warp] = static_cast<P>(slot);
   });
-}
-
-// Of each warp the place of its first row and the threads per row; and offsets of its slots. first: warps before each
-// group.
-template <typename I, typename F, typename P>
-__global__ void __launch_bounds__(OFFSETS_BLOCK)
-    warps_cut(int places, int groups, int warps, int threshold, const I* __restrict__ row_ptr,
-              const int* __restrict__ perm, const F* __restrict__ first, int* __restrict__ first_place,
-              unsigned char* __restrict__ lanes, P* __restrict__ ptr, unsigned long long* __restrict__ state) {
-  write_offsets<OFFSETS_EACH>(warps, ptr, state, [=](long long warp) {
-    if (warp >= warps) return 0ll;
-    const int number = first_behind(first, 0, groups + 1, static_cast<F>(warp)) - 1;
-    const Group group(number, places, threshold, row_ptr, perm);
-    first_place[warp] = number * WARP + static_cast<int>(warp - first[number]) * (WARP / group.lanes);
-    lanes[warp] = static_cast<unsigned char>(group.lanes);
-    return static_cast<long long>(WARP) * group.width;
-  });
+  if (groups == 0 && threadIdx.x == 0) ptr[0] = 0;
 }
 
 // The slots of the warps of `ell-warp-k2`: one warp each for the first STEPS steps, and those after them STEPS each of all

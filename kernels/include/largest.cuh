@@ -13,6 +13,10 @@ __device__ __forceinline__ T warp_max(T value) {
   return value;
 }
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+__device__ __forceinline__ int warp_max(int value) { return __reduce_max_sync(FULL_MASK, value); }
+#endif
+
 __device__ __forceinline__ int warp_min(int value) { return ~warp_max(~value); }
 
 // Raises `most`, zero before the first.

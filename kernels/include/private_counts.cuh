@@ -22,12 +22,12 @@ struct PrivateCounts {
   }
 
   // all: the count of number 0, those of others before and after it. luck: of a thread, 0 before: how often its
-  // numbers met again; a thread with less luck than LEAST_LUCK adds to `all` alone from then on.
-  __device__ __forceinline__ void add(int number, int* __restrict__ all, int& luck) {
+  // numbers met again; a thread with less luck than LEAST_LUCK adds to `all` alone from then on. times: to add.
+  __device__ __forceinline__ void add(int number, int* __restrict__ all, int& luck, int times = 1) {
     const int place = number & (PRIVATE_PLACES - 1);
     const int owner = luck < LEAST_LUCK ? -NONE : atomicCAS(numbers + place, NONE, number);
     luck += owner == number ? MET_AGAIN : -1;
-    atomicAdd(owner == NONE || owner == number ? counts + place : all + number, 1);
+    atomicAdd(owner == NONE || owner == number ? counts + place : all + number, times);
   }
 
   __device__ __forceinline__ void end(int* __restrict__ all) {

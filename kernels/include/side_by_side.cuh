@@ -83,3 +83,31 @@ struct Side {
     }
   }
 };
+
+// The entries of a warp's runs, one run a lane, of which each lane takes the next one when it needs it.
+template <typename V, typename I>
+struct Walk {
+  Side<V>& side;
+  const int* __restrict__ col_idx;
+  const V* __restrict__ values;
+  I entry, end;
+  int at = 0, read = 0;  // of the entries read, that which comes next
+
+  __device__ __forceinline__ Walk(Side<V>& side, I begin, I end, const int* __restrict__ col_idx,
+                                  const V* __restrict__ values)
+      : side(side), col_idx(col_idx), values(values), entry(begin), end(end) {}
+
+  // Whether an entry comes next. Every lane of the warp arrives.
+  __device__ __forceinline__ bool any() {
+    if (__any_sync(FULL_MASK, at == read && entry + static_cast<I>(read) < end)) {
+      entry += static_cast<I>(at);
+      at = 0;
+      read = end - entry < SIDE ? static_cast<int>(end - entry) : SIDE;
+      side.load(entry, read, 0, col_idx, values);
+    }
+    return at < read;
+  }
+
+  __device__ __forceinline__ int column() const { return side.columns[lane_id()][at]; }
+  __device__ __forceinline__ V value() const { return side.values[lane_id()][at]; }
+};

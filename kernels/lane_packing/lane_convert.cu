@@ -8,18 +8,45 @@
 
 constexpr int LANES_BLOCK = 256;
 
-// Offsets of the pieces of each row, of at most `most` entries. Notes: rows of several pieces, rows of none.
-template <typename I, typename P>
+constexpr int PIECES_SHIFT = 31;  // a number of pieces and one of lanes, both below 2^31, are summed together
+
+// The pieces of each row, of at most `target` entries for each lane of a warp, and their offsets: of each its row, first
+// entry and entries, and the lanes that those before it want, of `target` entries each, or all of a warp for those of a row
+// that is cut. Notes: rows of several pieces, rows of none.
+template <typename I>
 __global__ void __launch_bounds__(OFFSETS_BLOCK)
-    lane_pieces(int rows, int most, const I* __restrict__ row_ptr, P* __restrict__ ptr,
+    lane_pieces(int rows, int target, const I* __restrict__ row_ptr, int* __restrict__ of_row, int* __restrict__ row_of,
+                I* __restrict__ begin, int* __restrict__ length, int* __restrict__ wanted,
                 unsigned long long* __restrict__ state) {
+  const long long most = static_cast<long long>(target) * WARP;
   int several = 0, none = 0;
-  write_offsets<OFFSETS_EACH>(rows, ptr, state, [&](long long row) {
+  const auto count = [&](long long row) {
     if (row >= rows) return 0ll;
-    const long long pieces = (row_ptr[row + 1] - row_ptr[row] + most - 1) / most;
+    const long long entries = row_ptr[row + 1] - row_ptr[row];
+    const long long pieces = (entries + most - 1) / most;
     several += pieces > 1;
     none += pieces == 0;
-    return pieces;
+    return pieces << PIECES_SHIFT | (pieces > 1 ? pieces * WARP : (entries + target - 1) / target);
+  };
+  sum_before<OFFSETS_EACH>(rows, state, count, [=](long long row, long long before, long long number) {
+    const long long pieces = number >> PIECES_SHIFT;
+    long long piece = before >> PIECES_SHIFT, lanes = before & ((1ll << PIECES_SHIFT) - 1);
+    of_row[row] = static_cast<int>(piece);
+    if (row + 1 == rows) {
+      of_row[rows] = static_cast<int>(piece + pieces);
+      wanted[piece + pieces] = static_cast<int>(lanes + (number & ((1ll << PIECES_SHIFT) - 1)));
+    }
+    if (pieces == 0) return;
+    I from = row_ptr[row];
+    const long long entries = row_ptr[row + 1] - from, each = entries / pieces, more = entries % pieces;
+    for (int i = 0; i < pieces; ++i, ++piece, lanes += WARP) {
+      const int here = static_cast<int>(each + (i < more));
+      row_of[piece] = static_cast<int>(row);
+      begin[piece] = from;
+      length[piece] = here;
+      wanted[piece] = static_cast<int>(lanes);
+      from += static_cast<I>(here);
+    }
   });
   several = group_sum<WARP>(several);
   none = group_sum<WARP>(none);
@@ -28,35 +55,21 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
   if (none) atomicAdd(state + 1, static_cast<unsigned long long>(none));
 }
 
-// Row, first entry and entries of each piece, and offsets of the lanes that it wants: of `target` entries each, or all of
-// a warp for those of a row that is cut.
-template <typename I, typename F, typename P>
-__global__ void __launch_bounds__(OFFSETS_BLOCK)
-    lane_wanted(int rows, int pieces, int target, const I* __restrict__ row_ptr, const F* __restrict__ first,
-                int* __restrict__ row_of, I* __restrict__ begin, int* __restrict__ length, P* __restrict__ ptr,
-                unsigned long long* __restrict__ state) {
-  int row = -1;  // of the thread's piece before: pieces ascend
-  write_offsets<OFFSETS_EACH>(pieces, ptr, state, [&](long long piece) {
-    if (piece >= pieces) return 0ll;
-    row = row < 0 ? first_behind(first, 0, rows + 1, static_cast<F>(piece)) - 1
-                  : row_from(first, row, rows, static_cast<F>(piece));
-    const long long times = first[row + 1] - first[row], number = piece - first[row];
-    const long long entries = row_ptr[row + 1] - row_ptr[row], each = entries / times, more = entries % times;
-    const int here = static_cast<int>(each + (number < more));
-    row_of[piece] = row;
-    begin[piece] = row_ptr[row] + static_cast<I>(number * each + (number < more ? number : more));
-    length[piece] = here;
-    return times > 1 ? static_cast<long long>(WARP) : (here + target - 1) / target;
-  });
-}
-
-// The piece after the last that fits a tile with each one. before: lanes wanted by those before.
-template <typename P>
-__global__ void lane_following(int pieces, const P* __restrict__ before, int* __restrict__ following) {
+// The piece after the last that fits a tile with each one; n, for which there is room, where that is none. What is no piece
+// has no entries. of_row, wanted: of `lane_pieces`.
+__global__ void lane_following(int n, int rows, const int* __restrict__ of_row, const int* __restrict__ wanted,
+                               int* __restrict__ length, int* __restrict__ following) {
   const int piece = static_cast<int>(global_thread());
-  if (piece >= pieces) return;
+  if (piece >= n) return;
+  const int pieces = of_row[rows];
+  if (piece >= pieces) {
+    length[piece] = 0;
+    following[piece] = n;
+    return;
+  }
   const int last = pieces - piece < WARP ? pieces : piece + WARP;  // each wants one
-  following[piece] = first_behind(before, piece + 1, last + 1, before[piece] + WARP) - 1;
+  const int next = first_behind(wanted, piece + 1, last + 1, wanted[piece] + WARP) - 1;
+  following[piece] = next < pieces ? next : n;
 }
 
 // The pieces of a tile, one in each of the first lanes. starts: the first piece of each tile, and the end.
@@ -99,17 +112,22 @@ struct LaneShare {
   }
 };
 
+constexpr int STEPS_SHIFT = 32;  // a number of steps and one of 32 bytes are summed together
+
 // The steps with which a tile's pieces fit its lanes, as few as that takes, up to `most`; offsets of its slots; the row of
-// each lane, and bit l for lane l where a part of a cut row ends. pieces: of each row, their offsets.
-template <typename I, typename F, typename P>
+// each lane, and bit l for lane l where a part of a cut row ends. PACKED: the bytes of a tile's differences of columns along
+// its lanes, 1, 2 or 4, and offsets of them all. of_row, noted: of `lane_pieces`, whose notes are those of this kernel.
+template <typename I, bool PACKED, typename P>
 __global__ void __launch_bounds__(OFFSETS_BLOCK)
     lane_steps(int tiles, int most, int rounds, const int* __restrict__ starts, const int* __restrict__ row_of,
-               const I* __restrict__ begin, const int* __restrict__ length, const F* __restrict__ pieces,
-               int* __restrict__ lane_row, unsigned* __restrict__ adds, int share, P* __restrict__ ptr,
+               const I* __restrict__ begin, const int* __restrict__ length, const int* __restrict__ of_row,
+               const unsigned long long* __restrict__ noted, const int* __restrict__ col_idx,
+               int* __restrict__ lane_row, unsigned* __restrict__ adds, unsigned char* __restrict__ width,
+               long long* __restrict__ byte_ptr, int share, P* __restrict__ ptr,
                unsigned long long* __restrict__ state) {
   const TilePieces<I> all{starts, row_of, begin, length};
   const auto count = [=](long long at) {
-    long long slots = 0;
+    long long number = 0;
     for (int s = 0; s < share; ++s) {
       const long long tile = at - lane_id() + s;
       if (tile >= tiles) break;  // the whole warp
@@ -124,49 +142,38 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
       }
       const LaneShare<I> lane(all, tile, high);
       lane_row[tile * WARP + lane_id()] = lane.row;
-      const bool part = lane.ends && pieces[lane.row + 1] - pieces[lane.row] > 1;
+      const bool part = lane.ends && of_row[lane.row + 1] - of_row[lane.row] > 1;
       const unsigned parts = __ballot_sync(FULL_MASK, part);
       if (lane_id() == 0) adds[tile] = parts;
-      if (s == lane_id()) slots = static_cast<long long>(WARP) * high;
-    }
-    return slots;
-  };
-  write_offsets<1>(tiles, ptr, state, count, share);
-}
-
-// The bytes of a tile's differences of columns along its lanes, 1, 2 or 4, and offsets of them all.
-template <typename I, typename S, typename P>
-__global__ void __launch_bounds__(OFFSETS_BLOCK)
-    lane_widths(int tiles, const S* __restrict__ slots, const int* __restrict__ starts, const int* __restrict__ row_of,
-                const I* __restrict__ begin, const int* __restrict__ length, const int* __restrict__ col_idx,
-                unsigned char* __restrict__ width, int share, P* __restrict__ ptr,
-                unsigned long long* __restrict__ state) {
-  const TilePieces<I> all{starts, row_of, begin, length};
-  const auto count = [=](long long at) {
-    long long bytes = 0;
-    for (int s = 0; s < share; ++s) {
-      const long long tile = at - lane_id() + s;
-      if (tile >= tiles) break;  // the whole warp
-      const int steps = static_cast<int>((slots[tile + 1] - slots[tile]) / WARP);
-      const LaneShare<I> lane(all, tile, steps);
-      int most = 0;
-      for (int from = 0; from < steps; from += SIDE) {
+      int each = 0, largest = 0;
+      for (int from = 0; PACKED && from < high; from += SIDE) {
         side_by_side(lane.entry, lane.entries, from, [&](int, bool held, int, int position, I entry) {
           const int column = held ? col_idx[entry] : 0;
           const int before = column_before(col_idx, from, held, entry, column);
           const int difference = held && position ? column - before : 0;
-          most = most < difference ? difference : most;
+          largest = largest < difference ? difference : largest;
         });
       }
-      most = warp_max(most);
-      const int each = most < 256 ? 1 : most < 65536 ? 2 : 4;
-      if (s != lane_id()) continue;
-      width[tile] = static_cast<unsigned char>(each);
-      bytes = static_cast<long long>(each) * WARP * (steps - 1);
+      if (PACKED) {
+        largest = warp_max(largest);
+        each = largest < 256 ? 1 : largest < 65536 ? 2 : 4;
+        if (lane_id() == 0) width[tile] = static_cast<unsigned char>(each);
+      }
+      if (s == lane_id()) {
+        number = static_cast<long long>(high) << STEPS_SHIFT | static_cast<long long>(each) * (high - 1);
+      }
     }
-    return bytes;
+    return number;
   };
-  write_offsets<1>(tiles, ptr, state, count, share);
+  const auto store = [=](long long at, long long sum) {
+    ptr[at] = static_cast<P>((sum >> STEPS_SHIFT) * WARP);
+    if (PACKED) byte_ptr[at] = (sum & ((1ll << STEPS_SHIFT) - 1)) * WARP;
+  };
+  sum_before<1>(
+      tiles, state, count, [=](long long at, long long before, long long number) { store(at + 1, before + number); },
+      share);
+  if (blockIdx.x == 0 && threadIdx.x == 0) store(0, 0);
+  if (blockIdx.x == 0 && threadIdx.x < 2) state[threadIdx.x] = noted[threadIdx.x];
 }
 
 // The slots: a warp for each tile. PACKED: columns are a first one for each lane, then differences of `width` bytes each

@@ -420,11 +420,6 @@ def share_of_warps(n: int) -> int:
     return min(1 << max(cdiv(n, _WARPS * 512) - 1, 0).bit_length(), _WARP)
 
 
-def notes_by_warps(n: int) -> int:
-    """The length of `notes` for a kernel that counts n numbers so."""
-    return note_words(n, 1, _WARPS * share_of_warps(n))
-
-
 def summed(
     xp: ArrayModule,
     n: int,
@@ -438,6 +433,7 @@ def summed(
     beside: Beside | None = None,
     by_warps: bool = False,
     block: int = OFFSETS_BLOCK,
+    of_total: Callable[[int], int] = int,
 ) -> tuple[Array, list[int]]:
     """As `arrays.offsets` of n numbers that a kernel counts, by it alone and one wait; and what was `noted`.
 
@@ -445,6 +441,7 @@ def summed(
     the offsets and `state`. total: where it is known, which alone is returned then, without a wait. wide: int64 in any
     case. beside: launched before the wait, if there is one. by_warps: a warp counts one number after the other, as many
     as the argument before the offsets says: few, so that blocks are many. each, block: a block takes block * each.
+    of_total: the last offset, of all that is summed.
     """
     if by_warps:
         share = share_of_warps(n)
@@ -461,7 +458,7 @@ def summed(
         found = numbers(room, words + _NOTES - 1)
         if beside is not None:
             beside.noted, found = found[:words], found[words:]
-        if wide or index_dtype(found[-1]) == dtype:
+        if wide or index_dtype(of_total(found[-1])) == dtype:
             break
     return ptr, found
 
@@ -492,14 +489,16 @@ def taken(
     above: int = -1,
     upto: int = INT32_MAX,
     beside: Beside | None = None,
+    owners: bool = False,
 ) -> Csr:
     """Of rows of more than `above` and at most `upto` entries those from the `first`-th on and before the `last`-th.
 
     As a matrix of the same shape; all are the matrix itself. By kernels and one wait where there are any, without it
-    where the host knows how many rows have each length. beside: as for `summed`.
+    where the host knows how many rows have each length, or that all are taken. beside: as for `summed`. owners: whether
+    the row of each entry is found by the same kernel.
     """
-    run = runner(a)
-    if run is not None and not a.nnz:
+    run, longest = runner(a), a.__dict__.get("row_len_max", INT32_MAX)
+    if run is not None and (not a.nnz or (first == 0 and above < 0 and longest <= min(last, upto))):
         return a
     if run is None:
         every = above < 0 and upto >= a.row_len_max
@@ -534,11 +533,12 @@ def taken(
         a.__dict__.update(about)
         return a
     col_idx, values = (xp.empty(total, dtype=t) if total else nothing(xp, t) for t in (np.int32, a.dtype))
-    kernel = f"take_entries<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(row_ptr)}>"
-    given = (rows, np.int64(total), np.int32(first), a.row_ptr, row_ptr, a.col_idx, a.values, col_idx, values)
+    row_of = xp.empty(total, dtype=np.int32) if owners and total else nothing(xp, np.int32)
+    kernel = f"take_entries<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(row_ptr)}, {cbool(owners)}>"
+    given = (rows, np.int64(total), np.int32(first), a.row_ptr, row_ptr, a.col_idx, a.values, row_of, col_idx, values)
     run(Launch(TAKE, kernel, cdiv(total, _TAKE_BLOCK * TAKE_EACH), _TAKE_BLOCK, given))
     some = Csr(a.shape, row_ptr, col_idx, values, a.vectors)
-    some.__dict__.update(about)
+    some.__dict__.update(about, **({"row_idx": row_of} if owners else {}))
     return some
 
 
@@ -604,12 +604,21 @@ def sound(matrix: Any) -> Csr | None:
 
 def rows_of(a: Csr) -> Array:
     """As `Csr.row_idx`, by one kernel where there are any."""
-    if (run := runner(a)) is None:
+    if (run := runner(a)) is None or "row_idx" in a.__dict__:
         return a.row_idx
     owners, args = a.xp.empty(a.nnz, dtype=np.int32), (np.int32(a.rows), np.int64(a.nnz), a.row_ptr)
     grid = cdiv(a.nnz, _TAKE_BLOCK * TAKE_EACH)
     run(Launch(TAKE, f"take_owners<{ctype(a.row_ptr)}>", grid, _TAKE_BLOCK, (*args, owners)))
     return owners
+
+
+def count_filled(a: Csr, run: Run) -> tuple[Array, int]:
+    """How many rows with entries are before each row, and in all; the matrix keeps them and knows its longest row."""
+    args = (np.int32(a.rows), a.row_ptr)
+    ptr, noted = summed(a.xp, a.rows, TAKE, f"filled_counts<{ctype(a.row_ptr)}", args, run)
+    a.__dict__["row_len_max"], *_, total = noted
+    a.__dict__["filled_ptr"] = ptr, total
+    return ptr, total
 
 
 def filled_rows(a: Csr) -> tuple[Array, Array]:
@@ -621,7 +630,7 @@ def filled_rows(a: Csr) -> tuple[Array, Array]:
         filled = np.flatnonzero(a.row_lengths).astype(np.int32)
         return filled, np.concatenate([a.row_ptr[filled], a.row_ptr[-1:]])
     xp, rows, index = a.xp, np.int32(a.rows), ctype(a.row_ptr)
-    ptr, (*_, total) = summed(xp, a.rows, TAKE, f"filled_counts<{index}", (rows, a.row_ptr), run)
+    ptr, total = a.__dict__.get("filled_ptr") or count_filled(a, run)
     filled, begins = xp.empty(total, dtype=np.int32), xp.empty(total + 1, dtype=a.row_ptr.dtype)
     args = (rows, a.row_ptr, ptr, filled, begins)
     run(Launch(TAKE, f"filled_rows<{index}, {ctype(ptr)}>", cdiv(a.rows + 1, _TAKE_BLOCK), _TAKE_BLOCK, args))

@@ -162,9 +162,9 @@ LAUNCHES = {
     "csr5": 1,
     "sell-p": 2,
     "sell-c-sigma": 3,
-    "sell-local": 3,
-    "irregular": 3,
-    "dia": 4,
+    "sell-local": 2,
+    "irregular": 2,
+    "dia": 3,
     "shec": 3,
 }
 

@@ -16,21 +16,25 @@ from spmvbench.formats.arrays import (
     expand,
     index_dtype,
     nonzero_mask,
+    nothing,
     put,
     round_up,
     run_starts,
     tabled,
 )
 from spmvbench.formats.conversion import (
+    OFFSETS_BLOCK,
     Run,
     narrow_offsets,
-    numbers,
+    noted,
+    notes,
     private_share,
     refuse_more_than_memory,
     runner,
     stays_in_cache,
     stays_in_part,
     summed,
+    summing,
     zeros,
 )
 from spmvbench.formats.conversion import offsets as offsets_by
@@ -44,8 +48,14 @@ HACK = 32  # rows of a hack: a warp
 BLOCK, FEW_BLOCK = (constant("dia/dia.cu", name) for name in ("BLOCK", "FEW_BLOCK"))  # threads
 FEW = 8  # diagonals, of which all loads of a row are in flight together
 CONVERT = "dia/dia_convert.cu"
-SHARE, LISTED = constant(CONVERT, "SHARE"), constant(CONVERT, "LISTED")  # entries of a block; diagonals in a list
-TAKE_BLOCK = constant(CONVERT, "TAKE_BLOCK")  # threads
+SIDE = constant("include/side_by_side.cuh", "SIDE")  # entries of a row that a warp reads at once
+SHARE, PIECE = constant(CONVERT, "SHARE"), constant(CONVERT, "PIECE")  # entries of a block, and of a part of a hack
+TAKE_BLOCK, SIZES_BLOCK, REST_BLOCK, HDI_BLOCK = (
+    constant(CONVERT, f"{name}_BLOCK") for name in ("TAKE", "SIZES", "REST", "HDI")
+)
+TAKE_BLOCKS = 4096  # that fill a GPU
+FEW_ENTRIES = 2**20  # with which parts that are none take less time than a wait for their number
+ROOM = 2**17  # diagonals that an array may have room for, more than there are
 
 
 def diagonal_keys(a: Csr, hack: int) -> Array:
@@ -65,9 +75,10 @@ def hack_keys(a: Csr) -> Array:
 def _table(a: Csr, run: Run) -> Array:
     """The entries of every diagonal, by col - row + rows - 1."""
     held = zeros(a.xp, a.rows + a.cols - 1, np.int32)
-    share = private_share(a.nnz)
-    args = (a.row_ptr.dtype.type(a.nnz), *map(np.int32, (a.rows, share)), a.row_ptr, a.col_idx, held)
-    run(Launch(CONVERT, f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.nnz, share), 256, args))
+    parts = min(1 << (max(int(a.row_len_mean) // SIDE, 1) - 1).bit_length(), SIZES_BLOCK // HACK)
+    share = round_up(int(private_share(a.nnz) / max(a.row_len_mean, 1)), SIZES_BLOCK // parts)
+    args = *map(np.int32, (a.rows, share, parts)), a.row_ptr, a.col_idx, held
+    run(Launch(CONVERT, f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.rows, share), SIZES_BLOCK, args))
     return held
 
 
@@ -99,30 +110,29 @@ def saves_bytes(held: Array, length: Array, dtype: np.dtype) -> Array:
 def well_filled(a: Csr, theta: float) -> Array:
     """The diagonals whose fill reaches `theta`, or that save bytes if it is 0: their offsets, ascending, int32.
 
-    By kernels and one wait where there are any and few diagonals are kept.
+    By kernels and one wait where there are any.
     """
     run = runner(a)
-    if run and tabled(a.nnz, a.rows + a.cols) and (found := _listed(a, _table(a, run), theta, run)) is not None:
-        return found
+    if run and tabled(a.nnz, a.rows + a.cols):
+        return _listed(a, theta, run)
     offset, held, length = diagonal_sizes(a, run)
     return offset[held >= theta * length if theta else saves_bytes(held, length, a.dtype)]
 
 
-def _listed(a: Csr, held: Array, theta: float, run: Run) -> Array | None:
-    """The diagonals that the kernel `dia_list` keeps, ascending, int32; None if they are many. One wait.
-
-    If `held` has the entries of each, the matrix knows how many are on these.
-    """
-    found, offset = zeros(a.xp, 3 + LISTED, np.int32), a.xp.empty(LISTED, dtype=np.int32)
-    args = (np.int32(a.rows), np.int32(a.cols), held, np.float64(theta), np.int32(a.dtype.itemsize), found)
-    run(Launch(CONVERT, f"dia_list<{ctype(held)}>", *per_thread(len(held)), args))
-    run(Launch(CONVERT, "dia_ascending", *per_thread(LISTED), (found, offset)))
-    low, high, kept = numbers(found, 3)
-    if kept > LISTED:
-        return None
-    offset = offset[:kept]
-    if held.dtype == np.int32:
-        a.__dict__["on_diagonals"] = offset, (high << 32) + (low & 0xFFFFFFFF)
+def _listed(a: Csr, theta: float, run: Run) -> Array:
+    """The diagonals that the kernel `dia_list` keeps, ascending, int32; the matrix knows how many entries they hold."""
+    count, held = a.rows + a.cols - 1, _table(a, run)
+    fill = theta or a.dtype.itemsize / (a.dtype.itemsize + 4)
+    most = min(count, a.nnz)
+    if theta >= 0:  # so many hold all entries: two are as short as each other, the longest ones of other shapes more
+        places = a.nnz / fill
+        most = min(most, int(2 * places**0.5 + places / min(a.shape)) + 2)
+    offset, state = a.xp.empty(most, dtype=np.int32), notes(a.xp, count)
+    args = np.int32(a.rows), np.int32(a.cols), held, np.float64(theta), np.int32(a.dtype.itemsize), offset
+    run(summing(CONVERT, "dia_list", args, state))
+    on, *_, kept = noted(state)
+    offset = offset[:kept] if most - kept < ROOM else offset[:kept].copy()
+    a.__dict__["on_diagonals"] = offset, on
     return offset
 
 
@@ -136,22 +146,22 @@ def filled(a: Csr, hack: int, keys: Array) -> Array:
 
 def dia_by_kernels(a: Csr, run: Run) -> dict[str, Any]:
     """The fields of `Dia` by kernels of this project, for nnz > 0. run: runs a launch on the arrays of `a`."""
-    xp, index, pitch = a.xp, ctype(a.row_ptr), round_up(a.rows, HACK)
-    threads = per_thread(pitch, 128)
-    if tabled(a.nnz, a.rows + a.cols):
-        seen = zeros(xp, a.rows + a.cols - 1, np.uint8)
-        args: tuple[Any, ...] = (np.int32(a.rows), a.row_ptr, a.col_idx, seen)
-        run(Launch(CONVERT, f"dia_mark<{index}>", *threads, args))
-        if (offset := _listed(a, seen, -1.0, run)) is None:
-            offset = (xp.flatnonzero(seen) - (a.rows - 1)).astype(np.int32)
-    else:
-        offset = a.diagonals
-    refuse_more_than_memory(len(offset) * pitch * a.dtype.itemsize, a)
-    values = xp.empty((len(offset), pitch), dtype=a.dtype)
-    sizes = np.int32(a.rows), np.int32(len(offset)), np.int64(pitch)
-    args = (*sizes, a.row_ptr, a.col_idx, a.values, offset, values)
-    run(Launch(CONVERT, f"dia_fill<{ctype(values)}, {index}>", *threads, args))
-    return {"offset": offset, "values": values}
+    offset = _listed(a, -1.0, run) if tabled(a.nnz, a.rows + a.cols) else a.diagonals
+    refuse_more_than_memory(len(offset) * round_up(a.rows, HACK) * a.dtype.itemsize, a)
+    return _dense(a, offset, run)[0]
+
+
+def _dense(a: Csr, offset: Array, run: Run, others: bool = False) -> tuple[dict[str, Any], Array]:
+    """The fields of `Dia` for some diagonals. others: and how many entries of each row are on none, (rows,), int32."""
+    xp, pitch, diagonals = a.xp, round_up(a.rows, HACK), len(offset)
+    values = xp.empty((diagonals, pitch), dtype=a.dtype)
+    counts = xp.empty(a.rows, dtype=np.int32) if others else nothing(xp, np.int32)
+    across = cdiv(pitch, TAKE_BLOCK)
+    share = diagonals if others else max(cdiv(diagonals, max(TAKE_BLOCKS // across, 1)), HACK)
+    args = *map(np.int32, (a.rows, diagonals, share)), np.int64(pitch), a.row_ptr, a.col_idx, a.values, offset, values
+    kernel = f"dia_take<{ctype(values)}, {ctype(a.row_ptr)}, {cbool(others)}>"
+    run(Launch(CONVERT, kernel, (across, cdiv(diagonals, share)), TAKE_BLOCK, (*args, counts)))
+    return {"offset": offset, "values": values}, counts
 
 
 def hdi_by_kernels(a: Csr, footprint: str, run: Run) -> dict[str, Any]:
@@ -161,23 +171,24 @@ def hdi_by_kernels(a: Csr, footprint: str, run: Run) -> dict[str, Any]:
     them: no sort, and every slot is written once. Where a row is long, several warps share the diagonals of its hack.
     """
     xp, index, hacks = a.xp, ctype(a.row_ptr), cdiv(a.rows, HACK)
-    rows = np.int32(a.rows), np.int32(hacks)
-    part_ptr, (*_, parts) = summed(xp, hacks, CONVERT, f"hdi_parts<{index}", (*rows, a.row_ptr), run, each=1)
-    counts, several, threads = xp.empty(parts, dtype=np.int32), cbool(parts > hacks), per_thread(parts * HACK, 128)
-    args: tuple[Any, ...] = (*rows, np.int64(parts), part_ptr, a.row_ptr, a.col_idx, counts)
-    run(Launch(CONVERT, f"hdi_count<{index}, {ctype(part_ptr)}, {several}>", *threads, args))
-    ptr, diagonals = offsets_by(counts, run)
+    size, matrix = (np.int32(a.rows), np.int32(hacks)), (a.row_ptr, a.col_idx)
+    most = hacks + a.nnz // PIECE if a.nnz < FEW_ENTRIES else None  # parts, of which kernels find how many there are
+    kernel = f"hdi_parts<{index}"
+    part_ptr, (*_, parts) = summed(xp, hacks, CONVERT, kernel, (*size, a.row_ptr), run, each=1, total=most)
+    args: tuple[Any, ...] = (*size, np.int64(parts), part_ptr, *matrix)
+    kernel = f"hdi_count<{index}, {ctype(part_ptr)}"
+    ptr, (*_, diagonals) = summed(xp, parts, CONVERT, kernel, args, run, each=1, block=OFFSETS_BLOCK // HACK)
     hack_ptr, offset = xp.empty(hacks + 1, dtype=a.row_ptr.dtype), offset_array(xp, diagonals, footprint)
     values = xp.empty((diagonals, HACK), dtype=a.dtype)
-    args = (*rows, np.int64(parts), part_ptr, ptr, a.row_ptr, a.col_idx, a.values, hack_ptr, offset, values)
-    kernel = f"hdi_fill<{ctype(values)}, {index}, {ctype(part_ptr)}, {ctype(ptr)}, {several}>"
-    run(Launch(CONVERT, kernel, *threads, args))
+    args = (*size, part_ptr, ptr, *matrix, a.values, hack_ptr, offset, values)
+    kernel = f"hdi_fill<{ctype(values)}, {index}, {ctype(part_ptr)}, {ctype(ptr)}>"
+    run(Launch(CONVERT, kernel, *per_thread(parts * HACK, HDI_BLOCK), args))
     return {"hack_ptr": hack_ptr, "offset": offset, "values": values}
 
 
 def offset_array(xp: ArrayModule, diagonals: int, footprint: str) -> Array:
-    """`Hdi.offset`, all zero."""
-    return xp.zeros(diagonals * (HACK if footprint == "psblas" else 1), dtype=np.int32)
+    """`Hdi.offset`, zero after the last diagonal's."""
+    return xp.zeros(HACK * diagonals, dtype=np.int32) if footprint == "psblas" else xp.empty(diagonals, dtype=np.int32)
 
 
 def taken(a: Csr, offset: Array, run: Run) -> tuple[dict[str, Any], Csr]:
@@ -185,31 +196,27 @@ def taken(a: Csr, offset: Array, run: Run) -> tuple[dict[str, Any], Csr]:
 
     offset: ascending, int32. run: runs a launch on the arrays of `a`.
     """
-    xp, index, pitch = a.xp, ctype(a.row_ptr), round_up(a.rows, HACK)
+    xp, index = a.xp, ctype(a.row_ptr)
     if not len(offset):
-        return {"offset": offset, "values": xp.empty((0, pitch), dtype=a.dtype)}, a
-    values, others = xp.empty((len(offset), pitch), dtype=a.dtype), xp.empty(a.rows, dtype=np.int32)
-    sizes = np.int32(a.rows), np.int32(len(offset)), np.int64(pitch)
-    args = (*sizes, a.row_ptr, a.col_idx, a.values, offset, values, others)
-    run(Launch(CONVERT, f"dia_take<{ctype(values)}, {index}>", *per_thread(pitch, TAKE_BLOCK), args))
+        return {"offset": offset, "values": xp.empty((0, round_up(a.rows, HACK)), dtype=a.dtype)}, a
     counted, on = a.__dict__.get("on_diagonals", (None, 0))
-    if counted is offset:
-        total = a.nnz - on
+    total = a.nnz - on if counted is offset else a.nnz
+    dia, others = _dense(a, offset, run, others=total > 0)
+    if not total:
+        row_ptr = xp.zeros(a.rows + 1, dtype=np.int32)
+    elif counted is offset:
         row_ptr = narrow_offsets(others, run, index_dtype(total))
     else:
         row_ptr, total = offsets_by(others, run)
-    dia = {"offset": offset, "values": values}
+    del others
     if total == a.nnz:
         return dia, a
     columns, rest = xp.empty(total, dtype=np.int32), xp.empty(total, dtype=a.dtype)
     if total:
-        shares = cdiv(a.nnz, SHARE)
-        counts = xp.empty(shares, dtype=np.int32)
-        matrix = (a.row_ptr.dtype.type(a.nnz), *sizes[:2], a.row_ptr, a.col_idx)
-        run(Launch(CONVERT, f"dia_others<{index}>", shares, 256, (*matrix, offset, counts)))
-        before = narrow_offsets(counts, run, np.int64)
-        kernel = f"dia_rest<{ctype(values)}, {index}, {ctype(before)}>"
-        run(Launch(CONVERT, kernel, shares, 256, (*matrix, a.values, offset, before, columns, rest)))
+        kernel = f"dia_rest<{ctype(rest)}, {index}, {ctype(row_ptr)}>"
+        sizes = a.row_ptr.dtype.type(a.nnz), np.int32(a.rows), np.int32(len(offset))
+        args = (*sizes, a.row_ptr, a.col_idx, a.values, offset, row_ptr, columns, rest)
+        run(Launch(CONVERT, kernel, cdiv(a.nnz, SHARE), REST_BLOCK, args))
     return dia, Csr(a.shape, row_ptr, columns, rest, a.vectors)
 
 

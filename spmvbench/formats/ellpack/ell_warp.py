@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, offsets
-from spmvbench.formats.conversion import Run, runner, summed
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype, inverse, offsets
+from spmvbench.formats.conversion import Run, noted, notes, runner, summing
 from spmvbench.formats.ellpack.sell_convert import BLOCK, SOURCE, WARP, sorted_rows
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
@@ -20,6 +20,7 @@ from spmvbench.formats.tuning import tuned
 LANES = (1, 2, 4, 8, 16, 32)
 THRESHOLDS = (4, 6, 8, 16, 32, 64)  # that the authors try for every matrix
 DEFAULT = 6  # of these, where nothing is timed
+EACH, SHIFT = constant(SOURCE, "WARPS_EACH"), constant(SOURCE, "WARPS_SHIFT")
 STEPS = constant(SOURCE, "STEPS")  # of a warp that another warp of the conversion fills
 
 
@@ -149,20 +150,22 @@ class EllWarpK2(Format):
     def _by_kernels(cls, a: Csr, perm: Array, threshold: int, run: Run) -> dict[str, Any]:
         """As `fields`, by kernels; without a wait if the host knows how many rows have each length."""
         xp, index, places, groups = a.xp, ctype(a.row_ptr), np.int32(len(perm)), cdiv(len(perm), WARP)
-        matrix, known = (a.row_ptr, perm), a.__dict__.get("rows_by_length")
-        total, all_slots = (None, None) if known is None else Warps.totals(known, threshold)
-        args: tuple[Any, ...] = (places, np.int32(groups), np.int32(threshold), *matrix)
-        first, (*_, total) = summed(xp, groups, SOURCE, f"warps_count<{index}", args, run, total=total)
-        first_place, lanes = xp.empty(total, dtype=np.int32), xp.empty(total, dtype=np.uint8)
-        sizes = (places, *map(np.int32, (groups, total, threshold)))
-        args = (*sizes, *matrix, first, first_place, lanes)
-        cut = f"warps_cut<{index}, {ctype(first)}"
-        ptr, (*_, all_slots) = summed(xp, total, SOURCE, cut, args, run, total=all_slots)
-        columns, values = xp.empty(all_slots, dtype=np.int32), xp.empty(all_slots, dtype=a.dtype)
-        args = (np.int32(total), places, a.row_ptr, a.col_idx, a.values, perm, ptr, first_place, lanes, columns, values)
+        known = a.__dict__.get("rows_by_length")
+        warps, slots = (len(perm), None) if known is None else Warps.totals(known, threshold)
+        first_place, lanes = xp.empty(warps, dtype=np.int32), xp.empty(warps, dtype=np.uint8)
+        ptr = xp.empty(warps + 1, dtype=np.int64 if slots is None else index_dtype(slots))
+        state = notes(xp, groups, EACH)
+        args: tuple[Any, ...] = (places, np.int32(groups), np.int32(threshold), a.row_ptr, perm, first_place, lanes)
+        run(summing(SOURCE, f"warps_cut<{index}, {ctype(ptr)}>", (*args, ptr), state))
+        if slots is None:
+            warps, slots = divmod(noted(state)[-1], 1 << SHIFT)
+            ptr = ptr[: warps + 1].astype(index_dtype(slots))
+            first_place, lanes = first_place[:warps].copy(), lanes[:warps].copy()
+        columns, values = xp.empty(slots, dtype=np.int32), xp.empty(slots, dtype=a.dtype)
+        args = (np.int32(warps), places, a.row_ptr, a.col_idx, a.values, perm, ptr, first_place, lanes, columns, values)
         kernel = f"warps_fill<{ctype(values)}, {index}, {ctype(ptr)}>"
-        more = cdiv(all_slots, STEPS * WARP) if a.row_len_max > STEPS * WARP else 0  # parts of warps with long rows
-        run(Launch(SOURCE, kernel, cdiv((total + more) * WARP, BLOCK), BLOCK, args))
+        more = cdiv(slots, STEPS * WARP) if a.row_len_max > STEPS * WARP else 0  # parts of warps with long rows
+        run(Launch(SOURCE, kernel, cdiv((warps + more) * WARP, BLOCK), BLOCK, args))
         found = {"perm": perm, "warp_ptr": ptr, "first_place": first_place, "lanes": lanes}
         return {**found, "columns": columns, "values": values, "threshold": threshold}
 

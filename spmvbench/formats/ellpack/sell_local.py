@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,11 +19,11 @@ from spmvbench.formats.arrays import (
     nothing,
     offsets,
 )
-from spmvbench.formats.conversion import Beside, Run, narrow_offsets, runner, taken
+from spmvbench.formats.conversion import Beside, Run, narrow_offsets, runner, summed, taken
 from spmvbench.formats.csr.rows import Pieces
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
-from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices, fill_block, parts, slots_of, sorted_rows
 from spmvbench.formats.ellpack.sell_convert import SOURCE as CONVERT
+from spmvbench.formats.ellpack.sell_convert import WARP, Slices, fill_block, parts, slots_of, sorted_rows
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Struct, cbool, ctype
@@ -43,21 +42,17 @@ WINDOW = 256  # that sigma -1 sorts else
 WORTH_A_BASE = 0.05  # of the slots, that a second base must make short; it costs 4 % (pde:100, f64, H200)
 
 
-def slices_of(a: Csr, sigma: int, beside: Callable[[Array | None], Beside | None] = lambda perm: None) -> Slices:
+def slices_of(a: Csr, sigma: int, of: Callable[[Array | None], Slices] | None = None) -> Slices:
     """Slices of 32 rows, the rows sorted within windows of `sigma`; BY_PADDING where that saves slots.
 
-    beside: what an order, as `order_of` gives it, is enough for. The latest order counts.
+    of: makes those of an order, as `order_of` gives it, in place of `Slices.of`. The latest order counts.
     """
-
-    def of(perm: Array | None) -> Slices:
-        return Slices.of(a, WARP, runner(a), perm=perm, beside=beside(perm))
-
-    natural = None
+    made, natural = of or (lambda perm: Slices.of(a, WARP, runner(a), perm=perm)), None
     if sigma == BY_PADDING and "slice_slots" not in a.__dict__:
-        natural = of(None)
+        natural = made(None)
         a.__dict__["slice_slots"] = natural.slots
     perm = order_of(a, sigma)
-    return of(perm) if natural is None or perm is not None else natural
+    return made(perm) if natural is None or perm is not None else natural
 
 
 def order_of(a: Csr, sigma: int) -> Array | None:
@@ -146,31 +141,28 @@ class Bases(NamedTuple):
     @classmethod
     def of(cls, a: Csr, sigma: int, pieces: int) -> tuple[Slices, dict[int, Bases]]:
         """The slices, and by the number of pieces, of which 0 is one and two; by kernels and one wait if any."""
-        run, wanted = runner(a), [pieces] if pieces else [1, 2]
+        xp, run, slices = a.xp, runner(a), cdiv(a.rows, WARP)
+        wanted = [pieces] if pieces else [1, 2]
         if "natural_bases" in a.__dict__ and order_of(a, sigma) is None:
             found: tuple[Slices, dict[int, Bases]] = a.__dict__.pop("natural_bases")
             return found
         if run is not None:
-            made: dict[int, tuple[Array, Array]] = {}
-            latest: Beside | None = None
+            bases: dict[int, Bases] = {}
 
-            def launch(perm: Array | None, totals: Array, _ptr: Array) -> None:
-                xp, slices = a.xp, cdiv(a.rows, WARP)
-                for n in (1, 2):
-                    made[n] = xp.empty((slices * (n in wanted), n), dtype=np.int32), xp.empty(slices, dtype=np.int32)
-                kernel = f"sell_local_bases<{ctype(a.row_ptr)}, {pieces}, {cbool(perm is not None)}>"
+            def made(perm: Array | None) -> Slices:
+                arrays = {
+                    n: (xp.empty((slices * (n in wanted), n), dtype=np.int32), xp.empty(slices, dtype=np.int32))
+                    for n in (1, 2)
+                }
                 order = nothing(xp, np.int32) if perm is None else perm
-                args = (np.int32(a.rows), np.int32(slices), order, a.row_ptr, a.col_idx, *made[1], *made[2], totals)
-                run(Launch(CONVERT, kernel, cdiv(slices * WARP, BLOCK), BLOCK, args))
+                args = (np.int32(a.rows), np.int32(slices), order, a.row_ptr, a.col_idx, *arrays[1], *arrays[2])
+                kernel = f"sell_local_slots<{ctype(a.row_ptr)}, {pieces}, {cbool(perm is not None)}"
+                ptr, noted = summed(xp, slices, CONVERT, kernel, args, run, by_warps=True)
+                a.__dict__["row_len_max"], *totals, slots = noted
+                bases.update({n: cls(*arrays[n], totals[n - 1]) for n in wanted})
+                return Slices(a.rows, slots, WARP, 1, ptr, order, nothing(xp, np.int32))
 
-            def beside(perm: Array | None) -> Beside:
-                nonlocal latest
-                latest = Beside(partial(launch, perm), 2)
-                return latest
-
-            s = slices_of(a, sigma, beside)
-            assert latest is not None
-            return s, {n: cls(*made[n], latest.noted[n - 1]) for n in wanted}
+            return slices_of(a, sigma, made), bases
         s = slices_of(a, sigma)
         begin, length = (np.zeros((cdiv(a.rows, WARP), WARP), dtype=np.int64) for _ in range(2))
         order = s.perm if len(s.perm) else slice(None)

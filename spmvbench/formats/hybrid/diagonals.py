@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, on_diagonals
-from spmvbench.formats.conversion import runner
+from spmvbench.formats.conversion import count_filled, runner
 from spmvbench.formats.csr.csr import CsrVector
 from spmvbench.formats.csr.rows import CsrPieces, CsrRows
 from spmvbench.formats.csr.rules import lanes_that_fill
@@ -94,6 +94,8 @@ class Hdc(BesideDiagonals):
             held = max(int(a.xp.count_nonzero(rest.row_lengths)), 1)
             yield Piece("csr", CsrVector, rest, {"lanes": lanes_that_fill(rest.nnz / held)})
         else:
+            if rest.nnz and (run := runner(rest)):
+                count_filled(rest, run)  # finds the longest row, too
             short, long = long_apart(rest, 0)
             yield Piece("csr", CsrRows, short)
             if long is not None:

@@ -38,9 +38,9 @@ def head_width(a: Csr, ratio: float, breakeven: int = 0, run: Run | None = None)
     return width
 
 
-def head_and_rest(a: Csr, width: int) -> tuple[Piece, Csr]:
-    """The first `width` entries of every row as ELLPACK, and what rows have beyond them."""
-    rest = taken(a, first=width)
+def head_and_rest(a: Csr, width: int, *, owners: bool = False) -> tuple[Piece, Csr]:
+    """The first `width` entries of every row as ELLPACK, and what rows have beyond them. owners: as for `taken`."""
+    rest = taken(a, first=width, owners=owners)
     if runner(a) is None or not 0 < rest.nnz < a.nnz:
         return Piece("ell", Ell, taken(a, last=width) if rest.nnz else a), rest
     return Piece("ell", Ell, Made(Ell.head(a, width), a.nnz - rest.nnz)), rest
@@ -73,7 +73,7 @@ class Hyb(Split):
 
     @classmethod
     def split(cls, a: Csr, **params: Any) -> Iterator[Piece]:
-        ell, rest = head_and_rest(a, cls.width(a, **params))
+        ell, rest = head_and_rest(a, cls.width(a, **params), owners=True)
         yield ell
         yield Piece("coo", CooFlat, rest)
 

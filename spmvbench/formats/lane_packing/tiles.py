@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import (
-    INT32_MAX,
     Array,
     Csr,
     array_module,
@@ -19,26 +18,18 @@ from spmvbench.formats.arrays import (
     offsets,
     put,
 )
-from spmvbench.formats.conversion import (
-    Beside,
-    Run,
-    noted,
-    notes_by_warps,
-    runner,
-    scratch,
-    share_of_warps,
-    summed,
-    summing,
-)
+from spmvbench.formats.conversion import Run, noted, notes, runner, scratch, summed, summing
 from spmvbench.formats.conversion import chain as chain_by
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
 from spmvbench.formats.format import Format
+from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill, zero_rows
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
 SOURCE = "lane_packing/lane_tiles.cu"
 CONVERT = "lane_packing/lane_convert.cu"
+SHIFT = constant(CONVERT, "STEPS_SHIFT")
 
 
 class Lanes(NamedTuple):
@@ -261,34 +252,30 @@ class AdEll(LaneTiles):
     def by_kernels(cls, a: Csr, run: Run, *, packed: bool = False) -> dict[str, Any]:
         """The fields by kernels, for nnz > 0. packed: columns as `Packed` has them."""
         xp, most, rows, index = a.xp, target(a), np.int32(a.rows), ctype(a.row_ptr)
-        args: tuple[Any, ...] = rows, np.int32(WARP * most), a.row_ptr
-        of_row, (several, missing, _, count) = summed(xp, a.rows, CONVERT, f"lane_pieces<{index}", args, run)
-        pieces = scratch(xp, (count, np.int32), (count, a.row_ptr.dtype), (count, np.int32))
-        sizes = rows, np.int32(count), np.int32(most)
-        args = *sizes, a.row_ptr, of_row, *pieces
-        before, _ = summed(xp, count, CONVERT, f"lane_wanted<{index}, {ctype(of_row)}", args, run, total=INT32_MAX)
-        following, kernel = xp.empty(count, dtype=np.int32), f"lane_following<{ctype(before)}>"
-        run(Launch(CONVERT, kernel, *per_thread(count), (np.int32(count), before, following)))
-        starts, state = chain_by(following, run)
-        tiles = noted(state)[-1]
+        n = min(a.rows, a.nnz) + a.nnz // (WARP * most)  # pieces at most
+        of_row, following = (xp.empty(size, dtype=np.int32) for size in (a.rows + 1, n))
+        pieces = *_, length = scratch(xp, (n, np.int32), (n, a.row_ptr.dtype), (n, np.int32))
+        (wanted,), state = scratch(xp, (n + 1, np.int32)), notes(xp, a.rows)
+        args: tuple[Any, ...] = rows, np.int32(most), a.row_ptr, of_row, *pieces, wanted
+        run(summing(CONVERT, f"lane_pieces<{index}>", args, state))
+        run(Launch(CONVERT, "lane_following", *per_thread(n), (np.int32(n), rows, of_row, wanted, length, following)))
+        starts, chained = chain_by(following, run)
+        del args, wanted, following  # whose memory the arrays take
+        tiles = noted(chained)[-1]
         lane_row, adds = xp.empty(WARP * tiles, dtype=np.int32), xp.empty(tiles, dtype=np.uint32)
-        sizes = np.int32(tiles), np.int32(most), np.int32(most.bit_length())
-        kernel = f"lane_steps<{index}, {ctype(of_row)}"
-        args = *sizes, starts, *pieces, of_row, lane_row, adds
-        width, byte_ptr, held = nothing(xp, np.uint8), nothing(xp, np.int64), 0
-        widths: Beside | None = None
+        width, byte_ptr = nothing(xp, np.uint8), nothing(xp, np.int64)
         if packed:
             width, byte_ptr = xp.empty(tiles, dtype=np.uint8), xp.empty(tiles + 1, dtype=np.int64)
+        sizes = np.int32(tiles), np.int32(most), np.int32(most.bit_length())
+        args = *sizes, starts, *pieces, of_row, state, a.col_idx, lane_row, adds, width, byte_ptr
 
-            def count_bytes(words: Array, ptr: Array) -> None:
-                given = np.int32(tiles), ptr, starts, *pieces, a.col_idx, width
-                kernel = f"lane_widths<{index}, {ctype(ptr)}, long long>"
-                run(summing(CONVERT, kernel, (*given, np.int32(share_of_warps(tiles)), byte_ptr), words))
+        def slots_of(total: int) -> int:
+            return WARP * (total >> SHIFT)
 
-            widths = Beside(count_bytes, notes_by_warps(tiles))
-        ptr, (*_, slots) = summed(xp, tiles, CONVERT, kernel, args, run, by_warps=True, beside=widths)
-        if widths is not None:
-            held = widths.noted[3]
+        kernel = f"lane_steps<{index}, {cbool(packed)}"
+        ptr, found = summed(xp, tiles, CONVERT, kernel, args, run, by_warps=True, of_total=slots_of)
+        several, missing, _, total = found
+        slots, held = slots_of(total), WARP * (total % (1 << SHIFT))
         of_tiles = np.int32(tiles), ptr, starts, *pieces, a.col_idx
         values = xp.empty(slots, dtype=a.dtype)
         columns = xp.empty(WARP * tiles if packed else slots, dtype=np.int32)
