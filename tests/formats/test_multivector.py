@@ -70,13 +70,13 @@ def test_threads_beside_each_other_do_not_race(key):
         assert testing.check_product(key, HARD["uniform 8"], checking, ops=[op]) <= 1
 
 
-@pytest.mark.parametrize("run", coo.RUNS)
-def test_entries_of_a_thread_go_by_the_matrix(run, device, monkeypatch):
-    a = HARD["power law"]
-    monkeypatch.setattr(coo, "BUSY", 4 * a.nnz // run)
-    steps = testing.convert("coo-flat", Csr.of(a)).multiplied(*operations.get("spmm@8").vectors(Csr.of(a)), 8, "row")
+@pytest.mark.parametrize(("run", "k"), [(64, 8), (32, 8), (16, 8), (8, 8), (4, 2)])
+def test_entries_of_a_thread_go_by_the_matrix(run, k, device, monkeypatch):
+    a = Csr.of(HARD["power law"])
+    monkeypatch.setattr(coo, "BUSY", k // 2 * a.nnz // run)
+    steps = testing.convert("coo-flat", a).multiplied(*operations.get(f"spmm@{k}").vectors(a), k, "row")
     assert f"int, {run}," in steps[-1].kernel
-    assert testing.check_product("coo-flat", a, device, ops=["spmm@8"]) <= 1
+    assert testing.check_product("coo-flat", HARD["power law"], device, ops=[f"spmm@{k}"]) <= 1
 
 
 def test_nothing_is_packed_for_a_matrix_without_entries(device):

@@ -12,11 +12,11 @@ from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, index_dtype, rou
 from spmvbench.formats.conversion import device_limits, rows_of
 from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Launch, Step, after_zeros, cbool, ctype, per_thread, zero_fill
-from spmvbench.formats.multivector import sharing
+from spmvbench.formats.multivector import VECTORS, sharing
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
-RUNS = (64, 32, 16, 8)  # entries of a thread that multiplies several vectors: the most that leave BUSY threads
+RUNS = (64, 32, 16, 8, 4)  # entries of a thread that multiplies several vectors: the most that leave BUSY threads
 BUSY = 45_000  # threads from which on an H200 more were not faster: more add more parts of rows
 WIDE_ROW = 256  # bytes of a row of X from which on a thread takes 32 bytes of it instead of 16
 
@@ -78,7 +78,7 @@ class CooFlat(Coo):
 
     kernel=paper: a thread takes one entry at a time, as the report's. fast: 8 neighbouring ones; with lines=true those
     of a batch that is within one row are loaded side by side and without their rows. The last batch is masked (CUSP
-    finishes it with one thread). Sums are reproducible. Of several vectors, kernel=fast gives a thread 8 to 64 entries,
+    finishes it with one thread). Sums are reproducible. Of several vectors, kernel=fast gives a thread 4 to 64 entries,
     and adds what it has of cut rows by atomics.
     """
 
@@ -117,7 +117,8 @@ class CooFlat(Coo):
 
     def _runs(self, x: Array, y: Array, row_bytes: int) -> list[Launch]:
         nnz, beside = len(self.values), sharing(x.dtype.itemsize)
-        run = next((run for run in RUNS if nnz * beside >= run * BUSY), RUNS[-1])
+        least = 4 if y.dtype == np.float64 and VECTORS.get() == 2 else 8
+        run = next(run for run in RUNS if nnz * beside >= run * BUSY or run == least)
         kernel = f"coo_runs<{ctype(self.values)}, {ctype(self._nnz)}, {run}>"
         args = (self._nnz, self.row_idx, self.col_idx, self.values, x, y)
         threads = per_thread(cdiv(nnz, run))
