@@ -215,24 +215,14 @@ OWN = {
         *("lane_fill<double, int, int, false>", "lane_fill<float, long long, long long, true>"),
     },
     "tile/tile_convert.cu": {
-        *("pack_halves", "sum_room<long long>", "count_room<false>", "count_room<true>"),
+        "sum_room",
         *(
             f"{kernel.format(index)}>"
             for index in ("int", "long long")
             for kernel in (
-                *("sample_tiles<{}", "count_tiles<{}, int", "count_marks<unsigned int, {}"),
-                *("cut_chunks<{}, int, true, false", "cut_chunks<{0}, {0}, false, true"),
-                *(
-                    "describe_tiles<{}, int, true, false",
-                    "describe_tiles<{}, int, false, false",
-                    "describe_tiles<{}, int, false, true",
-                ),
-                "describe_found<unsigned int, {}, true, false",
-                "describe_found<unsigned long long, {}, false, true",
-                *("place_tiles<{}, true, false", "place_tiles<{}, false, true"),
-                *("pack_tiles<double, int, {}, false", "pack_tiles<float, {0}, {0}, true"),
-                "pack_found<unsigned int, double, int, {}, false",
-                "pack_found<unsigned long long, float, {0}, {0}, true",
+                *("count_room<unsigned int, {}, true, false", "count_room<unsigned long long, {}, false, true"),
+                *("pack_tiles<double, int, {}, true, false", "pack_tiles<float, {0}, {0}, false, true"),
+                "count_marks<unsigned int, {}",
                 *("take_marked<float, int, {}", "take_marked<double, {}, int"),
             )
         ),

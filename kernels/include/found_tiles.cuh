@@ -23,7 +23,7 @@ constexpr unsigned short NO_ROW = 0xffff;
 static_assert(1 << LEVEL_BITS == WARP && 1 << TOP_BITS <= WARP * FIND_ENTRIES, "a level has words enough");
 static_assert(FIND_ROWS << SIDE_BITS < NO_ROW, "block row and row in 16 bits");
 
-enum Wanted { TILE_COUNTS, TILE_NUMBERS, ENTRY_ORDER };  // each with those before
+enum Wanted { TILE_COUNTS, TILE_NUMBERS };  // each with those before
 
 // Quotients of numbers below 2^31 by a divisor of at most 32 (Granlund & Montgomery, PLDI 1994).
 struct Quotient {
@@ -66,19 +66,6 @@ struct FoundTiles {
   __device__ __forceinline__ long long entry(int number) const {
     return (part ? shift[row_in(number)] : base) + number;
   }
-};
-
-// The runs of rows in tiles, too: what a row has in a tile. Runs are in the order of tiles, then of rows.
-struct FoundRuns : FoundTiles {
-  unsigned short run_begin[FIND_ENTRIES];   // of a run: its first number
-  unsigned short run_at[FIND_ENTRIES + 1];  // of a run: entries before it in order, and all
-  unsigned short order[FIND_ENTRIES];       // the numbers in order
-  unsigned heads[FIND_ENTRIES / WARP];      // of numbers: which begin a run
-
-  __device__ __forceinline__ unsigned rows_of(int tile) const { return words[last][tile]; }
-  __device__ __forceinline__ int first_run(int tile) const { return before[tile]; }
-  __device__ __forceinline__ int begin_of(int tile) const { return run_at[before[tile]]; }
-  int last;  // which words are rows of tiles
 };
 
 // A matrix in block rows of r rows, in blocks of c columns.
@@ -250,31 +237,26 @@ __device__ __forceinline__ void find_tiles(Shared& m, const BlockRows<I>& a) {
   for (int u = 0; u < FIND_EACH; ++u) {
     key[u] = static_cast<Key>(block_row[u]) << column_bits | static_cast<Key>(block[u] - lowest);
   }
-  unsigned first = 0;  // bit u: the first entry of its tile to be marked
   const int top = bits - below * LEVEL_BITS;
   int words = top > LEVEL_BITS ? 1 << (top - LEVEL_BITS) : 1;
-  const int levels = below + (WANTED == ENTRY_ORDER ? 2 : 1);
-  for (int level = 0; level < levels; ++level) {
+  for (int level = 0; level <= below; ++level) {
     unsigned* const of_level = m.words[level & 1];
-    const bool of_rows = level > below;
     const auto place = [&](int u, int& word, unsigned& bit) {
-      const Key prefix =
-          of_rows ? static_cast<Key>(m.row_in(first_number + u * WARP)) : key[u] >> ((below - level) * LEVEL_BITS);
+      const Key prefix = key[u] >> ((below - level) * LEVEL_BITS);
       word = level ? at[u] : static_cast<int>(prefix >> LEVEL_BITS);
       bit = 1u << (static_cast<unsigned>(prefix) & (WARP - 1));
     };
-    first = of_rows ? first : 0;
+    unsigned first = 0;  // bit u: the first entry of its tile to be marked
 #pragma unroll
     for (int u = 0; u < FIND_EACH; ++u) {
       int word;
       unsigned bit;
       if (!(heads >> u & 1)) continue;
       place(u, word, bit);
-      const unsigned old = atomicOr(of_level + word, bit);
-      if (!of_rows && !(old & bit)) first |= 1u << u;
+      if (!(atomicOr(of_level + word, bit) & bit)) first |= 1u << u;
     }
     __syncthreads();
-    if (level + 1 < levels) {
+    if (level < below) {
       for (int i = threadIdx.x; i < m.entries; i += FIND_BLOCK) m.words[(level + 1) & 1][i] = 0;
     }
     const int all = sums_before(words, m.before, m.of_warp, [&](int i) { return __popc(of_level[i]); });
@@ -301,40 +283,6 @@ __device__ __forceinline__ void find_tiles(Shared& m, const BlockRows<I>& a) {
         if (number < m.entries) m.tile_of[number] = static_cast<unsigned short>(tile);
       }
       if (threadIdx.x == 0) m.tiles = all;
-    }
-  }
-  if constexpr (WANTED == ENTRY_ORDER) {
-    if (threadIdx.x == 0) m.last = (levels - 1) & 1;
-#pragma unroll
-    for (int u = 0; u < FIND_EACH; ++u) {
-      const unsigned begins = __ballot_sync(FULL_MASK, heads >> u & 1);
-      if (lane == 0) m.heads[warp * FIND_EACH + u] = begins;
-    }
-    __syncthreads();
-#pragma unroll
-    for (int u = 0; u < FIND_EACH; ++u) {
-      if (!(heads >> u & 1)) continue;
-      const int number = first_number + u * WARP, word = number / WARP;
-      unsigned behind = m.heads[word] & ~up_to;  // a run has at most 32 entries
-      int end = word * WARP + __ffs(static_cast<int>(behind)) - 1;
-      if (!behind && (word + 1) * WARP < m.entries) {
-        behind = m.heads[word + 1];
-        end = (word + 1) * WARP + __ffs(static_cast<int>(behind)) - 1;
-      }
-      if (!behind || end > m.entries) end = m.entries;
-      m.run_begin[at[u]] = static_cast<unsigned short>(number);
-      m.run_at[at[u]] = static_cast<unsigned short>(end - number);
-    }
-    __syncthreads();
-    sums_before(words, m.run_at, m.of_warp, [&](int i) { return static_cast<int>(m.run_at[i]); });
-#pragma unroll
-    for (int u = 0; u < FIND_EACH; ++u) {
-      const int number = first_number + u * WARP;
-      const unsigned looked = (__ballot_sync(FULL_MASK, heads >> u & 1) | 1) & up_to;
-      const int run = __shfl_sync(FULL_MASK, at[u], WARP - 1 - __clz(static_cast<int>(looked)));
-      if (number < m.entries) {
-        m.order[m.run_at[run] + (number - m.run_begin[run])] = static_cast<unsigned short>(number);
-      }
     }
   }
   __syncthreads();

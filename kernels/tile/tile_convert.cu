@@ -1,16 +1,22 @@
 // CSR to tiles on the device: what spmvbench/formats/tile/convert.py and layout.py compute by arrays on the host.
 //
-// Columns ascend in every row. Where tiles have many entries, half a warp takes a tile row, or a part of a long one, a
-// thread per row, and goes from tile to tile by the least of the columns that are next: a walk. Where tiles have few,
-// thread blocks find those of some tile rows by bits (found_tiles.cuh).
-#include "found_tiles.cuh"
+// A warp takes tile rows, or parts of long ones by columns, and sorts their entries by tile in registers, so many at
+// once as fit. The first kernel counts what tiles come to and stores the order, 16 bits an entry; the last one packs the
+// tiles from it.
+#include "largest.cuh"
+#include "offsets.cuh"
+#include "search.cuh"
 #include "tile.cuh"
 
 constexpr int FORMATS = DNS_COL + 1;
-constexpr int HALVES = FIND_BLOCK / TILE;  // half warps of a block that finds tiles
-constexpr int SEGMENT = 1024;              // entries of a tile row for half a warp, about
-constexpr int NO_TILE = 0x7fffffff;        // after the last tile column
-constexpr int SAMPLED_TILES = 16;          // of a segment
+constexpr int CONVERT_BLOCK = 128;
+constexpr int CONVERT_TOGETHER = 8;  // blocks of a multiprocessor, at least: what they wait for is hidden by others
+constexpr int SEGMENT = 448;         // entries of a long tile row for a warp, about
+constexpr int NUMBER_BITS = 9;       // of an entry among those that a warp has at once
+constexpr int SORTED = 1 << NUMBER_BITS;
+constexpr unsigned BEGINS = 16 << NUMBER_BITS;  // a tile, behind four bits of a row
+static_assert(SEGMENT <= SORTED, "a tile row of more than are sorted at once has several segments");
+constexpr int MASK_WORDS = TILE / 2 + 1;  // of a tile: two rows each, and one more so that banks differ
 
 // A bit per entry, and how many are set before each word of 32: the rank of any entry among those that are marked.
 template <typename I>
@@ -23,180 +29,219 @@ struct Marks {
   }
 };
 
-// The entries of a row in a tile.
+// A matrix in tile rows. Each has a segment, and one more for each SEGMENT entries before its end; the further ones are
+// used where its entries do not fit at once.
 template <typename I>
-struct Run {
-  I begin;
-  int length;
-};
-
-// Over the lanes of a half warp, in each of them.
-template <typename T>
-__device__ __forceinline__ T half_sum(T value) {
-#pragma unroll
-  for (int offset = TILE / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(FULL_MASK, value, offset);
-  return value;
-}
-
-__device__ __forceinline__ int half_max(int value) {
-#pragma unroll
-  for (int offset = TILE / 2; offset > 0; offset /= 2) {
-    const int other = __shfl_xor_sync(FULL_MASK, value, offset);
-    value = other > value ? other : value;
-  }
-  return value;
-}
-
-__device__ __forceinline__ int half_min(int value) { return ~half_max(~value); }
-
-// How many lanes of the half warp say so.
-__device__ __forceinline__ int half_count(bool says) {
-  return __popc(__ballot_sync(FULL_MASK, says) >> (lane_id() & TILE) & 0xffffu);
-}
-
-// The entries of a row that are in no tile yet.
-template <typename I>
-struct RowRuns {
+struct TileRows {
+  int rows;
+  int tile_rows;
+  int each;  // segments of a warp
+  const I* __restrict__ row_ptr;
   const int* __restrict__ col_idx;
-  int tile_row = -1;
-  I next = 0;
-  I end = 0;
-  int column = 0;  // of the next entry
 
-  __device__ __forceinline__ void move(I to) {
-    next = to;
-    if (next < end) column = col_idx[next];
+  __device__ __forceinline__ I entry(long long row) const { return row_ptr[row < rows ? row : rows]; }
+  __device__ __forceinline__ long long first_segment(long long tile_row) const {
+    return tile_row + static_cast<long long>(entry(tile_row * TILE) / SEGMENT);
   }
-
-  // Goes to the first entry of a row, or to its first in a tile column from `in_col` on.
-  __device__ __forceinline__ void begin(int rows, const I* __restrict__ row_ptr, int in_row, int in_col) {
-    tile_row = in_row;
-    const long long row = static_cast<long long>(in_row) * TILE + lane_id() % TILE;
-    end = row < rows ? row_ptr[row + 1] : I(0);
-    const I first = row < rows ? row_ptr[row] : I(0);
-    move(in_col && row < rows ? first_behind(col_idx, first, end, in_col * TILE - 1) : first);
-  }
-
-  // Those in a tile column, which has none before the next. Most runs are short: steps double.
-  __device__ __forceinline__ Run<I> take(int in_col) {
-    Run<I> found = {next, 0};
-    const int last = in_col * TILE + (TILE - 1);
-    if (next < end && column <= last) {
-      const I limit = end - next < TILE ? end : next + TILE;
-      I low = next + 1, high = limit;
-      int behind = 0;  // the column at `high`, if that is not the limit
-      for (I step = 1; low < high; step *= 2) {
-        const I at = low + step - 1 < high ? low + step - 1 : high - 1;
-        behind = col_idx[at];
-        if (behind > last) {
-          high = at;
-          break;
-        }
-        low = at + 1;
-      }
-      while (low < high) {
-        const I middle = low + (high - low) / 2;
-        const int here = col_idx[middle];
-        if (here <= last) {
-          low = middle + 1;
-        } else {
-          high = middle;
-          behind = here;
-        }
-      }
-      if (low < limit) {
-        column = behind;
-        next = low;
-      } else {
-        move(low);
-      }
-      found.length = static_cast<int>(next - found.begin);
+  // The tile row of a segment, by a warp.
+  __device__ __forceinline__ int tile_row_of(long long segment) const {
+    long long low = 0, high = tile_rows;
+    while (high - low > 1) {
+      const long long step = (high - low + WARP - 1) / WARP, at = low + (lane_id() + 1) * step;
+      low += __popc(__ballot_sync(FULL_MASK, at < high && first_segment(at) <= segment)) * step;
+      high = low + step < high ? low + step : high;
     }
-    return found;
-  }
-
-  // Those in a tile that is not before the last one asked for.
-  __device__ __forceinline__ Run<I> of(int rows, const I* __restrict__ row_ptr, int in_row, int in_col) {
-    const int first = in_col * TILE;
-    if (in_row != tile_row) {
-      begin(rows, row_ptr, in_row, in_col);
-    } else if (next < end && column < first) {
-      move(first_behind(col_idx, next, end, first - 1));  // tiles between were taken apart
-    }
-    return take(in_col);
+    return static_cast<int>(low);
   }
 };
 
-// The first of the segments of a tile row: tile rows have one each, and one more for each SEGMENT entries.
+// The entries that a warp has at once and their tiles, in order.
 template <typename I>
-__device__ __forceinline__ long long first_segment(int rows, const I* __restrict__ row_ptr, long long tile_row) {
-  return tile_row + static_cast<long long>(row_ptr[tile_row * TILE < rows ? tile_row * TILE : rows] / SEGMENT);
+struct FoundEntries {
+  alignas(16) unsigned short word[SORTED];  // number | row << NUMBER_BITS | BEGINS, by number row after row
+  unsigned masks[WARP * MASK_WORDS];        // of up to 32 tiles: the columns of each row, a bit each
+  I shift[TILE];                            // number to entry, of each row
+  unsigned short begin[SORTED + 1];         // of a tile: its first entry; and the end
+  Byte place[SORTED];                       // row << 4 | column in its tile
+
+  __device__ __forceinline__ unsigned columns(int tile, int row) const {
+    return masks[tile * MASK_WORDS + row / 2] >> row % 2 * TILE & 0xffffu;
+  }
+  // visit(k, tile, whether there is such an entry) for all entries of tiles `first` to `last`, by the whole warp: `first`
+  // has number 0.
+  template <typename Visit>
+  __device__ __forceinline__ void visit(int first, int last, Visit visit_entry) const {
+    const int end = begin[last + 1];
+    const unsigned up_to = FULL_MASK >> (WARP - 1 - lane_id());
+    int before = -1;
+    for (int from = begin[first]; from < end; from += WARP) {
+      const int k = from + lane_id();
+      const unsigned begins = __ballot_sync(FULL_MASK, k < end && word[k < end ? k : 0] & BEGINS);
+      visit_entry(k, before + __popc(begins & up_to), k < end);
+      before += __popc(begins);
+    }
+  }
+};
+
+// The row of a number. start: of each row, by lane, its first number.
+__device__ __forceinline__ int row_of(int start, int number) {
+  int row = 0;
+#pragma unroll
+  for (int step = TILE / 2; step > 0; step /= 2) {
+    if (__shfl_sync(FULL_MASK, start, row + step) <= number) row += step;
+  }
+  return row;
 }
 
-// visit(busy, tile row, tile column, run) for the first `most` tiles of the half warp's segment, in order; not busy: the
-// other half has more. across: tile columns, of which the segments of a tile row have equal shares.
-template <typename I, typename Visit>
-__device__ __forceinline__ void visit_tiles(long long segment, int most, int rows, int across, int tile_rows,
-                                            const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                                            Visit visit) {
-  RowRuns<I> runs{col_idx};
-  int tile_row = 0, until = 0;
-  if (segment < first_segment(rows, row_ptr, tile_rows)) {
-    int high = tile_rows;
-    while (tile_row < high) {
-      const int middle = tile_row + (high - tile_row) / 2;
-      if (first_segment(rows, row_ptr, middle + 1) <= segment) {
-        tile_row = middle + 1;
-      } else {
-        high = middle;
+// Ascending over the warp, of which each lane has EACH neighbours: Batcher's bitonic sort.
+template <int EACH, typename Key>
+__device__ __forceinline__ void sort_keys(Key (&key)[EACH]) {
+#pragma unroll
+  for (int size = 2; size <= EACH * WARP; size *= 2) {
+#pragma unroll
+    for (int step = size; step > 1; step /= 2) {
+      const int flip = step == size ? size - 1 : step / 2;  // of a number, to that of the key to compare with
+      if (flip < EACH) {
+#pragma unroll
+        for (int u = 0; u < EACH; ++u) {
+          if ((u ^ flip) < u) continue;
+          const Key one = key[u], other = key[u ^ flip];
+          key[u] = other < one ? other : one;
+          key[u ^ flip] = other < one ? one : other;
+        }
+        continue;
+      }
+      const bool low = !(lane_id() & (step / 2 / EACH));
+#pragma unroll
+      for (int u = 0; u < EACH; ++u) {
+        const int partner = u ^ (flip % EACH);
+        if (partner < u) continue;
+        const Key here = key[u], there = key[partner];
+        const Key other = __shfl_xor_sync(FULL_MASK, there, flip / EACH);
+        key[u] = (other < here) == low ? other : here;
+        if (partner == u) continue;
+        const Key beyond = __shfl_xor_sync(FULL_MASK, here, flip / EACH);
+        key[partner] = (beyond < there) == low ? beyond : there;
       }
     }
-    const long long first = first_segment(rows, row_ptr, tile_row);
-    const long long parts = first_segment(rows, row_ptr, tile_row + 1) - first, part = segment - first;
-    until = static_cast<int>(across * (part + 1) / parts);
-    runs.begin(rows, row_ptr, tile_row, static_cast<int>(across * part / parts));
-  }
-  for (int i = 0; i < most; ++i) {
-    const int mine = runs.next < runs.end ? runs.column / TILE : NO_TILE;
-    const int tile_col = half_min(mine);
-    const bool busy = tile_col < until;
-    if (!__any_sync(FULL_MASK, busy)) break;
-    Run<I> run = {runs.next, 0};
-    if (busy && mine == tile_col) run = runs.take(tile_col);
-    visit(busy, tile_row, tile_col, run);
   }
 }
 
-// Of the first tiles of every so many segments: how many there are and how many entries they have. found: zero before.
-template <typename I>
-__global__ void sample_tiles(int rows, int across, int tile_rows, long long every, const I* __restrict__ row_ptr,
-                             const int* __restrict__ col_idx, unsigned long long* __restrict__ found) {
-  int tiles = 0, entries = 0;
-  visit_tiles(global_thread() / TILE * every, SAMPLED_TILES, rows, across, tile_rows, row_ptr, col_idx,
-              [&](bool busy, int, int, const Run<I>& run) {
-                tiles += busy && lane_id() % TILE == 0;
-                entries += run.length;
-              });
-  add_once(found, tiles);
-  add_once(found + 1, entries);
+// Sorts n entries, at most EACH a lane, by tile, and returns how many tiles they have. places: room for SORTED.
+template <int EACH, typename Key, typename I>
+__device__ __forceinline__ int sort_entries(FoundEntries<I>& m, Byte* places, int n, int start,
+                                            const int* __restrict__ col_idx) {
+  const int lane = lane_id();
+  unsigned column[EACH];
+  unsigned long long rows = 0;  // four bits each
+#pragma unroll
+  for (int u = 0; u < EACH; ++u) {
+    const int number = u * WARP + lane, row = row_of(start, number);
+    rows |= static_cast<unsigned long long>(row) << (4 * u);
+    column[u] = number < n ? static_cast<unsigned>(col_idx[m.shift[row] + number]) : 0;
+  }
+  Key key[EACH];
+#pragma unroll
+  for (int u = 0; u < EACH; ++u) {
+    const int number = u * WARP + lane;
+    key[u] = ~Key(0);
+    if (number >= n) continue;
+    key[u] = static_cast<Key>(column[u] / TILE) << NUMBER_BITS | static_cast<Key>(number);
+    places[number] = static_cast<Byte>((rows >> (4 * u) & 0xf) << 4 | (column[u] % TILE));
+  }
+  __syncwarp();  // shuffles overlap
+  sort_keys<EACH>(key);
+
+  const Key left = __shfl_up_sync(FULL_MASK, key[EACH - 1], 1);
+  const int first = lane * EACH;
+  unsigned heads = 0;
+#pragma unroll
+  for (int u = 0; u < EACH; ++u) {
+    const Key before = u ? key[u - 1] : left;
+    const bool begins = first + u == 0 || (key[u] ^ before) >> NUMBER_BITS;
+    if (begins && first + u < n) heads |= 1u << u;
+  }
+  const int through = group_scan<WARP>(__popc(heads)), tiles = __shfl_sync(FULL_MASK, through, WARP - 1);
+  int tile = through - __popc(heads);
+  unsigned word[EACH];
+#pragma unroll
+  for (int u = 0; u < EACH; ++u) {
+    if (heads >> u & 1) m.begin[tile++] = static_cast<unsigned short>(first + u);
+    word[u] = (static_cast<unsigned>(key[u]) & (SORTED - 1)) | (heads >> u & 1 ? BEGINS : 0);
+  }
+#pragma unroll
+  for (int u = 0; u < EACH; u += 4) {
+    *reinterpret_cast<uint2*>(m.word + first + u) = uint2{word[u] | word[u + 1] << 16, word[u + 2] | word[u + 3] << 16};
+  }
+  if (lane == 0) m.begin[tiles] = static_cast<unsigned short>(n);
+  __syncwarp();
+  return tiles;
 }
 
-// Offsets of the tiles of each of `segments`, of which a warp takes two.
-template <typename I, typename P>
-__global__ void __launch_bounds__(OFFSETS_BLOCK)
-    count_tiles(int rows, int across, int tile_rows, long long segments, const I* __restrict__ row_ptr,
-                const int* __restrict__ col_idx, P* __restrict__ ptr, unsigned long long* __restrict__ state) {
-  const auto count = [&](long long at) {
-    int tiles = 0;
-    visit_tiles(at - lane_id() + lane_id() / TILE, NO_TILE, rows, across, tile_rows, row_ptr, col_idx,
-                [&](bool busy, int, int, const Run<I>&) { tiles += busy; });
-    return static_cast<long long>(__shfl_sync(FULL_MASK, tiles, lane_id() % 2 * TILE));
-  };
-  write_offsets<1>(segments, ptr, state, count, WARP / TILE);
+// visit(place, n, start) for entries of a warp's segments that it has at once, some after the others, whose tiles are
+// whole; end(tile row, whether its first segment) behind each segment. place: of the first in the order of tiles, among
+// all entries. start: of each row, by lane, its first number.
+template <typename I, typename Visit, typename End>
+__device__ __forceinline__ void visit_segments(FoundEntries<I>& m, const TileRows<I>& a, long long group, Visit visit,
+                                               End end) {
+  const int lane = lane_id();
+  long long segment = group * a.each;
+  const long long all = a.first_segment(a.tile_rows), last = segment + a.each < all ? segment + a.each : all;
+  int tile_row = a.tile_row_of(segment);
+  long long first = a.first_segment(tile_row), next = a.first_segment(tile_row + 1);
+  for (; segment < last; ++segment) {
+    while (next <= segment) {
+      first = next;
+      next = a.first_segment(++tile_row + 1);
+    }
+    const long long parts = next - first, part = segment - first;
+    I at = a.entry(static_cast<long long>(tile_row) * TILE + (lane < TILE ? lane : TILE));
+    I stop = __shfl_down_sync(FULL_MASK, at, 1), place = __shfl_sync(FULL_MASK, at, 0);
+    long long left = __shfl_sync(FULL_MASK, at, TILE) - place;
+    const bool whole = left <= SORTED;
+    if (whole && part) continue;
+    if (!whole) {  // as far as its longest row is through
+      const I begun = at, length = stop - at, longest = warp_max(length);
+      const int owner = __ffs(static_cast<int>(__ballot_sync(FULL_MASK, length == longest))) - 1;
+      const I begin = __shfl_sync(FULL_MASK, at, owner);
+      const auto column = [&](long long of) {
+        return a.col_idx[begin + static_cast<I>(static_cast<long long>(longest) * of / parts)] / TILE * TILE;
+      };
+      const auto sum = [](long long of_row) { return __shfl_sync(FULL_MASK, group_sum<WARP>(of_row), 0); };
+      if (part + 1 < parts) stop = entry_from(a.col_idx, at, stop, column(part + 1), I(0));
+      if (part) at = entry_from(a.col_idx, at, stop, column(part), I(0));
+      place += static_cast<I>(sum(at - begun));
+      left = sum(stop - at);
+    }
+    while (left > 0) {
+      I take = stop - at;
+      int start = static_cast<int>(at - place), n = static_cast<int>(left);
+      if (left > SORTED) {  // of each row its share of what fits, then all before the first tile that is not whole
+        constexpr int LEAST = TILE + 1;  // ends beyond the first tile
+        const long long share = LEAST + (SORTED - TILE * LEAST) * static_cast<long long>(take) / left;
+        const I most = share < take ? static_cast<I>(share) : take;
+        const int behind = warp_min(most < take ? a.col_idx[at + most - 1] / TILE : 0x7fffffff);
+        take = entry_from(a.col_idx, at, at + most, behind * TILE, I(0)) - at;
+      }
+      if (!whole) {
+        const int through = group_scan<WARP>(static_cast<int>(take));
+        start = through - static_cast<int>(take);
+        n = __shfl_sync(FULL_MASK, through, WARP - 1);
+      }
+      __syncwarp();
+      if (lane < TILE) m.shift[lane] = at - static_cast<I>(start);
+      __syncwarp();
+      visit(place, n, start);
+      place += static_cast<I>(n);
+      at += take;
+      left -= n;
+    }
+    end(tile_row, part == 0);
+  }
 }
 
 // See Rules in spmvbench/formats/tile/convert.py. te, th: squares with the sign of the threshold. hyb_rows: rows that
-// have to reach a column of the ELL part of a HYB tile.
+// have to reach a column of the ELL part of a HYB tile: all, or all but one.
 struct Rules {
   int coo;
   int dns;
@@ -206,186 +251,81 @@ struct Rules {
   int hyb_min_width;
 };
 
-struct Choice {
-  int fmt;
-  int width;
+// What there is to know of a tile: entries, its first in order, format | width << 3, and entries in the tail of HYB.
+struct Described {
+  int entries;
+  int begin;
+  int kind;
+  int tail;
+  bool inside;  // one more than there are otherwise
 };
 
-// The format of a tile of z entries. same_columns(): whether all rows have the same columns, if they are equally long.
-template <typename SameColumns>
-__device__ __forceinline__ Choice choose(const Rules& rules, int z, int length, SameColumns same_columns) {
-  const bool undecided = z >= rules.coo && z < rules.dns;
-  if (!__any_sync(FULL_MASK, undecided)) return {z < rules.coo ? COO : DNS, 0};
-  const bool even = half_count(length != __shfl_sync(FULL_MASK, length, lane_id() & TILE)) == 0;
-  const bool dns_row = half_count(length == TILE) * TILE == z;
-  const bool dns_col = same_columns(undecided && even && !dns_row);
-  const int longest = half_max(length);
-  const int squares = half_sum(length * length);
-  const double spread = TILE * squares - z * z;
-  const double squared = z * z;
-  const bool ell = spread <= rules.te * squared;
-  const bool hyb = !ell && spread >= rules.th * squared;
-  Choice choice = {z < rules.coo ? COO : DNS, 0};
-  if (undecided) {
-    choice = dns_row   ? Choice{DNS_ROW, z / TILE}
-             : dns_col ? Choice{DNS_COL, z / TILE}
-             : ell     ? Choice{ELL, longest}
-             : hyb     ? Choice{HYB, 0}
-                       : Choice{CSR, 0};
-  }
-  if (__any_sync(FULL_MASK, choice.fmt == HYB)) {
-    int width = 0;
-#pragma unroll 1
-    for (int column = 1; column <= TILE; ++column) width += half_count(length >= column) >= rules.hyb_rows;
-    if (choice.fmt == HYB) choice.width = width > rules.hyb_min_width ? width : rules.hyb_min_width;
-  }
-  return choice;
-}
-
-// What there is to know of each tile: its row and column in tiles, its entries, its format | width << 3, and its
-// entries in the tail of HYB. ALL_CSR: no rules. apart: zero before; marks entries of COO tiles and of tails if
-// DEFERRED.
-// first: tiles before each segment.
-template <typename I, typename T, bool ALL_CSR, bool DEFERRED>
-__global__ void describe_tiles(int rows, int across, int tile_rows, const I* __restrict__ row_ptr,
-                               const int* __restrict__ col_idx, const T* __restrict__ first, const Rules rules,
-                               int* __restrict__ tile_row, int* __restrict__ tile_col,
-                               unsigned short* __restrict__ entries, Byte* __restrict__ fmt, Byte* __restrict__ tail,
-                               unsigned* __restrict__ apart) {
-  const long long segment = global_thread() / TILE;
-  long long tile = segment < first_segment(rows, row_ptr, tile_rows) ? first[segment] : 0;
-  visit_tiles(segment, NO_TILE, rows, across, tile_rows, row_ptr, col_idx,
-              [&](bool busy, int tiles_row, int tiles_col, const Run<I>& run) {
-                const int z = half_sum(run.length);
-                Choice choice = {CSR, 0};
-                if (!ALL_CSR) {
-                  choice = choose(rules, z, run.length, [&](bool asked) {
-                    unsigned columns = 0;
-                    for (int j = 0; asked && j < run.length; ++j) columns |= 1u << (col_idx[run.begin + j] % TILE);
-                    return half_count(columns != __shfl_sync(FULL_MASK, columns, lane_id() & TILE)) == 0 && asked;
-                  });
-                }
-                const int kept = choice.fmt == COO                                ? 0
-                                 : choice.fmt == HYB && choice.width < run.length ? choice.width
-                                                                                  : run.length;
-                const bool cut = __any_sync(FULL_MASK, choice.fmt == HYB);
-                const int kept_of_tile = cut ? half_sum(kept) : 0;
-                if (busy && lane_id() % TILE == 0) {
-                  tile_row[tile] = tiles_row;
-                  tile_col[tile] = tiles_col;
-                  entries[tile] = static_cast<unsigned short>(z);
-                  fmt[tile] = static_cast<Byte>(choice.fmt | choice.width << 3);
-                  tail[tile] = static_cast<Byte>(choice.fmt == HYB ? z - kept_of_tile : 0);
-                }
-                if (DEFERRED && busy && kept < run.length) {
-                  const I from = run.begin + kept;
-                  const unsigned long long marks = ((1ull << (run.length - kept)) - 1) << (from % WARP);
-                  atomicOr(apart + from / WARP, static_cast<unsigned>(marks));
-                  if (marks >> WARP) atomicOr(apart + from / WARP + 1, static_cast<unsigned>(marks >> WARP));
-                }
-                tile += busy;
-              });
-}
-
-// ---- Tiles that are found by bits.
-
-// What a row has in a tile. number, entry: of the first of them.
-struct FoundRun {
-  int number;
-  int length;
-  long long entry;
-};
-
-// The tiles that are described or packed by half warps, a lane for each row.
-struct Listed {
-  unsigned short tiles[FIND_ENTRIES];
-  int count;
-};
-
-// visit(tile, run, inside) for all listed tiles: a half warp each; not inside: the other half has one more. All threads
-// arrive, those of a warp in every visit.
-template <typename Visit>
-__device__ __forceinline__ void visit_listed(const FoundRuns& m, const Listed& listed, Visit visit) {
-  const int half = threadIdx.x / TILE, row = lane_id() % TILE;
-  for (int n = half; n - half % 2 < listed.count; n += HALVES) {
-    const bool inside = n < listed.count;
-    const int tile = inside ? listed.tiles[n] : 0;
-    const unsigned rows = inside ? m.rows_of(tile) : 0;
-    FoundRun found = {0, 0, 0};
-    if (rows >> row & 1) {
-      const int run = m.first_run(tile) + __popc(rows & ((1u << row) - 1));
-      found = {m.run_begin[run], m.run_at[run + 1] - m.run_at[run], m.entry(m.run_begin[run])};
+// The format and the tail of a tile that has neither few nor many entries. masks: its rows'.
+__device__ __forceinline__ void choose(const Rules& rules, const unsigned* masks, Described& tile) {
+  int squares = 0, longest = 0, full = 0, shortest = TILE, second = TILE;
+  unsigned some = 0, every = 0xffffffffu;
+#pragma unroll
+  for (int j = 0; j < TILE / 2; ++j) {
+    some |= masks[j];
+    every &= masks[j];
+#pragma unroll
+    for (int shift = 0; shift < 2 * TILE; shift += TILE) {
+      const int length = __popc(masks[j] >> shift & 0xffffu);
+      squares += length * length;
+      full += length == TILE;
+      longest = length > longest ? length : longest;
+      const int longer = length > shortest ? length : shortest;
+      second = longer < second ? longer : second;
+      shortest = length < shortest ? length : shortest;
     }
-    visit(tile, found, inside);
+  }
+  const int z = tile.entries;
+  const double spread = TILE * squares - z * z, squared = z * z;
+  if (full * TILE == z) {
+    tile.kind = DNS_ROW | z / TILE << 3;
+  } else if (((some | some >> TILE) & 0xffffu) == (every & every >> TILE & 0xffffu)) {
+    tile.kind = DNS_COL | z / TILE << 3;
+  } else if (spread <= rules.te * squared) {
+    tile.kind = ELL | longest << 3;
+  } else if (spread < rules.th * squared) {
+    tile.kind = CSR;
+  } else {
+    const int reached = rules.hyb_rows == TILE ? shortest : second;
+    const int width = reached > rules.hyb_min_width ? reached : rules.hyb_min_width;
+    tile.kind = HYB | width << 3;
+    for (int row = 0; row < TILE; ++row) {
+      const int length = __popc(masks[row / 2] >> row % 2 * TILE & 0xffffu);
+      tile.tail += length > width ? length - width : 0;
+    }
   }
 }
 
-// What there is to know of each tile: its column in tiles, its entries, its format | width << 3, and its entries in the
-// tail of HYB. ALL_CSR: no rules. apart: zero before; marks entries of COO tiles and of tails if DEFERRED.
-template <typename Key, typename I, bool ALL_CSR, bool DEFERRED>
-__global__ void __launch_bounds__(FIND_BLOCK, FIND_TOGETHER)
-    describe_found(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const Rules rules,
-                   const ShareCuts cuts, const I* __restrict__ of_share, int* __restrict__ tile_col,
-                   unsigned short* __restrict__ entries, Byte* __restrict__ fmt, Byte* __restrict__ tail,
-                   unsigned* __restrict__ apart) {
-  __shared__ FoundRuns m;
-  __shared__ Listed undecided;
-  long long before = of_share[blockIdx.x];
-  visit_found<ENTRY_ORDER, Key>(m, blockIdx.x, BlockRows<I>(rows, TILE, TILE, row_ptr, col_idx), cuts, [&]() {
-    if (threadIdx.x == 0) undecided.count = 0;
-    __syncthreads();
-    for (int tile = threadIdx.x; tile < m.tiles; tile += FIND_BLOCK) {
-      const int z = m.begin_of(tile + 1) - m.begin_of(tile);
-      tile_col[before + tile] = m.block_of[tile];
-      entries[before + tile] = static_cast<unsigned short>(z);
-      if (!ALL_CSR && z >= rules.coo && z < rules.dns) {
-        undecided.tiles[atomicAdd(&undecided.count, 1)] = static_cast<unsigned short>(tile);
-      } else {
-        fmt[before + tile] = static_cast<Byte>(ALL_CSR ? CSR : z < rules.coo ? COO : DNS);
-        tail[before + tile] = 0;
-      }
-    }
-    for (int first = 0; DEFERRED && first < m.entries; first += FIND_BLOCK) {
-      const int number = first + static_cast<int>(threadIdx.x), tile = number < m.entries ? m.tile_of[number] : 0;
-      const bool coo = number < m.entries && m.begin_of(tile + 1) - m.begin_of(tile) < rules.coo;
-      const long long entry = number < m.entries ? m.entry(number) : 0;
-      if (m.part) {
-        if (coo) atomicOr(apart + entry / WARP, 1u << (entry % WARP));
-        continue;
-      }
-      const unsigned marks = __ballot_sync(FULL_MASK, coo);  // of entries one after the other
-      const int shift = static_cast<int>(__shfl_sync(FULL_MASK, entry, 0) % WARP);
-      const unsigned mine = entry % WARP >= shift ? marks << shift : shift ? marks >> (WARP - shift) : 0;
-      if (mine && (lane_id() == 0 || entry % WARP == 0) && number < m.entries) atomicOr(apart + entry / WARP, mine);
-    }
-    __syncthreads();
-    visit_listed(m, undecided, [&](int tile, const FoundRun& run, bool inside) {
-      const int z = inside ? m.begin_of(tile + 1) - m.begin_of(tile) : 0;
-      const Choice choice = choose(rules, z, run.length, [&](bool asked) {
-        unsigned columns = 0;
-        for (int j = 0; asked && j < run.length; ++j) columns |= 1u << m.column_in(run.number + j);
-        return half_count(columns != __shfl_sync(FULL_MASK, columns, lane_id() & TILE)) == 0 && asked;
-      });
-      const bool cut = inside && choice.fmt == HYB && choice.width < run.length;
-      const int in_tail = __any_sync(FULL_MASK, cut) ? half_sum(cut ? run.length - choice.width : 0) : 0;
-      if (inside && lane_id() % TILE == 0) {
-        fmt[before + tile] = static_cast<Byte>(choice.fmt | choice.width << 3);
-        tail[before + tile] = static_cast<Byte>(in_tail);
-      }
-      if (DEFERRED && cut) {
-        const long long from = run.entry + choice.width;
-        const unsigned long long marks = ((1ull << (run.length - choice.width)) - 1) << (from % WARP);
-        atomicOr(apart + from / WARP, static_cast<unsigned>(marks));
-        if (marks >> WARP) atomicOr(apart + from / WARP + 1, static_cast<unsigned>(marks >> WARP));
-      }
-    });
-    before += m.tiles;
+// Describes tiles `first` to `first + 31`, a lane each. ALL_CSR: no rules. MASKS: the masks of all but COO tiles are
+// wanted, not only where they decide.
+template <bool ALL_CSR, bool MASKS, typename I>
+__device__ __forceinline__ Described describe(FoundEntries<I>& m, const Rules& rules, int first, int tiles) {
+  const int lane = lane_id(), tile = first + lane < tiles ? first + lane : tiles;
+  const bool inside = tile < tiles;
+  const int begin = m.begin[tile], z = inside ? m.begin[tile + 1] - begin : 0;
+  const bool coo = !ALL_CSR && z < rules.coo, undecided = !ALL_CSR && inside && !coo && z < rules.dns;
+  Described found{z, begin, ALL_CSR ? CSR : coo ? COO : DNS, 0, inside};
+  if (!__any_sync(FULL_MASK, MASKS ? inside && !coo : undecided)) return found;
+  unsigned* const masks = m.masks + lane * MASK_WORDS;
+  __syncwarp();
+#pragma unroll
+  for (int j = 0; j < TILE / 2; ++j) masks[j] = 0;
+  __syncwarp();
+  m.visit(first, first + WARP < tiles ? first + WARP - 1 : tiles - 1, [&](int k, int of_tile, bool any) {
+    const int place = any ? m.place[k] : 0;
+    if (any) atomicOr(m.masks + of_tile * MASK_WORDS + place / (2 * TILE), 1u << place % (2 * TILE));
   });
+  __syncwarp();
+  if (undecided) choose(rules, masks, found);
+  return found;
 }
 
-// ---- Where tiles are stored. A warp takes a group of tiles. What they come to is a sum that one of its lanes holds.
+// ---- Where tiles are stored: sums of what they come to, of which each lane of a warp holds one.
 
-constexpr int GROUP = 256;
 constexpr int SUMS = 30;
 enum Sum {  // the first four for each format: value slots and units of off2 as stored, entries and tiles of the matrix
   VALUES = 0,
@@ -409,12 +349,13 @@ struct Room {
 };
 
 template <bool DEFERRED>
-__device__ __forceinline__ Room room_of(int kind, int tail, int entries) {
-  Room room = {kind & 7, kind >> 3, tail, entries, 0, 0, true};
+__device__ __forceinline__ Room room_of(const Described& tile) {
+  if (!tile.inside) return {-1, 0, 0, 0, 0, 0, false};
+  Room room = {tile.kind & 7, tile.kind >> 3, tile.tail, tile.entries, 0, 0, true};
   const bool padded = room.fmt == ELL || room.fmt == HYB;
   if (DEFERRED) {
     room.stored = room.fmt != COO && (room.fmt != HYB || room.width > 0);
-    room.entries = room.stored ? entries - tail : 0;
+    room.entries = room.stored ? tile.entries - tile.tail : 0;
     room.tail = 0;
   }
   if (room.stored) {
@@ -427,127 +368,229 @@ __device__ __forceinline__ Room room_of(int kind, int tail, int entries) {
   return room;
 }
 
-// visit(tile, room, start in the values of its format, start in what off2 counts, stored tiles before it, their
-// entries) for every tile of a group. sum: lane s holds sum number s of what comes before, then of the group too.
-template <bool DEFERRED, typename S, typename Visit>
-__device__ __forceinline__ void visit_group(long long group, int tiles, const unsigned short* __restrict__ entries,
-                                            const Byte* __restrict__ fmt, const Byte* __restrict__ tail, S& sum,
-                                            Visit visit) {
+// Where a tile is stored: its start in the values of its format and in what off2 counts, stored tiles before it and
+// their entries.
+struct Start {
+  long long values;
+  long long index;
+  long long tiles;
+  long long entries;
+};
+
+// The sum over the warp, in every lane.
+__device__ __forceinline__ int warp_sum(int value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  return __shfl_sync(FULL_MASK, group_sum<WARP>(value), 0);
+#else
+  return __reduce_add_sync(FULL_MASK, value);
+#endif
+}
+
+// Adds a tile of each lane. entries: all of them. sum: lane s holds sum number s. Two sums are in one: 32 tiles have at
+// most 32 x 256 of anything.
+__device__ __forceinline__ void add_rooms(const Room& room, int entries, int& sum) {
   const int lane = lane_id();
-  for (long long tile = group * GROUP + lane; tile - lane < tiles && tile < (group + 1) * GROUP; tile += WARP) {
-    const bool inside = tile < tiles;
-    const int all_entries = inside ? entries[tile] : 0;
-    Room room = {-1, 0, 0, 0, 0, 0, false};
-    if (inside) room = room_of<DEFERRED>(fmt[tile], tail[tile], all_entries);
-    S values_before = 0;
-    S index_before = 0;
-    for (int f = 0; f < FORMATS; ++f) {
-      const bool member = room.fmt == f;
-      const unsigned members = __ballot_sync(FULL_MASK, member);
-      if (!members) continue;
-      // Two sums in one: 32 tiles have at most 32 x 256 of anything.
-      const int room_here = group_scan<WARP>(member ? room.values << 16 | room.index : 0);
-      const S values = __shfl_sync(FULL_MASK, sum, VALUES + f);
-      const S index = __shfl_sync(FULL_MASK, sum, INDEX + f);
-      if (member) {
-        values_before = values + (room_here >> 16) - room.values;
-        index_before = index + (room_here & 0xffff) - room.index;
-      }
-      const int room_in_all = __shfl_sync(FULL_MASK, room_here, WARP - 1);
-      const int entries_in_all = __shfl_sync(FULL_MASK, group_sum<WARP>(member ? all_entries : 0), 0);
-      if (lane == VALUES + f) sum += room_in_all >> 16;
-      if (lane == INDEX + f) sum += room_in_all & 0xffff;
-      if (lane == ENTRIES + f) sum += entries_in_all;
-      if (lane == TILES + f) sum += __popc(members);
+  for (int f = 0; f < FORMATS; ++f) {
+    const bool member = room.fmt == f;
+    const unsigned members = __ballot_sync(FULL_MASK, member);
+    if (!members) continue;
+    const int room_of_all = warp_sum(member ? room.values << 16 | room.index : 0);
+    const int entries_of_all = warp_sum(member ? entries : 0);
+    if (lane == VALUES + f) sum += room_of_all >> 16;
+    if (lane == INDEX + f) sum += room_of_all & 0xffff;
+    if (lane == ENTRIES + f) sum += entries_of_all;
+    if (lane == TILES + f) sum += __popc(members);
+  }
+  const int stored = warp_sum(room.stored ? room.entries << 16 | 1 : 0);
+  if (lane == STORED_TILES) sum += stored & 0xffff;
+  if (lane == STORED_ENTRIES) sum += stored >> 16;
+}
+
+// Where a tile of each lane is stored. sum: lane s holds sum number s of what comes before, then of these too, but of
+// what is stored alone.
+__device__ __forceinline__ Start start_of(const Room& room, long long& sum) {
+  const int lane = lane_id();
+  Start start{};
+  for (int f = 0; f < FORMATS; ++f) {
+    const bool member = room.fmt == f;
+    if (!__any_sync(FULL_MASK, member)) continue;
+    const int through = group_scan<WARP>(member ? room.values << 16 | room.index : 0);
+    const long long values = __shfl_sync(FULL_MASK, sum, VALUES + f);
+    const long long index = __shfl_sync(FULL_MASK, sum, INDEX + f);
+    if (member) {
+      start.values = values + (through >> 16) - room.values;
+      start.index = index + (through & 0xffff) - room.index;
     }
-    const int stored = group_scan<WARP>(room.stored ? room.entries << 16 | 1 : 0);
-    const S tiles_before = __shfl_sync(FULL_MASK, sum, STORED_TILES) + (stored & 0xffff) - room.stored;
-    const S entries_before = __shfl_sync(FULL_MASK, sum, STORED_ENTRIES) + (stored >> 16) - room.entries;
-    if (inside) visit(tile, room, values_before, index_before, tiles_before, entries_before);
-    const int stored_in_all = __shfl_sync(FULL_MASK, stored, WARP - 1);
-    if (lane == STORED_TILES) sum += stored_in_all & 0xffff;
-    if (lane == STORED_ENTRIES) sum += stored_in_all >> 16;
+    const int all = __shfl_sync(FULL_MASK, through, WARP - 1);
+    if (lane == VALUES + f) sum += all >> 16;
+    if (lane == INDEX + f) sum += all & 0xffff;
   }
+  const int stored = group_scan<WARP>(room.stored ? room.entries << 16 | 1 : 0);
+  start.tiles = __shfl_sync(FULL_MASK, sum, STORED_TILES) + (stored & 0xffff) - room.stored;
+  start.entries = __shfl_sync(FULL_MASK, sum, STORED_ENTRIES) + (stored >> 16) - room.entries;
+  const int all = __shfl_sync(FULL_MASK, stored, WARP - 1);
+  if (lane == STORED_TILES) sum += all & 0xffff;
+  if (lane == STORED_ENTRIES) sum += all >> 16;
+  return start;
 }
 
-// sums, (SUMS x groups,): of each group, one kind of sum after the other.
-template <bool DEFERRED>
-__global__ void count_room(int tiles, int groups, const unsigned short* __restrict__ entries,
-                           const Byte* __restrict__ fmt, const Byte* __restrict__ tail, int* __restrict__ sums) {
+// What kernels note, zero before: what is before each kind of sum, and all of them; tiles and entries that are stored;
+// the notes of the sum of chunks and of that of rooms; stored tiles of each tile row.
+struct Notes {
+  unsigned long long* words;
+  int chunk_blocks;
+  int room_blocks;
+
+  __device__ __forceinline__ unsigned long long* ends() const { return words; }
+  __device__ __forceinline__ unsigned long long* stored() const { return words + SUMS + 1; }
+  __device__ __forceinline__ unsigned long long* of_chunks() const { return stored() + 2; }
+  __device__ __forceinline__ unsigned long long* of_rooms() const { return of_chunks() + OFFSETS_NOTES + chunk_blocks; }
+  __device__ __forceinline__ int* tiles() const {
+    return reinterpret_cast<int*>(of_rooms() + OFFSETS_NOTES + room_blocks);
+  }
+};
+
+// A warp takes a group of segments. sums, (SUMS x groups,): of each group, one kind of sum after the other. order: words
+// of all entries.
+template <typename Key, typename I, bool ALL_CSR, bool DEFERRED>
+__global__ void __launch_bounds__(CONVERT_BLOCK, CONVERT_TOGETHER)
+    count_room(const TileRows<I> a, int groups, const Rules rules, long long* __restrict__ sums,
+               unsigned short* __restrict__ order, const Notes notes) {
+  __shared__ FoundEntries<I> of_warp[CONVERT_BLOCK / WARP];
+  __shared__ Byte places_of_warp[CONVERT_BLOCK / WARP][SORTED];
   const long long group = global_thread() / WARP;
   if (group >= groups) return;  // the whole warp
-  int sum = 0;
-  visit_group<DEFERRED>(group, tiles, entries, fmt, tail, sum, [](long long, const Room&, int, int, int, int) {});
-  if (lane_id() < SUMS) sums[static_cast<long long>(lane_id()) * groups + group] = sum;
-}
-
-// The running sum, of `n` numbers of `groups` for each kind. ends, (SUMS + 1,): what is before each kind, and all.
-template <typename P>
-__global__ void __launch_bounds__(OFFSETS_BLOCK)
-    sum_room(int n, int groups, const int* __restrict__ sums, P* __restrict__ ptr,
-             unsigned long long* __restrict__ ends, unsigned long long* __restrict__ state) {
-  const auto count = [=](long long at) { return at < n ? static_cast<long long>(sums[at]) : 0ll; };
-  sum_before<OFFSETS_EACH>(n, state, count, [=](long long at, long long before, long long number) {
-    const int place = static_cast<int>(at);
-    ptr[place] = static_cast<P>(before);
-    if (place % groups == 0) ends[place / groups] = static_cast<unsigned long long>(before);
-    if (place == n - 1) ends[SUMS] = static_cast<unsigned long long>(before + number);
-  });
-}
-
-// The first level and the offsets of the tiles that are stored. sums: their running sum. tile_row, tile_col: of all
-// tiles; stored_row, stored_col: of those stored. stored_before, (tiles + 1,) if DEFERRED: how many before each.
-template <typename O, bool ROWS, bool DEFERRED>
-__global__ void place_tiles(int tiles, int groups, const unsigned short* __restrict__ entries,
-                            const Byte* __restrict__ fmt, const Byte* __restrict__ tail,
-                            const long long* __restrict__ sums, const int* __restrict__ tile_row,
-                            const int* __restrict__ tile_col, int* __restrict__ stored_row,
-                            int* __restrict__ stored_col, Byte* __restrict__ stored_fmt, Byte* __restrict__ stored_tail,
-                            O* __restrict__ tile_nnz, O* __restrict__ off1, O* __restrict__ off2,
-                            int* __restrict__ stored_before) {
-  const long long group = global_thread() / WARP;
-  if (group >= groups) return;  // the whole warp
-  long long sum = 0;
-  if (lane_id() < SUMS) {
-    const long long* of_kind = sums + static_cast<long long>(lane_id()) * groups;
-    sum = of_kind[group] - of_kind[0];
-  }
-  visit_group<DEFERRED>(
-      group, tiles, entries, fmt, tail, sum,
-      [&](long long tile, const Room& room, long long values, long long index, long long at, long long entries_before) {
-        if (DEFERRED) stored_before[tile] = static_cast<int>(at);
-        if (room.stored) {
-          if (ROWS) stored_row[at] = tile_row[tile];
-          stored_col[at] = tile_col[tile];
-          stored_fmt[at] = static_cast<Byte>(room.fmt | room.width << 3);
-          stored_tail[at] = static_cast<Byte>(room.tail);
-          tile_nnz[at] = static_cast<O>(entries_before);
-          off1[at] = static_cast<O>(values);
-          off2[at] = static_cast<O>(index);
+  FoundEntries<I>& m = of_warp[threadIdx.x / WARP];
+  Byte* const places = places_of_warp[threadIdx.x / WARP];
+  int sum = 0, before = 0;
+  visit_segments(
+      m, a, group,
+      [&](I place, int n, int start) {
+        const int tiles = n <= 4 * WARP   ? sort_entries<4, Key>(m, places, n, start, a.col_idx)
+                          : n <= 8 * WARP ? sort_entries<8, Key>(m, places, n, start, a.col_idx)
+                                          : sort_entries<SORTED / WARP, Key>(m, places, n, start, a.col_idx);
+        for (int k = lane_id(); k < n; k += WARP) {
+          const unsigned word = m.word[k];
+          const Byte in_tile = places[word & (SORTED - 1)];
+          m.place[k] = in_tile;
+          order[place + k] = static_cast<unsigned short>(word | in_tile / TILE << NUMBER_BITS);
         }
-        if (tile == tiles - 1) {
-          at += room.stored;
-          if (DEFERRED) stored_before[tiles] = static_cast<int>(at);
-          tile_nnz[at] = static_cast<O>(entries_before + room.entries);
+        __syncwarp();
+        for (int first = 0; first < tiles; first += WARP) {
+          const Described tile = describe<ALL_CSR, false>(m, rules, first, tiles);
+          add_rooms(room_of<DEFERRED>(tile), tile.entries, sum);
         }
+      },
+      [&](int tile_row, bool) {
+        if (lane_id() == STORED_TILES && sum > before) atomicAdd(notes.tiles() + tile_row, sum - before);
+        before = sum;
       });
+  if (lane_id() < SUMS) sums[static_cast<long long>(lane_id()) * groups + group] = sum;
+  if (lane_id() < SUMS && lane_id() >= STORED_ENTRIES && sum) {
+    atomicAdd(notes.stored() + (lane_id() - STORED_ENTRIES), static_cast<unsigned long long>(sum));
+  }
 }
 
-// ---- Packing, half a warp per tile, a thread per row. Columns that are stored in half bytes are written in whole ones;
-// pack_halves brings them together.
+// ---- Chunks: see chunks_of in spmvbench/formats/tile/tile.py.
 
-// The arrays of the formats, to be written.
-template <typename V>
+// Most tiles of a chunk: low to high, by the tiles for each of `share` warps.
+struct Balance {
+  int low;
+  int high;
+  int share;
+
+  __device__ __forceinline__ int of(int tiles) const {
+    const int each = tiles / share, least = each > low ? each : low;
+    return least < high ? least : high;
+  }
+};
+
+__device__ __forceinline__ int chunks_of(int tiles, int balance, int least) {
+  const int chunks = (tiles + balance - 1) / balance;
+  return chunks > least ? chunks : least;
+}
+
+constexpr int CHUNK_BITS = 31;  // of a sum of chunks; those of tiles are above
+
+// tile_ptr, and where the chunks of each tile row begin, by the first blocks; the first note: tile rows of several
+// chunks; the second: all tiles << CHUNK_BITS | chunks. By the other blocks sums, (SUMS x groups,), become what is before
+// each.
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    sum_room(int tile_rows, int groups, long long nnz, const Balance balance, int* __restrict__ tile_ptr,
+             int* __restrict__ first_chunk, long long* sums, const Notes notes) {
+  if (blockIdx.x >= notes.chunk_blocks) {
+    const long long n = static_cast<long long>(SUMS) * groups;
+    const auto count = [=](long long at) { return at < n ? sums[at] : 0ll; };
+    sum_before<OFFSETS_EACH>(n, notes.of_rooms(), count, [=](long long at, long long before, long long number) {
+      const unsigned place = static_cast<unsigned>(at), kind = place / static_cast<unsigned>(groups);
+      sums[at] = before;
+      if (place == kind * groups) notes.ends()[kind] = static_cast<unsigned long long>(before);
+      if (at == n - 1) notes.ends()[SUMS] = static_cast<unsigned long long>(before + number);
+    });
+    return;
+  }
+  const int most = balance.of(static_cast<int>(notes.stored()[1]));
+  const int least = static_cast<long long>(notes.stored()[0]) == nnz;
+  const int* const stored = notes.tiles();
+  unsigned long long* const state = notes.of_chunks();
+  int several = 0;
+  const auto count = [&](long long at) {
+    if (at >= tile_rows) return 0ll;
+    const int chunks = chunks_of(stored[at], most, least);
+    several += chunks > 1;
+    return static_cast<long long>(stored[at]) << CHUNK_BITS | chunks;
+  };
+  sum_before<OFFSETS_EACH>(tile_rows, state, count, [&](long long at, long long before, long long number) {
+    tile_ptr[at] = static_cast<int>(before >> CHUNK_BITS);
+    first_chunk[at] = static_cast<int>(before & ((1ll << CHUNK_BITS) - 1));
+    if (at < tile_rows - 1) return;
+    tile_ptr[tile_rows] = static_cast<int>((before + number) >> CHUNK_BITS);
+    state[1] = static_cast<unsigned long long>(before + number);
+  });
+  several = group_sum<WARP>(several);
+  if (lane_id() == 0 && several) atomicAdd(state, static_cast<unsigned long long>(several));
+}
+
+// The chunks of all tile rows, to be written.
+struct Chunks {
+  int balance;
+  int least;
+  const int* __restrict__ tile_ptr;
+  const int* __restrict__ first_chunk;
+  int* __restrict__ chunk_ptr;
+  int* __restrict__ chunk_row;
+
+  __device__ __forceinline__ void cut(int tile_row, bool last) const {
+    const int begin = tile_ptr[tile_row], end = tile_ptr[tile_row + 1], first = first_chunk[tile_row];
+    const int chunks = chunks_of(end - begin, balance, least), each = chunks ? (end - begin + chunks - 1) / chunks : 0;
+    for (int c = lane_id(); c < chunks; c += WARP) {
+      chunk_ptr[first + c] = begin + c * each;
+      chunk_row[first + c] = tile_row | (chunks > 1 ? 1u << 31 : 0u);
+    }
+    if (last && lane_id() == 0) chunk_ptr[first + chunks] = end;
+  }
+};
+
+// ---- Packing.
+
+// The first level, and the arrays of the formats, to be written.
+template <typename V, typename O>
 struct Packed {
+  int* tile_col;
+  Byte* fmt;
+  Byte* tail;
+  O* tile_nnz;
+  O* off1;
+  O* off2;
   V* csr_val;
-  Byte* csr_halves;
+  Byte* csr_col;  // zero before: neighbours write to the same word
   Byte* csr_row_ptr;
   V* coo_val;
   Byte* coo_idx;
   V* ell_val;
-  Byte* ell_halves;
+  Byte* ell_col;
   V* hyb_val;
-  Byte* hyb_halves;
+  Byte* hyb_idx;
   V* dns_val;
   V* dns_row_val;
   Byte* row_id;
@@ -555,58 +598,48 @@ struct Packed {
   Byte* col_id;
 };
 
-constexpr int PACKED_TILES = 8;  // neighbouring tiles of half a warp: in a tile row, a run begins where the last ended
-
-// What a row writes of a tile. column(j): in the tile, of its entries. BY_ROWS: entries of CSR and COO are written, too.
-template <bool BY_ROWS, typename V, typename Column>
-__device__ __forceinline__ void pack_tile(int kind, long long first, long long index, const V* __restrict__ value,
-                                          int length, Column column, bool inside, bool deferred, const Packed<V>& to) {
+// What a row, half a warp's lane, writes of a tile that is neither CSR nor COO. columns, next: of the row and of the
+// one behind, a bit each. values: of the tile.
+template <typename V, typename O>
+__device__ __forceinline__ void pack_tile(int kind, O first, O index, unsigned columns, unsigned next, bool inside,
+                                          bool deferred, const V* values, const Packed<V, O>& to) {
   const int row = lane_id() % TILE;
-  const int width = kind >> 3;
+  const int width = kind >> 3, length = __popc(columns);
   const int in_head = (kind & 7) == HYB && length > width ? width : length;
   const int in_tail = length - in_head;
   const int through = group_scan<TILE>(in_head << 16 | in_tail);
   if (!inside) return;
   const int heads_before = (through >> 16) - in_head;
   const int tails_before = (through & 0xffff) - in_tail;
+  const V* const value = values + heads_before + tails_before;
 
-  // Sixteen slots per column, padded with zeros.
-  const auto pack_columns = [&](V* slots, Byte* halves) {
+  const auto take = [](unsigned& of) {  // the first of the columns, 0 if there is none
+    const int column = of ? __ffs(static_cast<int>(of)) - 1 : 0;
+    of &= of - 1;
+    return column;
+  };
+  // Sixteen slots per column, padded with zeros; every other row writes the columns of two.
+  const auto pack_columns = [&](V* slots, Byte* packed) {
     for (int j = 0; j < width; ++j) {
       slots[j * TILE + row] = j < in_head ? value[j] : V(0);
-      if (halves) halves[j * TILE + row] = static_cast<Byte>(j < in_head ? column(j) : 0);
+      if (!packed) continue;
+      const int both = take(columns) << 4 | take(next);
+      if (row % 2 == 0) packed[j * (TILE / 2) + row / 2] = static_cast<Byte>(both);
     }
   };
-  unsigned columns = 0;
   switch (kind & 7) {
-    case CSR:
-      to.csr_row_ptr[index + row] = static_cast<Byte>(heads_before);
-      for (int j = 0; BY_ROWS && j < length; ++j) {
-        to.csr_val[first + heads_before + j] = value[j];
-        to.csr_halves[first + heads_before + j] = static_cast<Byte>(column(j));
-      }
-      break;
-    case COO:
-      for (int j = 0; BY_ROWS && j < length; ++j) {
-        to.coo_val[first + heads_before + j] = value[j];
-        to.coo_idx[first + heads_before + j] = static_cast<Byte>(row << 4 | column(j));
-      }
-      break;
     case ELL:
-      pack_columns(to.ell_val + first, to.ell_halves + first);
+      pack_columns(to.ell_val + first, to.ell_col + first / 2);
       break;
     case HYB:
-      pack_columns(to.hyb_val + first, to.hyb_halves + 2 * index);
+      pack_columns(to.hyb_val + first, to.hyb_idx + index);
       for (int j = 0; j < in_tail && !deferred; ++j) {
-        const int slot = TILE * width + tails_before + j;
-        Byte* half = to.hyb_halves + 2 * index + TILE * width + 2 * (tails_before + j);
-        to.hyb_val[first + slot] = value[in_head + j];
-        half[0] = static_cast<Byte>(row);
-        half[1] = static_cast<Byte>(column(in_head + j));
+        const int slot = tails_before + j;
+        to.hyb_val[first + TILE * width + slot] = value[in_head + j];
+        to.hyb_idx[index + TILE / 2 * width + slot] = static_cast<Byte>(row << 4 | take(columns));
       }
       break;
     case DNS:
-      for (int j = 0; j < length; ++j) columns |= 1u << column(j);
 #pragma unroll 4
       for (int col = 0; col < TILE; ++col) {
         const unsigned before = columns & ((1u << col) - 1);
@@ -619,109 +652,177 @@ __device__ __forceinline__ void pack_tile(int kind, long long first, long long i
       break;
     case DNS_COL:
       pack_columns(to.dns_col_val + first, static_cast<Byte*>(nullptr));
-      for (int j = row; j < width; j += TILE) to.col_id[index + j] = static_cast<Byte>(column(j));
+      for (int j = 0; row == 0 && j < width; ++j) to.col_id[index + j] = static_cast<Byte>(take(columns));
       break;
   }
 }
 
-template <typename V, typename I, typename O, bool DEFERRED>
-__global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                           const V* __restrict__ values, const int* __restrict__ tile_row,
-                           const int* __restrict__ tile_col, const Byte* __restrict__ fmt, const O* __restrict__ off1,
-                           const O* __restrict__ off2, const Packed<V> to) {
-  RowRuns<I> runs{col_idx};
-  long long tile = global_thread() / TILE * PACKED_TILES;
-  for (int i = 0; i < PACKED_TILES; ++i, ++tile) {
-    const bool inside = tile < tiles;
-    if (!__any_sync(FULL_MASK, inside)) break;
-    Run<I> run = {0, 0};
-    if (inside) run = runs.of(rows, row_ptr, tile_row[tile], tile_col[tile]);
-    pack_tile<true>(
-        inside ? fmt[tile] : CSR, inside ? off1[tile] : 0, inside ? off2[tile] : 0, values + run.begin, run.length,
-        [&](int j) { return col_idx[run.begin + j] % TILE; }, inside, DEFERRED, to);
-    __syncwarp();
+// Half bytes, the first of two in the high half, in words of eight; of each lane whether it has one, its place and the
+// half byte. Neighbours in a word are written at once.
+template <typename O>
+__device__ __forceinline__ void put_halves(Byte* packed, bool has, O place, int half) {
+  const int lane = lane_id(), at = has ? static_cast<int>(place / 8) : -1;
+  unsigned word = has ? static_cast<unsigned>(half) << 4 * ((place & 7) ^ 1) : 0;
+#pragma unroll
+  for (int step = 1; step < 8; step *= 2) {
+    const int at_behind = __shfl_down_sync(FULL_MASK, at, step);
+    const unsigned behind = __shfl_down_sync(FULL_MASK, word, step);
+    if (lane + step < WARP && at_behind == at) word |= behind;
   }
+  const int left = __shfl_up_sync(FULL_MASK, at, 1);
+  if (has && (lane == 0 || left != at)) atomicOr(reinterpret_cast<unsigned*>(packed) + place / 8, word);
 }
 
-// kinds: format | width << 3 of all tiles. stored_before: if DEFERRED.
-template <typename Key, typename V, typename I, typename O, bool DEFERRED>
-__global__ void __launch_bounds__(FIND_BLOCK, FIND_TOGETHER)
-    pack_found(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
-               const ShareCuts cuts, const I* __restrict__ of_share, const Byte* __restrict__ kinds,
-               const int* __restrict__ stored_before, const O* __restrict__ off1, const O* __restrict__ off2,
-               const Packed<V> to) {
-  __shared__ FoundRuns m;
-  __shared__ Listed by_rows;
-  long long before = of_share[blockIdx.x];
-  visit_found<ENTRY_ORDER, Key>(m, blockIdx.x, BlockRows<I>(rows, TILE, TILE, row_ptr, col_idx), cuts, [&]() {
-    const auto stored = [&](int tile) {  // its number among those stored, or -1
-      const long long at = before + tile;
-      return !DEFERRED                                   ? at
-             : stored_before[at] < stored_before[at + 1] ? static_cast<long long>(stored_before[at])
-                                                         : -1;
-    };
-    if (threadIdx.x == 0) by_rows.count = 0;
-    __syncthreads();
-    for (int tile = threadIdx.x; tile < m.tiles; tile += FIND_BLOCK) {
-      if ((kinds[before + tile] & 7) != COO && stored(tile) >= 0) {
-        by_rows.tiles[atomicAdd(&by_rows.count, 1)] = static_cast<unsigned short>(tile);
+// Entries to be packed.
+template <typename V, typename I>
+struct PackedEntries : FoundEntries<I> {
+  V value[SORTED];
+  unsigned apart[SORTED / WARP];  // of numbers: which are computed separately
+
+  // Loads n entries and returns how many tiles they have. order: their words.
+  __device__ __forceinline__ int load(int n, const unsigned short* __restrict__ order, const int* __restrict__ col_idx,
+                                      const V* __restrict__ values) {
+    constexpr int EACH = 4;
+    const int lane = lane_id();
+    int tiles = 0;
+    for (int from = lane; from - lane < n; from += EACH * WARP) {
+      unsigned found[EACH];
+      int column[EACH];
+      V loaded[EACH];
+#pragma unroll
+      for (int u = 0; u < EACH; ++u) found[u] = from + u * WARP < n ? order[from + u * WARP] : 0;
+#pragma unroll
+      for (int u = 0; u < EACH; ++u) {
+        const I entry = this->shift[found[u] >> NUMBER_BITS & 0xf] + static_cast<I>(found[u] & (SORTED - 1));
+        const bool any = from + u * WARP < n;
+        column[u] = any ? col_idx[entry] : 0;
+        loaded[u] = any ? values[entry] : V(0);
+      }
+#pragma unroll
+      for (int u = 0; u < EACH; ++u) {
+        const int k = from + u * WARP;
+        const unsigned begins = __ballot_sync(FULL_MASK, found[u] & BEGINS);
+        if (k < n) {
+          if (found[u] & BEGINS) {
+            this->begin[tiles + __popc(begins & ((1u << lane) - 1))] = static_cast<unsigned short>(k);
+          }
+          this->word[k] = static_cast<unsigned short>(found[u]);
+          this->place[k] = static_cast<Byte>((found[u] >> NUMBER_BITS & 0xf) << 4 | column[u] % TILE);
+          value[k] = loaded[u];
+        }
+        tiles += __popc(begins);
       }
     }
-    for (int k = threadIdx.x; k < m.entries; k += FIND_BLOCK) {
-      const int number = m.order[k], tile = m.tile_of[number], fmt = kinds[before + tile] & 7;
-      const long long at = fmt == CSR || fmt == COO ? stored(tile) : -1;
-      if (at < 0) continue;
-      const long long entry = m.entry(number), slot = off1[at] + (k - m.begin_of(tile));
-      const int column = m.column_in(number);
-      (fmt == CSR ? to.csr_val : to.coo_val)[slot] = values[entry];
-      (fmt == CSR ? to.csr_halves : to.coo_idx)[slot] =
-          static_cast<Byte>(fmt == CSR ? column : m.row_in(number) << 4 | column);
-    }
-    __syncthreads();
-    visit_listed(m, by_rows, [&](int tile, const FoundRun& run, bool inside) {
-      const long long at = inside ? stored(tile) : 0;
-      pack_tile<false>(
-          inside ? kinds[before + tile] : CSR, inside ? off1[at] : 0, inside ? off2[at] : 0, values + run.entry,
-          run.length, [&](int k) { return m.column_in(run.number + k); }, inside, DEFERRED, to);
-      __syncwarp();
-    });
-    before += m.tiles;
-  });
-}
+    if (lane == 0) this->begin[tiles] = static_cast<unsigned short>(n);
+    if (lane < SORTED / WARP) apart[lane] = 0;
+    __syncwarp();
+    return tiles;
+  }
 
-constexpr int HALVES_EACH = 8;  // half bytes of a thread
-
-struct HalfBytes {
-  long long n;
-  const Byte* halves;
-  Byte* packed;
-
-  // From the first of HALVES_EACH on.
-  __device__ __forceinline__ void pack(long long first) const {
-    unsigned word = 0;
-    if (first + HALVES_EACH <= n) {
-      const uint2 bytes = *reinterpret_cast<const uint2*>(halves + first);
-      const unsigned low = bytes.x << 4 | bytes.x >> 8, high = bytes.y << 4 | bytes.y >> 8;
-      word = (low & 0xff) | (low >> 8 & 0xff00) | (high & 0xff) << 16 | (high << 8 & 0xff000000u);
-      *reinterpret_cast<unsigned*>(packed + first / 2) = word;
-      return;
-    }
-    for (long long i = first; i < n; i += 2) {
-      packed[i / 2] = static_cast<Byte>(halves[i] << 4 | (i + 1 < n ? halves[i + 1] : 0));
+  // Marks those that are computed separately, neighbours in a word at once. bits: a bit for each entry.
+  __device__ __forceinline__ void mark(int n, int start, unsigned* __restrict__ bits) const {
+    const int lane = lane_id();
+    for (int from = 0; from < n; from += WARP) {
+      const unsigned marks = apart[from / WARP];
+      const int row = row_of(start, from + lane);
+      const bool inside = from + lane < n;
+      const long long entry = inside ? static_cast<long long>(this->shift[row] + (from + lane)) : 0;
+      const long long left = __shfl_up_sync(FULL_MASK, entry, 1);
+      const bool leads = !inside || lane == 0 || entry % WARP == 0 || entry != left + 1;
+      const unsigned behind = __ballot_sync(FULL_MASK, leads) & ~(FULL_MASK >> (WARP - 1 - lane));
+      const int length = (behind ? __ffs(static_cast<int>(behind)) - 1 : WARP) - lane;
+      const unsigned mine = marks >> lane & (FULL_MASK >> (WARP - length));
+      if (inside && leads && mine) atomicOr(bits + entry / WARP, mine << (entry % WARP));
     }
   }
-  __device__ __forceinline__ long long room() const { return (n + HALVES_EACH - 1) / HALVES_EACH * HALVES_EACH; }
 };
 
-// Two half bytes per byte, the first in the high half, of three arrays.
-__global__ void pack_halves(const HalfBytes one, const HalfBytes two, const HalfBytes three) {
-  const long long first = global_thread() * HALVES_EACH, one_and_two = one.room() + two.room();
-  if (first < one.room()) {
-    one.pack(first);
-  } else if (first < one_and_two) {
-    two.pack(first - one.room());
-  } else {
-    three.pack(first - one_and_two);
+// sums: of `sum_room`. order: of `count_room`. apart, zero before: a bit for each entry that is computed separately.
+template <typename V, typename I, typename O, bool ALL_CSR, bool DEFERRED>
+__global__ void __launch_bounds__(CONVERT_BLOCK, CONVERT_TOGETHER)
+    pack_tiles(const TileRows<I> a, int groups, const Rules rules, const V* __restrict__ values,
+               const long long* __restrict__ sums, const unsigned short* __restrict__ order, const Chunks chunks,
+               const Packed<V, O> to, unsigned* __restrict__ apart) {
+  __shared__ PackedEntries<V, I> of_warp[CONVERT_BLOCK / WARP];
+  const long long group = global_thread() / WARP;
+  if (group >= groups) return;  // the whole warp
+  PackedEntries<V, I>& m = of_warp[threadIdx.x / WARP];
+  const int lane = lane_id();
+  long long sum = 0;
+  if (lane < SUMS) {
+    const long long* of_kind = sums + static_cast<long long>(lane) * groups;
+    sum = of_kind[group] - of_kind[0];
+  }
+  const auto pack = [&](int first, int tiles) {
+    const Described tile = describe<ALL_CSR, true>(m, rules, first, tiles);
+    const Room room = room_of<DEFERRED>(tile);
+    const Start start = start_of(room, sum);
+    if (room.stored) {
+      const unsigned word = m.word[tile.begin];
+      const I entry = m.shift[word >> NUMBER_BITS & 0xf] + static_cast<I>(word & (SORTED - 1));
+      to.tile_col[start.tiles] = a.col_idx[entry] / TILE;
+      to.fmt[start.tiles] = static_cast<Byte>(tile.kind);
+      to.tail[start.tiles] = static_cast<Byte>(room.tail);
+      to.tile_nnz[start.tiles] = static_cast<O>(start.entries);
+      to.off1[start.tiles] = static_cast<O>(start.values);
+      to.off2[start.tiles] = static_cast<O>(start.index);
+    }
+    const O values_begin = static_cast<O>(start.values), index_begin = static_cast<O>(start.index);
+    const bool csr = __any_sync(FULL_MASK, room.fmt == CSR);
+    if (csr || __any_sync(FULL_MASK, room.fmt == COO || (DEFERRED && room.fmt == HYB))) {
+      m.visit(first, first + WARP < tiles ? first + WARP - 1 : tiles - 1, [&](int k, int of_tile, bool any) {
+        const int kind = __shfl_sync(FULL_MASK, tile.kind, of_tile), fmt = any ? kind & 7 : -1;
+        const O slot = __shfl_sync(FULL_MASK, static_cast<O>(values_begin - tile.begin), of_tile) + k;
+        const int place = any ? m.place[k] : 0;
+        if (fmt == CSR) {
+          to.csr_val[slot] = m.value[k];
+        } else if (fmt == COO && !DEFERRED) {
+          to.coo_val[slot] = m.value[k];
+          to.coo_idx[slot] = static_cast<Byte>(place);
+        } else if (DEFERRED && (fmt == COO || fmt == HYB)) {
+          const unsigned before = fmt == HYB ? m.columns(of_tile, place / TILE) & ((1u << place % TILE) - 1) : 0;
+          const int number = m.word[k] & (SORTED - 1);
+          if (fmt == COO || __popc(before) >= kind >> 3) atomicOr(m.apart + number / WARP, 1u << number % WARP);
+        }
+        if (csr) put_halves(to.csr_col, fmt == CSR, slot, place % TILE);
+      });
+    }
+    if (room.fmt == CSR) {  // how many entries are before each row, a byte each
+      unsigned words[TILE / 4];
+      int before = 0;
+#pragma unroll
+      for (int row = 0; row < TILE; ++row) {
+        words[row / 4] = (row % 4 ? words[row / 4] : 0) | static_cast<unsigned>(before) << row % 4 * 8;
+        before += __popc(m.columns(lane, row));
+      }
+      *reinterpret_cast<uint4*>(to.csr_row_ptr + start.index) = uint4{words[0], words[1], words[2], words[3]};
+    }
+    for (unsigned listed = __ballot_sync(FULL_MASK, room.stored && room.fmt > COO); listed;) {
+      const int one = __ffs(static_cast<int>(listed)) - 1;
+      listed &= listed - 1;
+      const int two = listed ? __ffs(static_cast<int>(listed)) - 1 : one;
+      listed &= listed - 1;
+      const int of_tile = lane < TILE ? one : two, begin = __shfl_sync(FULL_MASK, tile.begin, of_tile);
+      pack_tile(__shfl_sync(FULL_MASK, tile.kind, of_tile), __shfl_sync(FULL_MASK, values_begin, of_tile),
+                __shfl_sync(FULL_MASK, index_begin, of_tile), m.columns(of_tile, lane % TILE),
+                m.columns(of_tile, (lane + 1) % TILE), lane < TILE || two > one, DEFERRED, m.value + begin, to);
+    }
+  };
+  visit_segments(
+      m, a, group,
+      [&](I place, int n, int start) {
+        const int tiles = m.load(n, order + place, a.col_idx, values);
+        for (int first = 0; first < tiles; first += WARP) pack(first, tiles);
+        __syncwarp();
+        if (DEFERRED) m.mark(n, start, apart);
+      },
+      [&](int tile_row, bool head) {
+        if (head) chunks.cut(tile_row, tile_row == a.tile_rows - 1);
+      });
+  if (group == groups - 1) {
+    const O entries = static_cast<O>(__shfl_sync(FULL_MASK, sum, STORED_ENTRIES));
+    if (lane == STORED_TILES) to.tile_nnz[sum] = entries;
+    if (lane == VALUES + CSR && sum % 2) to.csr_val[sum] = V(0);  // pairs are loaded
   }
 }
 
@@ -750,40 +851,4 @@ __global__ void take_marked(int rows, I nnz, const I* __restrict__ row_ptr, cons
   const R at = taken_before(i);
   taken_col[at] = col_idx[i];
   taken_values[at] = values[i];
-}
-
-// ---- Chunks: see chunks_of in spmvbench/formats/tile/tile.py.
-
-// tile_ptr, and the chunks of each tile row; the first note: tile rows of several chunks. first: tiles before each tile
-// row, or if SEGMENTS each segment. stored_before: of all tiles, if DEFERRED.
-template <typename I, typename T, bool SEGMENTS, bool DEFERRED>
-__global__ void __launch_bounds__(OFFSETS_BLOCK)
-    cut_chunks(int rows, int tile_rows, const I* __restrict__ row_ptr, const T* __restrict__ first,
-               const int* __restrict__ stored_before, int tbalance, int least, int* __restrict__ tile_ptr,
-               int* __restrict__ chunk_ptr, int* __restrict__ chunk_row, unsigned long long* __restrict__ state) {
-  const auto first_tile = [=](long long tile_row) {
-    const T tile = first[SEGMENTS ? first_segment(rows, row_ptr, tile_row) : tile_row];
-    return DEFERRED ? stored_before[tile] : static_cast<int>(tile);
-  };
-  int several = 0;
-  const auto count = [&](long long at) {
-    if (at >= tile_rows) return 0ll;
-    const int begin = first_tile(at), end = first_tile(at + 1);
-    tile_ptr[at] = begin;
-    if (at == tile_rows - 1) tile_ptr[tile_rows] = end;
-    const int chunks = (end - begin + tbalance - 1) / tbalance;
-    several += chunks > 1;
-    return static_cast<long long>(chunks > least ? chunks : least);
-  };
-  sum_before<OFFSETS_EACH>(tile_rows, state, count, [&](long long at, long long before, long long number) {
-    const int begin = tile_ptr[at], end = first_tile(at + 1), chunks = static_cast<int>(number);
-    const int each = chunks ? (end - begin + chunks - 1) / chunks : 0;
-    for (int c = 0; c < chunks; ++c) {
-      chunk_ptr[before + c] = begin + c * each;
-      chunk_row[before + c] = static_cast<int>(at) | (chunks > 1 ? 1u << 31 : 0u);
-    }
-    if (at == tile_rows - 1) chunk_ptr[before + chunks] = end;
-  });
-  several = group_sum<WARP>(several);
-  if (lane_id() == 0 && several) atomicAdd(state, static_cast<unsigned long long>(several));
 }

@@ -15,14 +15,14 @@ FIND_BLOCK = constant(FIND, "FIND_BLOCK")  # threads of a share
 _SHARE, _ROWS = (constant(FIND, f"FIND_{name}") for name in ("SHARE", "ROWS"))
 
 
-def shares_of(a: Csr, r: int) -> int:
+def _shares_of(a: Csr, r: int) -> int:
     """Thread blocks that go through all block rows of r rows."""
     return cdiv(a.nnz + round_up(a.rows, r), _SHARE)
 
 
 def cut_shares(a: Csr, r: int, c: int, run: Run) -> Struct:
     """Where the shares of block rows of r rows, in blocks of c columns, begin: an argument of the kernels, by one."""
-    cuts = shares_of(a, r) + 1
+    cuts = _shares_of(a, r) + 1
     block_row, column = (a.xp.empty(cuts, dtype=np.int32) for _ in range(2))
     args = (*map(np.int32, (a.rows, r, c, cuts)), a.row_ptr, a.col_idx, block_row, column)
     run(Launch(SOURCE, f"cut_shares<{ctype(a.row_ptr)}>", *per_thread(32 * cuts), args))
@@ -37,7 +37,7 @@ def key_type(a: Csr, r: int, c: int) -> str:
 
 def count_tiles(a: Csr, r: int, c: int, cuts: Struct, run: Run, known: int | None = None) -> tuple[Array, Array, int]:
     """The first tile of each block row, of each share, each with the end; and all tiles, by one wait if not known."""
-    xp, shares = a.xp, shares_of(a, r)
+    xp, shares = a.xp, _shares_of(a, r)
     ptr, of_share = (xp.empty(n + 1, dtype=a.row_ptr.dtype) for n in (cdiv(a.rows, r), shares))
     if not shares:
         ptr[:] = of_share[:] = 0

@@ -166,6 +166,7 @@ LAUNCHES = {
     "irregular": 2,
     "dia": 3,
     "shec": 3,
+    "tile": 3,
 }
 
 

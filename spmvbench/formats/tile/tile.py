@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ from spmvbench.formats.launches import Launch, Step, Struct, cbool, ctype, zero_
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 from spmvbench.formats.tile.convert import COO, HYB, NAMES, TILE, Rules, Tiles, choose
-from spmvbench.formats.tile.kernels import by_kernels
+from spmvbench.formats.tile.kernels import Balance, by_kernels
 from spmvbench.formats.tile.layout import ALIGNED, Layout, pack_csr, unpack, unpack_csr
 
 SPLIT = np.int32(-(2**31))  # in chunk_row: the tile row has several chunks
@@ -160,18 +159,17 @@ class Tiled(Format):
         raise NotImplementedError
 
     @staticmethod
-    def _tbalance(tiles: int, params: Mapping[str, Any]) -> int:
-        """The most tiles of a chunk, for a matrix of so many."""
-        if params["tbalance"]:
-            return int(params["tbalance"])
-        if params["kernel"] == "paper":
-            return PRESETS[params.get("preset", "paper")].tbalance
+    def _balance(params: Mapping[str, Any]) -> Balance:
+        """The most tiles of a chunk."""
+        most = params["tbalance"]
+        if not most and params["kernel"] == "paper":
+            most = PRESETS[params.get("preset", "paper")].tbalance
         # Long chunks keep more loads in flight and leave less to add up; short ones keep a small matrix on all SMs.
-        return min(max(tiles // WARPS, 8), 32)
+        return Balance(most or 8, most or 32, WARPS)
 
     @classmethod
     def _chunks(cls, tile_ptr: Array, params: Mapping[str, Any], *, empty: bool = True) -> dict[str, Any]:
-        return chunks_of(tile_ptr, cls._tbalance(int(tile_ptr[-1]), params), empty)
+        return chunks_of(tile_ptr, cls._balance(params).of(int(tile_ptr[-1])), empty)
 
     def _products(self, kernel: str, matrix: tuple[Any, ...], x: Array, y: Array, *, add: bool = False) -> list[Launch]:
         """The launches of y = A x, or y += A x, over the chunks.
@@ -218,7 +216,7 @@ class TileCsr(Tiled):
 
     @classmethod
     def by_kernels(cls, a: Csr, params: Mapping[str, Any], run: Run) -> dict[str, Any]:
-        fields = by_kernels(a, None, partial(cls._tbalance, params=params), run).fields
+        fields = by_kernels(a, None, cls._balance(params), run).fields
         return {name: fields[name] for name in (*FIRST_LEVEL, "csr_val", "csr_col", "csr_row_ptr")}
 
     @classmethod
@@ -336,7 +334,7 @@ class Tile(Tiled):
 
     @classmethod
     def by_kernels(cls, a: Csr, params: Mapping[str, Any], run: Run) -> dict[str, Any]:
-        packed = by_kernels(a, rules_of(**params), partial(cls._tbalance, params=params), run)
+        packed = by_kernels(a, rules_of(**params), cls._balance(params), run)
         return {**packed.fields, "census": census_of(packed.room.tiles, packed.room.entries)}
 
     @classmethod
@@ -422,7 +420,7 @@ class TileDeferredCoo(Tile):
     @classmethod
     def by_kernels(cls, a: Csr, params: Mapping[str, Any], run: Run) -> dict[str, Any]:
         defer = cls._defers(a, **params)
-        packed = by_kernels(a, rules_of(**params), partial(cls._tbalance, params=params), run, defer=defer)
+        packed = by_kernels(a, rules_of(**params), cls._balance(params), run, defer=defer)
         rest, room = packed.rest, packed.room
         census = census_of(room.tiles, room.entries) | {"deferred_share": (a.nnz - room.stored_entries) / a.nnz}
         sparse = None if rest is None else REST[params["rest"]].converted(rest)

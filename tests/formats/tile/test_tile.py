@@ -296,18 +296,22 @@ ODD_RULES = (
 )
 
 
-# More tiles than a group of 256; tile rows that several half warps walk, or that thread blocks find in parts.
+# Tile rows of which a warp has several, or sorts all sizes at once; parts of long ones; more tile columns than 23 bits.
 CONVERTED = {
     "mosaic": MOSAIC,
     "many": sparse.kron(sparse.eye_array(600), np.eye(1, 24)).tocsr(),
     "long": sparse.random_array((40, 9000), density=0.02, format="csr", random_state=np.random.default_rng(0)),
+    "full": sparse.csr_array(np.arange(1.0, 17 * 700 + 1).reshape(17, 700)),
+    "wide": sparse.csr_array(
+        ([1.0, 2.0, 3.0, 4.0], [2**30, 5, 2**29, 2**30 + 1], [0, 1, 1, 3, 4]), shape=(4, 2**30 + 2)
+    ),
 }
 
 
-@pytest.mark.parametrize("dense", [0, 10**6], ids=["walks", "bits"])
 @pytest.mark.parametrize("spec", [*CONVERSIONS, *ODD_RULES])
-def test_kernels_follow_every_rule(spec, dense, emulated, same_arrays, monkeypatch):
-    monkeypatch.setattr("spmvbench.formats.tile.kernels.LARGE", 0)
-    monkeypatch.setattr("spmvbench.formats.tile.kernels.DENSE", dense)
-    launched = {launch.kernel for launch in assert_kernels_convert_alike(spec, CONVERTED, emulated, same_arrays)}
-    assert any(kernel.startswith("describe_found" if dense else "describe_tiles") for kernel in launched)
+def test_kernels_follow_every_rule(spec, emulated, same_arrays, monkeypatch):
+    monkeypatch.setattr("spmvbench.formats.tile.kernels.GROUPS", 16)
+    launched = assert_kernels_convert_alike(spec, CONVERTED, emulated, same_arrays)
+    assert {launch.kernel.split(",")[0] for launch in launched} >= {
+        f"count_room<{key}" for key in ("unsigned int", "unsigned long long")
+    }
