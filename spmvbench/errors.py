@@ -41,5 +41,6 @@ def percent(share: float, digits: int = 0) -> str:
 
 
 def counted(count: int | str, word: str) -> str:
-    """A number, or its text, and what it counts: 1 case, 2 cases, 1,000 matrices."""
-    return f"{count} {word if str(count) == '1' else 'matrices' if word == 'matrix' else f'{word}s'}"
+    """A number, or its text, and what it counts: 1 case, 2 cases, 3 entries, 1,000 matrices."""
+    several = {"matrix": "matrices", "entry": "entries"}.get(word, f"{word}s")
+    return f"{count} {word if str(count) == '1' else several}"

@@ -99,7 +99,8 @@ def command(
         advice = choosing.advise(matrix_of, known, spmvs, deterministic=deterministic, vectors=vectors)
         advices[way] = advice
         if not as_json:
-            what = f"{way and way + ' of '}{name}: {matrix_of.rows:,} x {matrix_of.cols:,}, {a.nnz:,} entries"
+            size = f"{matrix_of.rows:,} x {matrix_of.cols:,}, {counted(f'{a.nnz:,}', 'entry')}"
+            what = f"{way and way + ' of '}{name}: {size}"
             _echo(advice, what, dtype, spmvs, vectors, top, known.about)
             click.echo(nl=way == "A")
     rows = measuring.measured(advice, matrix, dtype, spmvs, seed, real_part, vectors=vectors) if measure else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spmvbench.cli import option_types
-from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.errors import SpmvbenchError, UsageError, counted
 
 if TYPE_CHECKING:
     from spmvbench.formats.arrays import Csr
@@ -161,7 +161,7 @@ def _drawn(csr: Csr, title: str, suffix: str) -> bytes:
         figure = Figure(figsize=(7, 6.4))
         axes = figure.add_subplot()
         picture = style.density(axes, cells, LogNorm(cells[cells > 0].min(), cells.max()), (0, 0), csr.shape)
-        axes.set_title(f"{title}: {csr.rows:,} x {csr.cols:,}, {csr.nnz:,} entries")
+        axes.set_title(f"{title}: {csr.rows:,} x {csr.cols:,}, {counted(f'{csr.nnz:,}', 'entry')}")
         bar = figure.colorbar(picture, label="share of positions that hold an entry")
         style.plain_ticks(bar.ax.yaxis)
         return style.rendered(figure, suffix)

@@ -24,7 +24,7 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.errors import UsageError, counted, did_you_mean
 from spmvbench.matrices import archive, download, ssgetpy_home
 from spmvbench.matrices.conditions import ANY, Conditions
 from spmvbench.matrices.download import LIMITS, Downloads, Failed, Limits, Missing, NoSpace, Unreachable
@@ -242,7 +242,7 @@ def _index_file(source: _Source, network: bool, limits: Limits) -> Path | None:
 @cache
 def _say_old(place: str, days: int) -> None:
     """Once in a process: a selection may look at the index several times."""
-    log.warning("Cannot renew the collection's index from %s, so a copy of %d days ago is used", place, days)
+    log.warning("Cannot renew the collection's index from %s, so a copy of %s ago is used", place, counted(days, "day"))
 
 
 def _check_index(path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from spmvbench import formats
 from spmvbench.advice import choosing, model
 from spmvbench.devices import Device
-from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.errors import SpmvbenchError, UsageError, counted
 from spmvbench.formats.arrays import Csr
 from spmvbench.formats.multivector import MOST
 from spmvbench.operators import format_choice
@@ -153,6 +153,7 @@ class Recommendation:
         rows, cols = self.a.shape
         choice = next(self._candidates())
         with_units = self.table.to_string(index=False, float_format=lambda t: f"{t:.3g}")
-        return f"{rows:,} x {cols:,}, {self.a.nnz:,} entries: {choice.label} ({choice.reason})\n{with_units}"
+        size = f"{rows:,} x {cols:,}, {counted(f'{self.a.nnz:,}', 'entry')}"
+        return f"{size}: {choice.label} ({choice.reason})\n{with_units}"
 
     __repr__ = __str__

@@ -5,6 +5,7 @@ import pytest
 
 from spmvbench import __version__
 from spmvbench.cli import env
+from spmvbench.devices import cuda
 from spmvbench.runner import requirements
 
 
@@ -36,14 +37,6 @@ def test_fresh_machine(command, tmp_path, monkeypatch):
     assert "(6 B, 0 matrices)" in " ".join(command("env").out.split())
 
 
-def test_missing_gpu_says_what_to_install(command, monkeypatch):
-    from spmvbench.devices import cuda
-
-    monkeypatch.setattr(cuda, "why_unavailable", lambda ordinal=0: "CuPy is not installed: pip install it")
-    shown = " ".join(command("env").out.split())
-    assert "not available: CuPy is not installed: pip install it" in shown
-
-
 @pytest.mark.parametrize(
     ("shell", "expected"), [("/bin/bash", "bash_source"), ("/usr/bin/fish", "fish_source"), ("", "bash_source")]
 )
@@ -54,7 +47,10 @@ def test_completion_hint_fits_the_shell(command, monkeypatch, shell, expected):
 
 def test_what_is_not_installed_has_its_purpose_and_its_extra(command, monkeypatch):
     monkeypatch.setattr(requirements, "versions", lambda: {"numpy": "2"})
+    monkeypatch.setattr(cuda, "why_unavailable", lambda ordinal=0: "CuPy is not here: pip install it")
     assert set(requirements.by_extra()) == {"", "cuda12", *env.OPTIONAL}
-    lines = command("env").out.partition("Not installed\n")[2].splitlines()
+    shown, _, missing = command("env").out.partition("Not installed\n")
+    assert "not available: CuPy is not here: pip install it" in " ".join(shown.split())
+    lines = missing.splitlines()
     assert [line.rpartition("[")[2].strip("']") for line in lines] == list(env.OPTIONAL)
     assert "scikit-learn: for training the model of advise --from: pip install 'spmvbench[advice]'" in lines

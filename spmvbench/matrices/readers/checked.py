@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.errors import SpmvbenchError
+from spmvbench.errors import SpmvbenchError, counted
 from spmvbench.formats.arrays import INT32_MAX, index_dtype
 
 MOST_EMPTY = 1000  # rows or columns per entry of large matrices; with more, a few bytes could declare gigabytes
@@ -26,7 +26,7 @@ def size(rows: int, cols: int, entries: int, name: str, *, hypersparse: bool = F
 
     hypersparse: accept very few entries in very many rows.
     """
-    what = f"declares {rows:,} x {cols:,} with {entries:,} entries"
+    what = f"declares {rows:,} x {cols:,} with {counted(f'{entries:,}', 'entry')}"
     if min(rows, cols, entries) < 0:
         raise SpmvbenchError(f"{name} {what}, which cannot be")
     if max(rows, cols) > INT32_MAX:
