@@ -276,6 +276,9 @@ class AdEll(LaneTiles):
         ptr, found = summed(xp, tiles, CONVERT, kernel, args, run, by_warps=True, of_total=slots_of)
         several, missing, _, total = found
         slots, held = slots_of(total), WARP * (total % (1 << SHIFT))
+        cut = several and not missing
+        cut_rows = xp.flatnonzero(xp.diff(of_row) > 1).astype(np.int32) if cut else nothing(xp, np.int32)
+        del args, of_row
         of_tiles = np.int32(tiles), ptr, starts, *pieces, a.col_idx
         values = xp.empty(slots, dtype=a.dtype)
         columns = xp.empty(WARP * tiles if packed else slots, dtype=np.int32)
@@ -283,7 +286,6 @@ class AdEll(LaneTiles):
         kernel = f"lane_fill<{ctype(values)}, {index}, {ctype(ptr)}, {cbool(packed)}>"
         args = *of_tiles, a.values, width, byte_ptr, columns, differences, values
         run(Launch(CONVERT, kernel, *per_thread(WARP * tiles), args))
-        cut = several and not missing
         of_columns = {"base": columns, "width": width, "byte_ptr": byte_ptr, "columns": differences}
         return {
             **(of_columns if packed else {"columns": columns}),
@@ -291,7 +293,7 @@ class AdEll(LaneTiles):
             "lane_row": lane_row,
             "adds": adds,
             "place_lanes": 1,
-            "cut_rows": xp.flatnonzero(xp.diff(of_row) > 1).astype(np.int32) if cut else nothing(xp, np.int32),
+            "cut_rows": cut_rows,
             "missing": missing > 0,
             "values": values,
         }
