@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype, inverse, offsets
-from spmvbench.formats.conversion import Run, noted, notes, runner, summing
+from spmvbench.formats.conversion import BINS, Run, noted, notes, runner, summing
 from spmvbench.formats.ellpack.sell_convert import BLOCK, SOURCE, WARP, sorted_rows
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
@@ -22,6 +22,19 @@ THRESHOLDS = (4, 6, 8, 16, 32, 64)  # that the authors try for every matrix
 DEFAULT = 6  # of these, where nothing is timed
 EACH, SHIFT = constant(SOURCE, "WARPS_EACH"), constant(SOURCE, "WARPS_SHIFT")
 STEPS = constant(SOURCE, "STEPS")  # of a warp that another warp of the conversion fills
+
+
+def lanes_of(longest: Array, threshold: int) -> Array:
+    """Threads per row of groups whose longest rows have so many entries."""
+    xp = array_module(longest)
+    powers = xp.asarray(LANES)
+    return powers[xp.searchsorted(powers, cdiv(longest, xp.maximum(threshold, cdiv(longest, WARP))))]
+
+
+@cache
+def lanes_by_length(threshold: int) -> Array:
+    """The same of each length that `rows_by_length` distinguishes: a table, as conversions of small matrices ask it."""
+    return lanes_of(np.arange(BINS), threshold)
 
 
 class Warps(NamedTuple):
@@ -42,8 +55,7 @@ class Warps(NamedTuple):
         """
         xp = a.xp
         longest = a.row_lengths[perm[::WARP]].astype(np.int64)  # of each group
-        powers = xp.asarray(LANES)
-        lanes = powers[xp.searchsorted(powers, cdiv(longest, xp.maximum(threshold, cdiv(longest, WARP))))]
+        lanes = lanes_of(longest, threshold)
         width = cdiv(longest, lanes)
         places = xp.minimum(len(perm) - WARP * xp.arange(len(longest)), WARP)
         first = offsets(cdiv(places * lanes, WARP))
@@ -53,15 +65,17 @@ class Warps(NamedTuple):
     @staticmethod
     def totals(rows: np.ndarray, threshold: int) -> tuple[int, int]:
         """How many warps and slots there are. rows: how many have each length, as `rows_by_length` has them."""
-        length = np.flatnonzero(rows[1:])[::-1] + 1  # of a group the longest: that of its first place
+        (length,) = rows[1:].nonzero()
+        length = length[::-1] + 1  # of a group the longest: that of its first place
         ends = rows[length].cumsum()
-        groups = np.diff(cdiv(ends, WARP), prepend=0)
-        lanes = np.asarray(LANES)[np.searchsorted(LANES, cdiv(length, np.maximum(threshold, cdiv(length, WARP))))]
+        groups = cdiv(ends, WARP)
+        groups[1:] -= groups[:-1].copy()
+        lanes = lanes_by_length(threshold)[length]
         warps = groups * lanes
         if len(length) and ends[-1] % WARP:  # the last group is not full
-            last = np.flatnonzero(groups)[-1]
+            last = groups.nonzero()[0][-1]
             warps[last] += cdiv(int(ends[-1] % WARP * lanes[last]), WARP) - lanes[last]
-        return int(warps.sum()), int(WARP * (warps * cdiv(length, lanes)).sum())
+        return int(warps.sum()), WARP * int(warps @ cdiv(length, lanes))
 
     @property
     def slots(self) -> int:
