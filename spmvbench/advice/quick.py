@@ -36,7 +36,7 @@ PROBES = BLOCK // WARP
 COUNTS = 8  # numbers that the kernel finds
 SAMPLES = 512  # rows of a sample, at most
 BLOCKS = 1024  # that read the row pointers of a large matrix
-STEPS = 60  # of a unit of the natural logarithm, in which slowdowns are stored
+STEPS = 1000  # of a unit of the natural logarithm, in which slowdowns are stored; 60 made formats equals that are not
 
 
 class Numbers(NamedTuple):
@@ -215,9 +215,8 @@ class Chooser:
 
     labels: the K formats. feature, threshold: (nodes,), what a node compares; feature is -1 in a leaf. left, right:
     (nodes,), the next node if the feature is at most the threshold, and if it is above. slowdown: (nodes, K + 1), in
-    STEPS, the mean of the natural logarithms, in the tree of the sizes the logarithm of the mean; the last is that of
-    looking, 0 in the forest. roots: (trees + 1,), that of the tree of the sizes last. about: runs and what choosing
-    takes, JSON values.
+    STEPS, the mean of the natural logarithms; the last is that of looking, 0 in the forest. roots: (trees + 1,), that
+    of the tree of the sizes last. about: runs and what choosing takes, JSON values.
     """
 
     labels: tuple[str, ...]

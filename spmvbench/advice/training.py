@@ -265,7 +265,7 @@ def fitted(
             },
         },
         grown(x, shared, trees=trees),
-        grown(pairs[present], (own - means)[present][:, None], weights, pair_trees, 3, 0.8),
+        grown(pairs[present], (own - means)[present][:, None], weights, pair_trees, 2, 0.8),
         grown(x, np.add(*additive(made)), trees=trees),
         numbers,
         rates,

@@ -19,11 +19,11 @@ from spmvbench.publishing.in_page import markdown
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "results" / "auto.md"
 CANDIDATES = 32
-TREES, LEAF, SHARE = 8, 8, 0.9  # of the forest, as `training.grown` takes them
+TREES, LEAF, SHARE = 5, 8, 0.9  # of the forest, as `training.grown` takes them
 TEACHING_TREES, TEACHING_PAIR_TREES = 60, 40  # of the model that it learns from
 MIXED = 1500  # matrices between two of the training
 LONGER = 1000  # matrices of these with fewer and longer rows
-ALIKE = 200  # cases in a leaf of the tree of the sizes, whose mean has to know matrices with long rows
+ALIKE = 400  # cases in a leaf of the tree of the sizes, whose mean has to know matrices with long rows
 TUNED = {"csr-am", "csr-gg", "ell-warp-k2", "hec", "sell"}  # conversions that time products
 
 NAMED = "`auto[spmvs=N]`"
@@ -42,22 +42,23 @@ VENDOR = "always cuSPARSE"
 @click.option("--comparing", default=2e-5, show_default=True, help="Seconds that the comparisons take.")
 @click.option("--sizes", default=2e-6, show_default=True, help="Seconds that the tree of the sizes takes.")
 def main(runs: tuple[str, ...], looking: float, comparing: float, sizes: float) -> None:
-    """Write configs/auto.npz and docs/results/auto.md from runs of one or more GPUs."""
+    """Write configs/auto.npz and docs/results/auto.md from runs of one or more GPUs; it learns from the first one."""
     rows = training.rows_of(runs)[0]
-    tables = {str(gpu): training.table(training.of_one_run(part)) for gpu, part in rows.groupby("device_name")}
-    known = list(tables.values())
+    parts = rows.groupby("device_name", sort=False)
+    tables = {str(gpu): training.table(training.of_one_run(part)) for gpu, part in parts}
+    learned, known = next(iter(tables.items()))
     lines = []
     looked = sizes + looking + comparing
-    for family in sorted(set().union(*(table.family for table in known))):
+    for family in sorted(set().union(*(table.family for table in tables.values()))):
         click.echo(f"without {family}", err=True)
-        found = trained([of_families(table, table.family != family) for table in known], looked, sizes)
+        found = trained(of_families(known, known.family != family), looked, sizes)
         for gpu, table in tables.items():
             if (table.family == family).any():
                 out = of_families(table, table.family == family)
                 lines += [{"gpu": gpu, **line} for line in regrets(found, out, looked, sizes)]
     found = trained(known, looked, sizes)
     names = [Path(run).name for run in runs]
-    found.about.update(runs=names, looking=looking, comparing=comparing, sizes=sizes)
+    found.about.update(runs=names, gpu=learned, looking=looking, comparing=comparing, sizes=sizes)
     found.save(quick.path())
     PAGE.write_text(page(found, pd.DataFrame(lines)), encoding="utf-8")
 
@@ -84,8 +85,8 @@ def slowdowns(table: Table, labels: Sequence[str], spmvs: float) -> pd.DataFrame
     return total.reindex(columns=labels).div(total.min(axis=1), axis=0)
 
 
-def trained(known: Sequence[Table], looked: float, unseen: float) -> quick.Chooser:
-    """The tree and the forest of these tables, with the candidates of the first.
+def trained(table: Table, looked: float, unseen: float) -> quick.Chooser:
+    """The tree and the forest of a table.
 
     The advice's model, which compares each format with each matrix, learns much more from a hundred matrices than a
     forest that has an output for each format, but takes a thousand times as long. So the forest is its student: it
@@ -99,7 +100,7 @@ def trained(known: Sequence[Table], looked: float, unseen: float) -> quick.Choos
     """
     from sklearn.tree import DecisionTreeRegressor
 
-    table, labels = training.stacked(known), candidates(known[0])
+    labels = candidates(table)
     every = [*labels, table.vendor]
     numbers = [quick.Numbers.of_row(row) for row in table.columns.to_dict("records")]
     x = np.array([one.features(1)[1:] for one in numbers])
@@ -127,15 +128,15 @@ def trained(known: Sequence[Table], looked: float, unseen: float) -> quick.Choos
     best = total.min(axis=1, keepdims=True)
     forest = training.grown(cases, np.log((total / best).clip(max=WORST)), None, TREES, LEAF, SHARE)
     chosen = np.take_along_axis(total, forest(cases).argmin(axis=1)[:, None], axis=1)
-    # Not of the logarithms, nor up to WORST: where rows may be long and nothing tells, one format in a hundred cases
-    # takes a thousand times as long.
-    slower = np.hstack([total + unseen, chosen + looked]) / best
+    # Not up to WORST: where rows may be long and nothing tells, one format in a hundred cases takes a thousand times as
+    # long.
+    slower = np.log(np.hstack([total + unseen, chosen + looked]) / best)
     # Those that were measured weigh as much as those between them.
     weights = np.tile(np.repeat([MIXED / len(numbers), 1.0], [len(numbers), MIXED + LONGER]), len(SPMVS))
     sizes_known = DecisionTreeRegressor(min_samples_leaf=ALIKE, random_state=0)
     tree = training.flattened([sizes_known.fit(cases[:, : quick.SIZES], slower, weights)])
     nodes = len(forest.feature)
-    value = np.vstack([np.pad(forest.value, [(0, 0), (0, 1)]), np.log(tree.value.clip(min=1))])
+    value = np.vstack([np.pad(forest.value, [(0, 0), (0, 1)]), tree.value])
 
     def both(name: str, shift: int = 0) -> np.ndarray:
         return np.concatenate([getattr(forest, name), getattr(tree, name) + shift])
@@ -146,9 +147,9 @@ def trained(known: Sequence[Table], looked: float, unseen: float) -> quick.Choos
         both("threshold").astype(np.float32),
         both("left", nodes),
         both("right", nodes),
-        (value * quick.STEPS).round().clip(max=255).astype(np.uint8),
+        (value * quick.STEPS).round().clip(max=np.iinfo(np.uint16).max).astype(np.uint16),
         both("roots", nodes),
-        {"matrices": len(known[0].columns), "families": int(known[0].family.nunique())},
+        {"matrices": len(table.columns), "families": int(table.family.nunique())},
     )
 
 
@@ -232,9 +233,10 @@ This command trains the tree and the forest by which `auto` chooses, and writes 
 of the matrix that one kernel finds in its row pointers and in a sample of its rows. The tree compares rows, columns,
 entries and the number of products alone. It names a format, or leaves the choice to the forest where the numbers save
 more time than finding them takes. Both were trained on {found.about["matrices"]} matrices of {found.about["families"]}
-families in double precision, [hot](../glossary.md#hot), with the times of each GPU: they are the students of a
-[model](../advice.md) that compares each format with each matrix. For the tables, each family was left out once, and the
-formats for its matrices were chosen by a tree and a forest of all other families.
+families in double precision, [hot](../glossary.md#hot), with the times of one GPU, {found.about["gpu"]}: they are the
+students of a [model](../advice.md) that compares each format with each matrix. For the tables, each family was left out
+once, and the formats for its matrices were chosen by a tree and a forest of all other families. On another GPU, the
+tables have what the same choices are worth there.
 
 ## Regret
 
