@@ -28,9 +28,10 @@ __device__ __forceinline__ V thread_sum(unsigned place, int t, long long pitch, 
 }
 
 // Threads that share a row sit in different warps of a block of (ROWS, THREADS). SORTED: `perm` holds the row of each
-// of `rows` places. ADD: y += A x.
-template <typename V, typename P, int HEIGHT, int THREADS, int ROWS, bool STOP, bool SORTED, bool ADD, typename S = V>
-__global__ void __launch_bounds__(ROWS* THREADS)
+// of `rows` places. ADD: y += A x. ROOM: threads for which a multiprocessor must have registers; 0: as the compiler has it.
+template <typename V, typename P, int HEIGHT, int THREADS, int ROWS, bool STOP, bool SORTED, bool ADD, typename S = V,
+          int ROOM = 0>
+__global__ void __launch_bounds__(ROWS* THREADS, ROOM / (ROWS * THREADS))
     sell_spmv(unsigned rows, long long pitch, int width, const P* __restrict__ slice_ptr,
               const int* __restrict__ lengths, const int* __restrict__ perm, const int* __restrict__ columns,
               const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {

@@ -33,6 +33,7 @@ LARGE = 512  # threads of a block
 VECTORS: ContextVar[int] = ContextVar("vectors", default=1)  # that launches are bound for
 FILLED = 240_000  # threads that a large GPU holds, or nearly: with fewer, each takes 16 bytes of a row
 WARP = constant("include/spmv.cuh", "WARP")
+ROOM = 1536  # threads of a multiprocessor with registers, if threads are fewer and a kernel has such a parameter
 LOADED = 16  # bytes that a thread loads at a time
 STATIC_BYTES = 1024  # of a block's shared memory that CUDA takes for itself, rounded up
 
@@ -132,12 +133,13 @@ def _typed(steps: Sequence[Step], stored: set[int], vectors: Sequence[Rows], k: 
 @dataclass(frozen=True)
 class Shape:
     """How many of k values a thread computes, how many threads are beside each other, and in how many turns: of y, or
-    of blocks beside each other where windows of x lie in shared memory.
+    of blocks beside each other where windows of x lie in shared memory. few: not FILLED, if threads share rows.
     """
 
     values: int
     lanes: int = 1
     turns: int = 1
+    few: bool = False
 
     @classmethod
     def of(cls, launch: Launch, k: int, itemsize: int) -> Shape:
@@ -154,12 +156,13 @@ class Shape:
         for row_bytes in (launch.row_bytes, min(launch.row_bytes, LOADED)):
             values = max(n for n in (1, 2, 4) if n * itemsize <= row_bytes and k % n == 0)
             lanes = min(1 << (k // values - 1).bit_length(), room)
-            if np.prod(launch.grid) * np.prod(launch.block) * lanes >= FILLED:
+            few = bool(np.prod(launch.grid) * np.prod(launch.block) * lanes < FILLED)
+            if not few:
                 break
         most = TOGETHER if threads <= LARGE else values  # the threads of a large block have few registers
         while values * lanes < k and values < most and k % (2 * values) == 0:
             values *= 2
-        return cls(values, lanes, cdiv(k // values, lanes))
+        return cls(values, lanes, cdiv(k // values, lanes), few)
 
     @classmethod
     def _of_window(cls, launch: Launch, k: int, itemsize: int) -> Shape:
@@ -204,6 +207,8 @@ def _multi(
     found, said = dict[str, str](), split(given.removesuffix(">"))
     for i, (parameter, default) in enumerate(known.template):
         found[parameter] = types.get(parameter, said[i] if i < len(said) else found.get(default, default))
+    if shape.few and "ROOM" in found:
+        found["ROOM"] = str(ROOM)
     if missing := set(types) - set(found):
         raise Skip(f"{name} takes {', '.join(missing)} for vectors")
     return replace(

@@ -139,7 +139,7 @@ def test_formats_that_cannot_say_why(device):
         testing.check_product("mbsr", HARD["uniform 8"], device, ops=["spmm@8"])
 
 
-@pytest.mark.parametrize(("blocks", "shape"), [(100, (2, 4, 1)), (2048, (4, 2, 1))])
+@pytest.mark.parametrize(("blocks", "shape"), [(100, (2, 4, 1, True)), (2048, (4, 2, 1, False))])
 def test_threads_take_less_of_a_row_where_they_are_few(blocks, shape):
     launch = Launch("csr/csr.cu", "csr_vector<double>", blocks, 128, (), row_lanes=4)
     assert astuple(multivector.Shape.of(launch, 8, 8)) == shape
