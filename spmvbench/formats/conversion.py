@@ -27,6 +27,7 @@ from spmvbench.formats.arrays import (
     Array,
     ArrayModule,
     Csr,
+    address,
     array_module,
     cdiv,
     index_dtype,
@@ -337,8 +338,17 @@ def scratch(xp: ArrayModule, *parts: tuple[int, Any]) -> list[Any]:
     sizes = [round_up(n * np.dtype(dtype).itemsize, LINE_BYTES) for n, dtype in parts]
     memory, found = cast(Any, xp).cuda.alloc(sum(sizes)), []
     for begin in accumulate(sizes[:-1], initial=memory.ptr):
-        found.append(address := _Address(begin))
-        address.memory = memory
+        found.append(place := _Address(begin))
+        place.memory = memory
+    return found
+
+
+def part(array: Array, begin: int) -> Any:
+    """An array from an element on, as an argument of `Launch`, for which an array of CuPy would take as long."""
+    if isinstance(array, np.ndarray):
+        return array[begin:]
+    found = _Address(address(array) + begin * array.itemsize)
+    found.memory = array
     return found
 
 
@@ -446,11 +456,12 @@ def summed(
     if by_warps:
         share = share_of_warps(n)
         args, each, block = (*args, np.int32(share)), 1, _WARPS * share
-    words = 0 if beside is None else beside.words
+    words, of_sums = 0 if beside is None else beside.words, note_words(n, each, block)
     narrow, int64 = index_dtype(total or 0), np.dtype(np.int64)
     for dtype in (int64,) if wide else (narrow, int64) if total is None else (narrow,):
-        ptr, room = xp.empty(n + 1, dtype=dtype), zeros(xp, words + note_words(n, each, block), np.uint64)
-        run(summing(source, f"{kernel}, {ctype(dtype)}>", (*args, ptr), room[words:] if words else room))
+        ptr, room = xp.empty(n + 1, dtype=dtype), zeros(xp, words + of_sums, np.uint64)
+        given = *args, ptr, part(room, words) if words else room
+        run(Launch(source, f"{kernel}, {ctype(dtype)}>", of_sums - _NOTES, OFFSETS_BLOCK, given))
         if total is not None:
             return ptr, [total]
         if beside is not None:
