@@ -180,9 +180,13 @@ class BcsrVerschoor(Bcsr):
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        @cache
+        kept: dict[Any, dict[str, Any]] = {}  # what was tried last: others like it are often next
+
         def stored(**given: Any) -> dict[str, Any]:
-            return super(BcsrVerschoor, cls).convert(a, **given)
+            if (which := tuple(given.items())) not in kept:
+                kept.clear()  # its memory is wanted
+                kept[which] = super(BcsrVerschoor, cls).convert(a, **given)
+            return kept[which]
 
         def fields(*, block: int, rows: int, sort: str, order: str) -> dict[str, Any]:
             rows, sort = rows or 4, "length" if sort == FASTEST else sort

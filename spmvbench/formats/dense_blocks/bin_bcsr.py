@@ -46,13 +46,13 @@ class BinBcsr(Adding, Sliced):
     def lengths(tiles: SortedTiles | FoundTiles, side: int) -> Array:
         """Of each row the tiles of its block row, (rows,)."""
         counts = tiles.counts(side, side)
-        lengths: Array = counts[tiles.a.xp.arange(tiles.a.rows) // side]
+        lengths: Array = counts[tiles.a.xp.arange(tiles.rows) // side]
         return lengths
 
     @classmethod
     def footprint(cls, tiles: SortedTiles | FoundTiles, cut: Cut, r: int, c: int) -> int:
-        rows = tiles.a.rows
-        _, steps = first_steps(cls.lengths(tiles, c), BIN, runner(tiles.a))
+        rows = tiles.rows
+        _, steps, _ = first_steps(cls.lengths(tiles, c), BIN, runner(tiles.a))
         return steps * BIN * (4 + c * tiles.a.dtype.itemsize) + cls.finder_bytes(cdiv(rows, BIN), steps)
 
     @classmethod
@@ -63,7 +63,7 @@ class BinBcsr(Adding, Sliced):
         blocks_col, of_blocks = tiles.store(c, c, 1, 1, block_ptr, blocks)
 
         lengths = cls.lengths(tiles, c)
-        slice_ptr, steps = first_steps(lengths, BIN, run)
+        slice_ptr, steps, _ = first_steps(lengths, BIN, run)
         slice_of_step = expand(slice_ptr, steps)
         row = slice_of_step[:, None].astype(np.int64) * BIN + xp.arange(BIN)
         rank = (xp.arange(steps) - slice_ptr[slice_of_step])[:, None]

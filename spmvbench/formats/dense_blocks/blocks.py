@@ -43,20 +43,22 @@ from spmvbench.formats.conversion import (
     zeros,
 )
 from spmvbench.formats.ellpack.sell_convert import WARP, Slices, falling_order, fill
-from spmvbench.formats.found_tiles import FIND_BLOCK, count_tiles, cut_shares, key_type
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, Struct, cbool, ctype, per_thread
+from spmvbench.formats.launches import Launch, cbool, ctype
 
 SIDES = (1, 2, 3, 4, 6, 8)  # of a tile, where a format takes any
 PIECE = 1 << 19  # entries that the host works on at a time: its work arrays stay in cache
 CONVERT = "dense_blocks/block_convert.cu"
 BLOCK = constant(CONVERT, "CONVERT_BLOCK")
-SLAB = constant(CONVERT, "SLAB")  # neighbouring rows of a sample
+PART, PARTS_BLOCK, SORT_BLOCK, BINS = (
+    constant(CONVERT, name) for name in ("PART", "PARTS_BLOCK", "SORT_BLOCK", "BINS")
+)
+SLAB = 768  # neighbouring rows of a sample, at least: whole slices of 8 and 32 block rows of 1 to 8 rows
 SAMPLE, LEAST_SLABS = 1 << 20, 16  # entries of a sample, about; slabs at least
 SHARING = 8  # blocks for rows with many entries
 GROUP = 96  # rows, about, in which a block counts the tiles of all shapes
 FEW_BLOCKS = 8  # of a multiprocessor, which has room for as many
-_NONE = np.zeros(0, np.int64)
+ADDING = 32  # blocks for the sums of a shape
 
 Shape = tuple[int, int]
 
@@ -94,12 +96,21 @@ class Shapes(tuple[Shape, ...]):
         """The least multiple of the rs."""
         return math.lcm(*self.sides[0])
 
-    def group(self, a: Csr) -> int:
-        """Rows of a block that counts: fewer, with an entry for a thread, where a GPU has room for more blocks."""
-        group = round_up(GROUP, self.common)
-        if a.rows > group * FEW_BLOCKS * device_limits(a).multiprocessors:
-            return group
-        return min(max(BLOCK * a.rows // max(a.nnz, 1) // self.common, 1) * self.common, group)
+    @cached_property
+    def slab(self) -> int:
+        """Neighbouring rows of a sample: whole slices of all shapes."""
+        return round_up(SLAB, 32 * self.common)
+
+    def group(self, a: Csr, rows: int) -> int:
+        """Of so many rows those that a block counts, which divide a slab.
+
+        They are fewer, with an entry for a thread, where a GPU has room for more blocks.
+        """
+        group = self.common << (cdiv(GROUP, self.common) - 1).bit_length()
+        few = rows <= group * FEW_BLOCKS * device_limits(a).multiprocessors
+        while few and group > self.common and group * a.nnz > BLOCK * a.rows:
+            group //= 2
+        return group
 
     @cached_property
     def masks(self) -> str:
@@ -125,18 +136,20 @@ def best_shape(
     footprint: Callable[[SortedTiles | FoundTiles, int, int], int],
     index_bytes: int = 4,
     height: int = 1,
+    *,
+    sort: bool = False,
 ) -> Shape:
     """R and c of `choices` with which the matrix, or a sample of it (`sampled`), takes the fewest bytes.
 
     Of equal ones it is that with the smallest r, then c. footprint: bytes, from the tiles that are looked at, r and c;
-    at least those of the tiles in slices of `height`, with `index_bytes` for the place of each.
+    at least those of the tiles in slices of `height`, with `index_bytes` for the place of each. sort: see `steps`.
     """
     if len(choices) == 1:
         return choices[0]
-    tiles = tiles.sample()
+    tiles = tiles.sample(choices.slab)
     value, best = tiles.a.dtype.itemsize, None
     if isinstance(tiles, FoundTiles):
-        bounds = height * tiles.measure(choices, height) * (index_bytes + choices.sizes * value)
+        bounds = height * tiles.measure(choices, height, sort=sort) * (index_bytes + choices.sizes * value)
         for number in np.argsort(bounds, kind="stable"):
             shape = choices[number]
             if best is not None and (int(bounds[number]), shape) >= best:
@@ -168,63 +181,60 @@ def best_shape(
     return best[1]
 
 
-def sampled(a: Csr, run: Run | None) -> Csr:
-    """Slabs of SLAB rows, evenly spread, as a matrix of some SAMPLE entries or rows, whose values say nothing.
+def slabs_of(a: Csr, slab: int) -> int:
+    """Slabs of so many neighbouring rows, evenly spread, of a sample of some SAMPLE entries or rows; 0: all rows.
 
-    Im, Yelick & Vuduc (IJHPCA 2004) estimate the fill of a block size from a sample of rows, too. A matrix of no more
-    entries and rows than SAMPLE is returned as it is.
+    Im, Yelick & Vuduc (IJHPCA 2004) estimate the fill of a block size from a sample of rows, too. Of a matrix of no
+    more entries and rows than SAMPLE all are looked at.
     """
-    xp, every, size = a.xp, cdiv(a.rows, SLAB), max(a.nnz, a.rows)
-    if size <= SAMPLE or (slabs := max(SAMPLE * a.rows // (size * SLAB), LEAST_SLABS)) >= every:
+    size = max(a.nnz, a.rows)
+    slabs = max(SAMPLE * a.rows // (size * slab), LEAST_SLABS) if size > SAMPLE else 0
+    return slabs if slabs < cdiv(a.rows, slab) else 0
+
+
+def sampled(a: Csr, slab: int) -> Csr:
+    """The sample as a matrix, whose values say nothing; all of the matrix if that is looked at."""
+    if not (slabs := slabs_of(a, slab)):
         return a
-    rows = slabs * SLAB
-    if run is None:
-        begin = (2 * np.arange(slabs) + 1) * every // (2 * slabs) * SLAB
-        row = (begin[:, None] + np.arange(SLAB)).reshape(-1)
-        ends = np.minimum(np.stack((row, row + 1)), a.rows)
-        first, last = a.row_ptr[ends]
-        row_ptr = offsets(last - first)
-        total = int(row_ptr[-1])
-        col_idx = a.col_idx[np.arange(total) + (first - row_ptr[:-1])[expand(row_ptr, total)]]
-    else:
-        sizes = np.int32(slabs), np.int32(every)
-        args = (np.int32(a.rows), *sizes, a.row_ptr)
-        row_ptr, (*_, total) = summed(xp, rows, CONVERT, f"sample_counts<{ctype(a.row_ptr)}", args, run)
-        col_idx = xp.empty(total, dtype=np.int32)
-        kernel = f"sample_columns<{ctype(a.row_ptr)}, {ctype(row_ptr)}>"
-        run(Launch(CONVERT, kernel, *per_thread(rows * 32), (*sizes, a.row_ptr, row_ptr, a.col_idx, col_idx)))
-    return Csr((rows, a.cols), row_ptr, col_idx, a.values[:total], a.vectors)
+    begin = (2 * np.arange(slabs) + 1) * cdiv(a.rows, slab) // (2 * slabs) * slab
+    row = (begin[:, None] + np.arange(slab)).reshape(-1)
+    ends = np.minimum(np.stack((row, row + 1)), a.rows)
+    first, last = a.row_ptr[ends]
+    row_ptr = offsets(last - first)
+    total = int(row_ptr[-1])
+    col_idx = a.col_idx[np.arange(total) + (first - row_ptr[:-1])[expand(row_ptr, total)]]
+    return Csr((slabs * slab, a.cols), row_ptr, col_idx, a.values[:total], a.vectors)
 
 
 def first_steps(
-    counts: Array, height: int, run: Run | None, known: int | None = None, perm: Array | None = None
-) -> tuple[Array, int]:
-    """The first step of each slice and the end, (slices + 1,), and how many there are.
+    counts: Array,
+    height: int,
+    run: Run | None,
+    known: int | None = None,
+    perm: Array | None = None,
+    *,
+    differences: bool = False,
+) -> tuple[Array, int, int]:
+    """The first step of each slice and the end, (slices + 1,), how many there are, and the most; 0: not looked for.
 
-    counts: (block rows,), the tiles of each. perm: the block row at each place where they are sorted by their tiles.
-    known: how many, if it is known.
+    counts: (block rows,), the tiles of each, or for kernels (block rows + 1,), of which they are the differences. perm:
+    the block row at each place where they are sorted by their tiles. known: how many, if it is known.
     """
     xp = array_module(counts)
     if run is None:
         counts = counts if perm is None else counts[perm]
         ptr = offsets(steps_of_slices(counts, xp, height) if height > 1 else counts)
-        return ptr, int(ptr[-1])
-    slices = cdiv(len(counts), height)
-    args: tuple[Any, ...] = (np.int32(len(counts)), np.int32(slices), np.int32(height), counts)
+        return ptr, int(ptr[-1]), 0
+    block_rows, types = len(counts) - differences, f"{ctype(counts)}, {cbool(differences)}"
+    slices = cdiv(block_rows, height)
+    args: tuple[Any, ...] = (np.int32(block_rows), np.int32(slices), np.int32(height), counts)
     if by_warps := perm is None and 8 <= height <= WARP:
-        kernel = f"high_slice_steps<{ctype(counts)}"
+        kernel = f"high_slice_steps<{types}"
     else:
         args = (*args, nothing(xp, np.int32) if perm is None else perm)
-        kernel = f"slice_steps<{ctype(counts)}, {cbool(perm is not None)}"
-    ptr, (*_, steps) = summed(xp, slices, CONVERT, kernel, args, run, total=known, by_warps=by_warps)
-    return ptr, steps
-
-
-def most_first(counts: Array, most: int, run: Run | None) -> Array:
-    """The block rows in the order of their tiles, most first, equal ones in place: (block rows,), int32."""
-    if run is None:
-        return np.argsort(-counts, kind="stable").astype(np.int32)
-    return falling_order(counts, len(counts), max(len(counts), 1), most, run)
+        kernel = f"slice_steps<{types}, {cbool(perm is not None)}"
+    ptr, found = summed(xp, slices, CONVERT, kernel, args, run, total=known, by_warps=by_warps)
+    return ptr, found[-1], found[0] if known is None else 0
 
 
 def steps_of_slices(counts: Array, xp: ArrayModule, height: int) -> Array:
@@ -244,14 +254,17 @@ def value_places(r: int, c: int, height: int, load: int) -> Array:
 
 
 class SortedTiles:
-    """The tiles of a matrix by array operations. Counts are kept with the matrix."""
+    """The tiles of a matrix by array operations. Counts are kept with the matrix.
+
+    rows: of the matrix, or of the sample that is looked at.
+    """
 
     def __init__(self, a: Csr):
-        self.a = a
+        self.a, self.rows = a, a.rows
 
-    def sample(self) -> SortedTiles:
-        """Those of a sample of the matrix."""
-        a = sampled(self.a, None)
+    def sample(self, slab: int) -> SortedTiles:
+        """Those of a sample of the matrix, of slabs of so many rows."""
+        a = sampled(self.a, slab)
         return self if a is self.a else SortedTiles(a)
 
     def steps(self, r: int, c: int, height: int, *, sort: bool = False) -> int:
@@ -260,11 +273,11 @@ class SortedTiles:
 
     def slices(self, r: int, c: int, height: int, perm: Array | None = None) -> tuple[Array, int]:
         """The first step of each slice and the end, and how many there are. perm: as for `first_steps`."""
-        return first_steps(self.counts(r, c), height, None, perm=perm)
+        return first_steps(self.counts(r, c), height, None, perm=perm)[:2]
 
     def most_first(self, r: int, c: int) -> Array:
-        """The block rows in the order of their tiles: `most_first`."""
-        return most_first(self.counts(r, c), r * longest_row(self.a), None)
+        """The block rows in the order of their tiles, most first, equal ones in place: (block rows,), int32."""
+        return np.argsort(-self.counts(r, c), kind="stable").astype(np.int32)
 
     def counts(self, r: int, c: int) -> Array:
         """Tiles of each block row, (block rows,)."""
@@ -329,45 +342,54 @@ class _Runs:
 
 
 class FoundTiles:
-    """The tiles of a matrix by kernels (`found_tiles`), of block rows of at most 32 rows.
+    """The tiles of a matrix by kernels, of block rows of at most 32 rows; see `SortedTiles`.
 
-    run: runs a launch on the arrays of `a`.
+    run: runs a launch on the arrays of `a`. slab, slabs: of a sample, which is for measuring alone; 0: all rows.
     """
 
-    def __init__(self, a: Csr, run: Run):
-        self.a, self.run = a, run
-        self._found: dict[Shape, tuple[Struct, Array, Array, int]] = {}
-        # What `measure` has found of all shapes: counts, one after the other, tiles, and steps in slices of `height`.
+    def __init__(self, a: Csr, run: Run, slab: int = 0, slabs: int = 0):
+        self.a, self.run, self.slab, self.slabs = a, run, slab, slabs
+        self.rows = slab * slabs or a.rows
+        self._found: dict[Shape, tuple[Array, Array, int, int]] = {}
+        # What `measure` has found of all shapes: counts, one after the other, tiles, steps in slices of `height`, and
+        # the most tiles of a block row.
         self._measured: Shapes | None = None
-        self._counts, self._totals, self._steps, self._height = nothing(a.xp, np.int32), _NONE, _NONE, 0
+        self._counts, self._sliced = nothing(a.xp, np.int32), (0, False)  # height, and whether they are sorted
+        self._totals = self._steps = self._most = np.zeros(0, np.int64)
         # Of the last shape that was sorted: its order, and by height the slices. Choosing asks before storing does.
         self._sorted: tuple[Shape, Array, dict[int, tuple[Array, int]]] | None = None
 
-    def sample(self) -> FoundTiles:
+    def sample(self, slab: int) -> FoundTiles:
         """As that of `SortedTiles`."""
-        a = sampled(self.a, self.run)
-        return self if a is self.a else FoundTiles(a, self.run)
+        slabs = slabs_of(self.a, slab)
+        return FoundTiles(self.a, self.run, slab, slabs) if slabs else self
 
-    def measure(self, choices: Shapes, height: int) -> np.ndarray:
-        """The steps of each of these shapes in slices of `height`, by one wait.
+    def measure(self, choices: Shapes, height: int, *, sort: bool = False) -> np.ndarray:
+        """The steps of each of these shapes in slices of `height`, by one wait; at least so many if some exceed BINS.
 
-        It also counts their tiles and finds the longest row.
+        It also counts their tiles and finds the longest row. sort: as for `steps`.
         """
         a, xp, (down, across), all_ = self.a, self.a.xp, choices.sides, len(choices.counted)
-        self._measured, self._height = choices, height
-        self._counts = zeros(xp, len(across) * sum(cdiv(a.rows, r) for r in down), np.int32)
-        totals = zeros(xp, 2 * all_ + 1, np.uint64)
-        group = choices.group(a)
-        args = (np.int32(a.rows), np.int32(group), a.row_ptr, a.col_idx, self._counts, totals)
+        self._measured, self._sliced = choices, (height, sort)
+        self._counts = zeros(xp, len(across) * sum(cdiv(self.rows, r) for r in down), np.int32)
+        totals = zeros(xp, 3 * all_ + 1, np.uint64)
+        group, slab = choices.group(a, self.rows), self.slab or choices.slab
+        every = cdiv(a.rows, slab)
+        sizes = (*map(np.int32, (a.rows, self.rows, group, slab, self.slabs or every, every)),)
         shared = 4 * len(across) * sum(group // r for r in down)
-        kernel, grid = f"count_shapes<{ctype(a.row_ptr)}, {choices.masks}>", (cdiv(a.rows, group), SHARING)
+        kernel, grid = f"count_shapes<{ctype(a.row_ptr)}, {choices.masks}>", (cdiv(self.rows, group), SHARING)
+        args = (*sizes, a.row_ptr, a.col_idx, self._counts, totals)
         self.run(Launch(CONVERT, kernel, grid, BLOCK, args, shared))
-        grid = cdiv(cdiv(cdiv(a.rows, down[0]), height), BLOCK), all_
-        adding = np.int32(a.rows), np.int32(height), self._counts, totals
-        self.run(Launch(CONVERT, f"add_shapes<{choices.masks}>", grid, BLOCK, adding))
-        sums = first_on_host(totals, 2 * all_ + 1).astype(np.int64)
-        self._totals, self._steps = sums[:all_], sums[all_:-1]
-        a.__dict__["row_len_max"] = int(sums[-1])
+        adding = np.int32(self.rows), np.int32(height), self._counts, totals
+        if sort:
+            self.run(Launch(CONVERT, f"sort_shapes<{choices.masks}>", all_, SORT_BLOCK, adding))
+        else:
+            grid = min(cdiv(cdiv(self.rows, down[0]), BLOCK), ADDING), all_
+            self.run(Launch(CONVERT, f"add_shapes<{choices.masks}>", grid, BLOCK, adding))
+        sums = first_on_host(totals, 3 * all_ + 1).astype(np.int64)
+        self._totals, self._steps, self._most = sums[:-1].reshape(3, all_)
+        if not self.slabs:
+            a.__dict__["row_len_max"] = int(sums[-1])
         found: np.ndarray = self._steps[choices.numbers]
         return found
 
@@ -375,74 +397,101 @@ class FoundTiles:
         """That of a shape that was measured."""
         return None if self._measured is None else self._measured.counted.get((r, c))
 
-    def _known(self, r: int, c: int, height: int) -> int | None:
+    def _known(self, r: int, c: int, height: int, *, sort: bool = False) -> int | None:
         """Its steps in slices of `height`, or with 1 its tiles, if they were counted."""
-        if (number := self._number(r, c)) is None or height not in (1, self._height):
+        if (number := self._number(r, c)) is None:
             return None
-        return int((self._totals if height == 1 else self._steps)[number])
+        if height == 1:
+            return int(self._totals[number])
+        known = (height, sort) == self._sliced and (not sort or self._most[number] < BINS)
+        return int(self._steps[number]) if known else None
 
     def steps(self, r: int, c: int, height: int, *, sort: bool = False) -> int:
         """As that of `SortedTiles`."""
-        known = None if sort and height > 1 else self._known(r, c, height)
-        if known is None:
+        if (known := self._known(r, c, height, sort=sort)) is None:
             known = self.slices(r, c, height, self.most_first(r, c) if sort else None)[1]
         return known
 
     def most_first(self, r: int, c: int) -> Array:
         """As that of `SortedTiles`."""
         if self._sorted is None or self._sorted[0] != (r, c):
-            self._sorted = (r, c), most_first(self.counts(r, c), r * longest_row(self.a), self.run), {}
+            (counts, differences), number = self._numbers(r, c), self._number(r, c)
+            block_rows = len(counts) - differences
+            if number is not None:
+                most = int(self._most[number])
+            else:
+                most = longest_row(self.a) if r * c == 1 else self.found(r, c)[-1]
+            perm = falling_order(counts, block_rows, max(block_rows, 1), most, self.run, differences=differences)
+            self._sorted = (r, c), perm, {}
         return self._sorted[1]
 
-    def found(self, r: int, c: int) -> tuple[Struct, Array, Array, int]:
-        """Shares of thread blocks; the first tile of each block row, of each share, each with the end; all tiles."""
+    def found(self, r: int, c: int) -> tuple[Array, Array, int, int]:
+        """The first tile of each block row, of each part of one, each with the end; all tiles; no block row has more.
+
+        The last is 0 if the tiles were known.
+        """
         if (r, c) not in self._found:
-            cuts = cut_shares(self.a, r, c, self.run)
-            self._found[r, c] = cuts, *count_tiles(self.a, r, c, cuts, self.run, self._known(r, c, 1))
+            a, parts = self.a, self.parts(r)
+            ptr = (a.xp.empty if parts else a.xp.zeros)(cdiv(a.rows, r) + 1, dtype=a.row_ptr.dtype)
+            args = np.int32(a.rows), np.int32(c), np.int64(parts), a.row_ptr, a.col_idx, ptr
+            kernel, known = f"count_parts<{r}, {ctype(a.row_ptr)}", self._known(r, c, 1)
+            part_ptr, noted = summed(a.xp, parts, CONVERT, kernel, args, self.run, 1, known)
+            self._found[r, c] = ptr, part_ptr, noted[-1], noted[0] if known is None else 0
         return self._found[r, c]
+
+    def parts(self, r: int) -> int:
+        """Parts of all block rows of r rows, of PART entries, about."""
+        return cdiv(self.a.rows, r) + self.a.nnz // PART
+
+    def _numbers(self, r: int, c: int) -> tuple[Array, bool]:
+        """Tiles of each block row; or numbers of which these are the differences."""
+        if (r, c) == (1, 1) and not self.slabs:
+            return self.a.row_ptr, True
+        if (number := self._number(r, c)) is None or self._measured is None:
+            return self.found(r, c)[0], True
+        down, across = self._measured.sides
+        block_rows, (above, beside) = cdiv(self.rows, r), divmod(number, len(across))
+        begin = len(across) * sum(cdiv(self.rows, height) for height in down[:above]) + beside * block_rows
+        return self._counts[begin : begin + block_rows], False
 
     def counts(self, r: int, c: int) -> Array:
         """Tiles of each block row, (block rows,)."""
-        if self._measured is not None and (number := self._number(r, c)) is not None:
-            down, across = self._measured.sides
-            block_rows, (above, beside) = cdiv(self.a.rows, r), divmod(number, len(across))
-            begin = len(across) * sum(cdiv(self.a.rows, height) for height in down[:above]) + beside * block_rows
-            return self._counts[begin : begin + block_rows]
-        if (r, c) == (1, 1):
-            longest_row(self.a)  # by a kernel: storing asks for it
-            return self.a.row_lengths
-        return self.a.xp.diff(self.found(r, c)[1])
+        numbers, differences = self._numbers(r, c)
+        return self.a.xp.diff(numbers) if differences else numbers
 
     def slices(self, r: int, c: int, height: int, perm: Array | None = None) -> tuple[Array, int]:
         """As that of `SortedTiles`."""
-        if perm is not None:
-            found = self._sorted[2] if self._sorted is not None and perm is self._sorted[1] else {}
-            if height not in found:
-                found[height] = first_steps(self.counts(r, c), height, self.run, None, perm)
-            return found[height]
-        if height > 1 or r * c == 1:
-            return first_steps(self.counts(r, c), height, self.run, self._known(r, c, height))
-        _, ptr, _, tiles = self.found(r, c)
-        return ptr.astype(index_dtype(tiles), copy=False), tiles
+        if height == 1 < r * c and perm is None:
+            ptr, _, tiles, _ = self.found(r, c)
+            return ptr.astype(index_dtype(tiles), copy=False), tiles
+        by_height = self._sorted[2] if self._sorted is not None and perm is self._sorted[1] else {}
+        if height not in by_height:
+            (numbers, differences), known = self._numbers(r, c), self._known(r, c, height, sort=perm is not None)
+            ptr, steps, most = first_steps(numbers, height, self.run, known, perm, differences=differences)
+            if differences and r * c == 1 and known is None:
+                self.a.__dict__["row_len_max"] = most
+            by_height[height] = ptr, steps
+        return by_height[height]
 
     def store(
         self, r: int, c: int, height: int, load: int, slice_ptr: Array, steps: int, perm: Array | None = None
     ) -> tuple[Array, Array]:
         """As that of `SortedTiles`."""
-        a, xp = self.a, self.a.xp
+        a, xp, none, ordered = self.a, self.a.xp, nothing(self.a.xp, np.int32), cbool(perm is not None)
         if r * c == 1 and height > 1:
-            none = nothing(xp, np.int32)
             s = Slices(a.rows, steps * height, height, 1, slice_ptr, none if perm is None else perm, none)
             filled = fill(a, s, self.run, height)
             return filled["columns"].reshape(steps, height), filled["values"].reshape(steps, height)
-        cuts, ptr, of_share, tiles = self.found(r, c)
-        whole = height == 1 and perm is None and steps == tiles
-        block_col = xp.empty((steps, height), np.int32) if whole else minus_ones(xp, (steps, height))
-        values = (xp.empty if whole else xp.zeros)((steps, r * c * height), dtype=a.dtype)
-        places = nothing(xp, np.int32) if perm is None else places_of(perm, self.run)
-        types = f"{ctype(values)}, {ctype(a.row_ptr)}, {ctype(slice_ptr)}, {cbool(perm is not None)}"
-        sizes = (*map(np.int32, (a.rows, r, c, height, load)), np.bool_(whole))
-        arrays = (a.row_ptr, a.col_idx, a.values, cuts, ptr, of_share, places, slice_ptr, block_col, values)
-        kernel = f"fill_tiles<{key_type(a, r, c)}, {types}>"
-        self.run(Launch(CONVERT, kernel, len(of_share) - 1, FIND_BLOCK, (*sizes, *arrays)))
+        ptr, part_ptr, tiles, _ = self.found(r, c)
+        gaps = perm is not None or height > 1 or steps > tiles
+        block_col = minus_ones(xp, (steps, height)) if gaps else xp.empty((steps, height), np.int32)
+        values = (xp.zeros if gaps else xp.empty)((steps, r * c * height), dtype=a.dtype)
+        places = none if perm is None else places_of(perm, self.run)
+        columns = "unsigned char" if c <= 8 else "unsigned int"
+        types = ", ".join(map(ctype, (values, ptr, part_ptr, slice_ptr)))
+        kernel = f"fill_parts<{r}, {types}, {columns}, {cbool(gaps)}, {ordered}>"
+        sizes = (*map(np.int32, (a.rows, c, height, load)), np.int64(self.parts(r)))
+        matrix = a.row_ptr, a.col_idx, a.values
+        args = (*sizes, *matrix, ptr, part_ptr, places, slice_ptr, block_col, values)
+        self.run(Launch(CONVERT, kernel, cdiv(self.parts(r), PARTS_BLOCK), PARTS_BLOCK, args))
         return block_col, values

@@ -74,15 +74,18 @@ class Tiled(Format):
     @classmethod
     def footprint(cls, tiles: SortedTiles | FoundTiles, cut: Cut, r: int, c: int) -> int:
         """Bytes of the arrays for tiles of r x c."""
-        block_rows, steps = cdiv(tiles.a.rows, r), tiles.steps(r, c, cut.height, sort=cut.sort)
+        block_rows, steps = cdiv(tiles.rows, r), tiles.steps(r, c, cut.height, sort=cut.sort)
         found = steps * cut.height * (4 + r * c * tiles.a.dtype.itemsize) + 4 * block_rows * cut.sort
         return found + cls.finder_bytes(cdiv(block_rows, cut.height), steps)
 
     @classmethod
     def chosen(cls, tiles: SortedTiles | FoundTiles, cut: Cut) -> Shape:
         """The r and c in use: of large matrices from a sample (`blocks.sampled`)."""
-        height = 1 if cut.sort else cut.height  # block rows that are sorted take fewer steps
-        return best_shape(tiles, cut.choices, lambda some, r, c: cls.footprint(some, cut, r, c), height=height)
+
+        def footprint(some: SortedTiles | FoundTiles, r: int, c: int) -> int:
+            return cls.footprint(some, cut, r, c)
+
+        return best_shape(tiles, cut.choices, footprint, height=cut.height, sort=cut.sort)
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:

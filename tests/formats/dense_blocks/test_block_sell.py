@@ -49,12 +49,18 @@ def test_the_shape_of_a_large_matrix_is_that_of_a_sample(emulated, same_arrays, 
     # Of ten slabs of 768 rows the third and the eighth are looked at, which alone have blocks.
     dense = sparse.kron(sparse.eye_array(256), np.ones((3, 3)))
     a = sparse.csr_array(sparse.block_diag([dense if slab in (2, 7) else sparse.eye_array(768) for slab in range(10)]))
-    some = blocks.sampled(Csr.of(a), None)
+    some = blocks.sampled(Csr.of(a), 768)
     assert (some.shape, some.nnz) == ((2 * 768, a.shape[1]), 2 * 256 * 9)
-    by_kernels = blocks.sampled(with_long_pointers(a), runs_on(emulated))
-    same_arrays({"ptr": by_kernels.row_ptr, "col": by_kernels.col_idx}, {"ptr": some.row_ptr, "col": some.col_idx}, "")
+    for choices in (blocks.shapes(0, 0), blocks.shapes(7, 0)):  # slabs of 896 rows
+        tiles = blocks.FoundTiles(with_long_pointers(a), runs_on(emulated)).sample(choices.slab)
+        expected = blocks.SortedTiles(Csr.of(a)).sample(choices.slab)
+        assert tiles.measure(choices, 8, sort=True).tolist() == [expected.steps(*x, 8, sort=True) for x in choices]
+        counts = [{f"{r} x {c}": of.counts(r, c).astype(int) for r, c in choices} for of in (tiles, expected)]
+        same_arrays(*counts, "")
     assert testing.convert("block-sell", a).tile == (3, 3)
-    assert_kernels_convert_alike("block-sell", {"sampled": a}, emulated, same_arrays)
+    for key in ("block-sell", "bellpack", "bsr"):
+        assert_kernels_convert_alike(key, {"sampled": a}, emulated, same_arrays)
+    assert_kernels_convert_alike("block-sell[r=2,c=2]", {"no padding": of_blocks(2, 2)}, emulated, same_arrays)
     monkeypatch.undo()
     assert testing.convert("block-sell", a).tile == (1, 1)
 
