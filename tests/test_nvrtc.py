@@ -107,7 +107,7 @@ OWN = {
         *(f"adaptive_following<int, {regions}>" for regions in ("false", "true")),
         *("adaptive_following<long long, true>", "adaptive_cut<int>", "adaptive_cut<long long>"),
     },
-    "cache_blocking/hub_convert.cu": {"hub_count", "hub_used", "hub_ranks", "hub_columns"},
+    "cache_blocking/hub_convert.cu": {"hub_count", "hub_used", "hub_columns"},
     "cache_blocking/window_convert.cu": {
         *("window_slices<int, false>", "window_slices<long long, true>", "window_chunks"),
         *("window_tables", "window_fill<double, int, false>", "window_fill<float, long long, true>"),
@@ -173,7 +173,8 @@ OWN = {
     },
     "csr/rows_convert.cu": {
         *("rows_by_length<int, 4096>", *(f"sort_windows<{i}>" for i in ("int", "long long"))),
-        *(f"order_{part}<{numbers}>" for part in ("counts", "pass") for numbers in ("int, true", "long long, false")),
+        *("order_counts<int, true>", "order_counts<long long, false>"),
+        *("order_pass<int, true, false>", "order_pass<long long, false, true>"),
         *("order_inverse", "rows_of_classes<int>"),
         *("listed_counts<int, int>", "listed_entries<double, int, int>"),
         *("pieces_count<int, int>", "pieces_cut<int, int>", "pieces_cut<long long, int>", "pieces_place<int, int>"),
@@ -196,12 +197,14 @@ OWN = {
         *(f"look_at_rows<{index}>" for index in ("int", "long long")),
     },
     "cache_blocking/sweep_convert.cu": {
-        *(f"sweep_{kernel}<{index}>" for kernel in ("cut", "sort") for index in ("int", "long long")),
-        *("sweep_places<double, int>", "sweep_places<float, long long>"),
+        *(f"sweep_{kernel}<{index}>" for kernel in ("cut", "count") for index in ("int", "long long")),
+        *("sweep_split<double, int>", "sweep_split<float, long long>"),
+        *("sweep_places<double>", "sweep_places<float>"),
     },
     "compressed/bro_convert.cu": {
         *("bro_widths<int, int, true>", "bro_fill<double, int, int, true>", "bro_fill<float, long long, int, false>"),
-        *("bro_rounds<int, int>", "bro_round_widths<int, int, int>", "bro_round_fill<long long, int>"),
+        *("bro_longer<int>", "bro_rounds<int, int, false, int>", "bro_rounds<long long, int, true, int>"),
+        *("bro_round_widths<int, int, true, int, int>", "bro_round_fill<float, long long, int, true, int>"),
     },
     "lane_packing/lane_convert.cu": {
         *("lane_pieces<int>", "lane_pieces<long long>", "lane_following"),

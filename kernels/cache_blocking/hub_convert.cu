@@ -34,15 +34,6 @@ __global__ void hub_used(int cols, const int* __restrict__ counts, unsigned long
   if (lane_id() == 0) note_most(found + 1, most);
 }
 
-// In place of its entries what a column's place falls by: hubs, of more than `least` entries, have 2 more than what they
-// have beyond, other columns with entries 1.
-__global__ void hub_ranks(int cols, double least, int* __restrict__ counts) {
-  const long long column = global_thread();
-  if (column >= cols) return;
-  const int entries = counts[column];
-  counts[column] = entries > least ? entries - static_cast<int>(least) + 1 : entries > 0;
-}
-
 // The place of each entry's column.
 __global__ void hub_columns(long long nnz, const int* __restrict__ col_idx, const int* __restrict__ places,
                             int* __restrict__ columns) {

@@ -213,19 +213,23 @@ constexpr int ORDER_BLOCK = 256;  // threads
 constexpr int ORDER_PASSES = 8;   // at most
 static_assert(ORDER_BLOCK == ORDER_DIGITS, "a thread for each digit");
 
-// The key of each place. DIFFERENCES: numbers are those of neighbours. bits: that hold all numbers.
+// The key of each place. DIFFERENCES: numbers are those of neighbours. least: if not negative, only those above it, what
+// they have beyond it, fall, and others but 0 are equal. most: larger ones then count as this, of so many bits.
 template <typename C, bool DIFFERENCES>
 struct FallingKeys {
   int window;
   int bits;
+  unsigned long long most;
+  long long least;
   const C* __restrict__ numbers;
 
   __device__ __forceinline__ unsigned long long number(long long at) const {
-    return static_cast<unsigned long long>(DIFFERENCES ? numbers[at + 1] - numbers[at] : numbers[at]);
+    const long long found = DIFFERENCES ? numbers[at + 1] - numbers[at] : numbers[at];
+    return static_cast<unsigned long long>(least < 0 ? found : found > least ? found - least + 1 : found > 0 ? 1 : 0);
   }
   __device__ __forceinline__ unsigned long long key(long long at, unsigned long long number) const {
     const unsigned long long own = at < window ? 0 : static_cast<unsigned long long>(at / window);
-    return own << bits | ((1ull << bits) - 1 - number);
+    return own << bits | (number < most ? most - number : 0);
   }
   __device__ __forceinline__ static int digit(unsigned long long key, int pass) {
     return static_cast<int>(key >> (ORDER_BITS * pass)) & (ORDER_DIGITS - 1);
@@ -235,10 +239,8 @@ struct FallingKeys {
 // How many keys have each digit in each pass, (passes, ORDER_DIGITS), zero before.
 template <typename C, bool DIFFERENCES>
 __global__ void __launch_bounds__(ORDER_BLOCK)
-    order_counts(long long n, int window, int bits, int passes, const C* __restrict__ numbers,
-                 unsigned long long* __restrict__ counts) {
+    order_counts(long long n, FallingKeys<C, DIFFERENCES> keys, int passes, unsigned long long* __restrict__ counts) {
   __shared__ int seen[ORDER_PASSES * ORDER_DIGITS];
-  const FallingKeys<C, DIFFERENCES> keys{window, bits, numbers};
   for (int i = threadIdx.x; i < passes * ORDER_DIGITS; i += ORDER_BLOCK) seen[i] = 0;
   __syncthreads();
   const long long stride = static_cast<long long>(gridDim.x) * ORDER_BLOCK;
@@ -261,17 +263,16 @@ __global__ void __launch_bounds__(ORDER_BLOCK)
 }
 
 // The places of `from`, all as they are in the first pass, in the order of a digit. counts: of the pass. words, zero
-// before: blocks begun, then of each block one word for each digit, see offsets.cuh.
-template <typename C, bool DIFFERENCES>
+// before: blocks begun, then of each block one word for each digit, see offsets.cuh. INVERSE: where each place goes, too.
+template <typename C, bool DIFFERENCES, bool INVERSE>
 __global__ void __launch_bounds__(ORDER_BLOCK)
-    order_pass(long long n, int window, int bits, int pass, const C* __restrict__ numbers,
-               const unsigned long long* __restrict__ counts, const int* __restrict__ from, int* __restrict__ to,
+    order_pass(long long n, FallingKeys<C, DIFFERENCES> keys, int pass, const unsigned long long* __restrict__ counts,
+               const int* __restrict__ from, int* __restrict__ to, int* __restrict__ inverse,
                unsigned long long* __restrict__ words) {
   constexpr int WARPS = ORDER_BLOCK / WARP;
   __shared__ int of_warp[WARPS][ORDER_DIGITS];  // places with a digit, then those of warps before
   __shared__ long long first[ORDER_DIGITS];     // where the block's places with a digit go
   __shared__ long long of_digits[WARPS], begun;
-  const FallingKeys<C, DIFFERENCES> keys{window, bits, numbers};
   const int warp = threadIdx.x / WARP, lane = lane_id();
   if (threadIdx.x == 0) begun = static_cast<long long>(atomicAdd(words, 1ull));
   for (int d = lane; d < ORDER_DIGITS; d += WARP) of_warp[warp][d] = 0;
@@ -327,7 +328,10 @@ __global__ void __launch_bounds__(ORDER_BLOCK)
   __syncthreads();
 #pragma unroll
   for (int u = 0; u < ORDER_EACH; ++u) {
-    if (digit[u] >= 0) to[first[digit[u]] + of_warp[warp][digit[u]] + rank[u]] = place[u];
+    if (digit[u] < 0) continue;
+    const long long at = first[digit[u]] + of_warp[warp][digit[u]] + rank[u];
+    to[at] = place[u];
+    if (INVERSE) inverse[place[u]] = static_cast<int>(at);
   }
 }
 

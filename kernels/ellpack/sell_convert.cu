@@ -32,11 +32,13 @@ struct Places {
   }
 };
 
-// Where the slots of each slice of `height` rows begin. The first note: the longest row. LENGTHS: of each place, too.
+// Where the slots of each slice of `height` rows begin, `across` at each position, of a row `upto` at most. The first note:
+// the longest row. LENGTHS: of each place, too.
 template <typename I, bool SORTED, bool LENGTHS, typename P>
 __global__ void __launch_bounds__(OFFSETS_BLOCK)
-    sell_slots(int rows, int slices, int height, int align, const I* __restrict__ row_ptr, const int* __restrict__ perm,
-               int* __restrict__ lengths, int share, P* __restrict__ ptr, unsigned long long* __restrict__ state) {
+    sell_slots(int rows, int slices, int height, int align, int upto, int across, const I* __restrict__ row_ptr,
+               const int* __restrict__ perm, int* __restrict__ lengths, int share, P* __restrict__ ptr,
+               unsigned long long* __restrict__ state) {
   const Places<SORTED> places{rows, perm};
   int longest = 0;
   const auto count = [&](long long at) {
@@ -55,7 +57,7 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
       longest = longest < width ? width : longest;
       if (s == lane_id()) widest = width;
     }
-    return static_cast<long long>((widest + align - 1) / align * align) * height;
+    return static_cast<long long>((min(widest, upto) + align - 1) / align * align) * across;
   };
   write_offsets<1>(slices, ptr, state, count, share);
   if (lane_id() == 0) note_most(state, longest);

@@ -559,10 +559,12 @@ BINS = 4096  # row lengths that a kernel distinguishes
 def rows_by_length(a: Csr, run: Run | None) -> np.ndarray:
     """How many rows have each length from 0 on, (longest + 1,), of the host; the matrix knows its longest row then.
 
-    By the kernel, with one wait, (BINS,) at most, the last of which counts longer rows too.
+    By the kernel, with one wait, (BINS,) at most, the last of which counts longer rows too; once for a matrix.
     """
     if run is None:
         return np.bincount(a.row_lengths, minlength=1)
+    if (known := a.__dict__.get("length_bins")) is not None:
+        return cast(np.ndarray, known)
     counts = zeros(a.xp, BINS + 1, np.int32)
     args = (np.int32(a.rows), a.row_ptr, counts)
     grid, kernel = min(cdiv(a.rows, _TAKE_BLOCK), 512), f"rows_by_length<{ctype(a.row_ptr)}, {BINS}>"
@@ -570,6 +572,7 @@ def rows_by_length(a: Csr, run: Run | None) -> np.ndarray:
     found = first_on_host(counts, BINS + 1)
     longest = a.__dict__["row_len_max"] = int(found[-1])
     exact, found = longest < BINS, found[: min(longest + 1, BINS)].copy()
+    a.__dict__["length_bins"] = found
     if exact:
         a.__dict__["rows_by_length"] = found
     return found

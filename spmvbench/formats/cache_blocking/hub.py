@@ -8,7 +8,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, column_places, tabled
 from spmvbench.formats.carries import SUM
-from spmvbench.formats.conversion import numbers, places_of, private_share, runner, zeros
+from spmvbench.formats.conversion import numbers, private_share, runner, zeros
 from spmvbench.formats.csr.csr5 import Csr5
 from spmvbench.formats.ellpack.sell_convert import falling_order
 from spmvbench.formats.format import Format
@@ -45,11 +45,10 @@ def renumbered(a: Csr, above: float) -> tuple[Array, Array]:
     run(Launch(CONVERT, "hub_count", cdiv(a.nnz, share), 256, args))
     run(Launch(CONVERT, "hub_used", min(grid, 1024), block, (cols, counts, found)))
     size, most = numbers(found)
-    run(Launch(CONVERT, "hub_ranks", grid, block, (cols, np.float64(above * (a.nnz / size)), counts)))
-    order = falling_order(counts, a.cols, a.cols, most + 1, run)
+    least, places = int(min(above * (a.nnz / size), most)), xp.empty(a.cols, dtype=np.int32)
+    order = falling_order(counts, a.cols, a.cols, most - least + 1, run, least=least, inverse=places)
     order = order if size == a.cols else order[:size].copy()
-    places, col_idx = counts, xp.empty(a.nnz, dtype=np.int32)
-    places_of(order, run, places)
+    col_idx = xp.empty(a.nnz, dtype=np.int32)
     run(Launch(CONVERT, "hub_columns", *per_thread(cdiv(a.nnz, 4)), (np.int64(a.nnz), a.col_idx, places, col_idx)))
     return order, col_idx
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
 from spmvbench.formats.arrays import (
+    INT32_MAX,
     Array,
     ArrayModule,
     Csr,
@@ -20,11 +21,23 @@ from spmvbench.formats.arrays import (
     round_up,
 )
 from spmvbench.formats.compressed.bits import WORD, bit_lengths, pack, unpack
-from spmvbench.formats.conversion import Run, filled_rows, runner, summed
-from spmvbench.formats.conversion import offsets as offsets_by
-from spmvbench.formats.ellpack.sell_convert import Slices, sorted_rows
+from spmvbench.formats.conversion import (
+    OFFSETS,
+    Beside,
+    Run,
+    longest_row,
+    note_words,
+    noted,
+    notes,
+    rows_by_length,
+    runner,
+    summed,
+    summing,
+    zeros,
+)
+from spmvbench.formats.ellpack.sell_convert import Slices, falling_order, sorted_rows
 from spmvbench.formats.format import Adding, Format
-from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.launches import Launch, Struct, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -122,7 +135,10 @@ class BroEll(Adding):
     @classmethod
     def convert(cls, a: Csr, *, height: int) -> dict[str, Any]:
         if run := runner(a):
-            return cls._by_kernels(a, height, run)
+            beside, fields = cls.started(a, height, run)
+            state = zeros(a.xp, beside.words, np.uint64)
+            beside.launch(state, state)
+            return fields(noted(state)[-1])
         pieces = [cls._converted(piece, height) for piece in cls._pieces(a, height)]
         if len(pieces) == 1:
             return pieces[0]
@@ -150,23 +166,39 @@ class BroEll(Adding):
         return tables | {"symbols": symbols, "values": values, "perm": perm}
 
     @classmethod
-    def _by_kernels(cls, a: Csr, height: int, run: Run) -> dict[str, Array]:
-        """The same fields by kernels."""
-        xp, rows = a.xp, np.int32(a.rows)
-        perm = sorted_rows(a, 0) if cls.by_length else None
-        s = Slices.of(a, height, run, perm=perm)
-        slices, slice_ptr = len(s.ptr) - 1, s.ptr // height
+    def started(
+        cls, a: Csr, height: int, run: Run, upto: int = INT32_MAX
+    ) -> tuple[Beside, Callable[[int], dict[str, Array]]]:
+        """The same fields of the first `upto` entries of every row, by kernels, in two steps.
+
+        One notes the words of a row's stream in every slice, the other makes the fields when the host knows them.
+        """
+        xp, rows, positions, perm = a.xp, np.int32(a.rows), None, None
+        if cls.by_length:
+            bins = rows_by_length(a, run)
+            most = min(longest_row(a), upto)
+            perm = falling_order(a.row_ptr, a.rows, max(a.rows, 1), most, run, differences=True)
+            if most < len(bins):
+                positions = int(cdiv(a.rows - bins[:most].cumsum(), height).sum())
+        s = Slices.of(a, height, run, perm=perm, upto=upto, unit=height, slots=positions)
+        slices, index = len(s.ptr) - 1, index_dtype(s.slots * height)
+        slice_ptr, widths = s.ptr.astype(index, copy=False), xp.empty(s.slots, dtype=np.uint8)
+        symbol_ptr, words = xp.empty(slices + 1, dtype=index), xp.empty(slices, dtype=np.int32)
         types = f"{ctype(a.row_ptr)}, {ctype(slice_ptr)}, {cbool(cls.by_length)}"
-        widths, words = xp.empty(s.slots // height, dtype=np.uint8), xp.empty(slices, dtype=np.int32)
-        args: tuple[Any, ...] = rows, s.perm, a.row_ptr, a.col_idx, slice_ptr, widths, words
-        run(Launch(CONVERT, f"bro_widths<{types}>", slices, height, args))
-        symbol_ptr, held = offsets_by(words, run)
-        symbol_ptr = symbol_ptr.astype(slice_ptr.dtype, copy=False)
-        symbols, values = xp.empty(held * height, dtype=np.uint32), xp.empty(s.slots, dtype=a.dtype)
-        args = rows, s.perm, a.row_ptr, a.col_idx, a.values, slice_ptr, symbol_ptr, widths, symbols, values
-        run(Launch(CONVERT, f"bro_fill<{ctype(values)}, {types}>", slices, height, args))
-        tables = {"slice_ptr": slice_ptr, "symbol_ptr": symbol_ptr, "widths": widths}
-        return tables | {"symbols": symbols, "values": values, "perm": s.perm}
+        given = rows, np.int32(upto), s.perm, a.row_ptr, a.col_idx
+
+        def note(state: Array, _: Array) -> None:
+            run(Launch(CONVERT, f"bro_widths<{types}>", slices, height, (*given, slice_ptr, widths, words)))
+            run(summing(OFFSETS, f"offsets<int, {ctype(index)}>", (np.int64(slices), words, symbol_ptr), state))
+
+        def fields(held: int) -> dict[str, Array]:
+            symbols, values = xp.empty(held * height, dtype=np.uint32), xp.empty(s.slots * height, dtype=a.dtype)
+            args = (*given, a.values, slice_ptr, symbol_ptr, widths, symbols, values)
+            run(Launch(CONVERT, f"bro_fill<{ctype(values)}, {types}>", slices, height, args))
+            tables = {"slice_ptr": slice_ptr, "symbol_ptr": symbol_ptr, "widths": widths}
+            return tables | {"symbols": symbols, "values": values, "perm": s.perm}
+
+        return Beside(note, note_words(slices)), fields
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         xp, height = self.xp, self.height
@@ -367,7 +399,7 @@ class BroCsr(Adding):
             rows = xp.flatnonzero(a.row_lengths).astype(np.int32)
             row_ptr = xp.concatenate([a.row_ptr[rows], a.row_ptr[-1:]])
         lengths = xp.diff(row_ptr)
-        lanes = cls._lanes(a, len(lengths), lanes)
+        lanes = cls._lanes(a.nnz, len(lengths), lanes)
         round_ptr = offsets(cdiv(lengths, lanes)).astype(np.int32)
         owner = expand(row_ptr, a.nnz)
         inside = xp.arange(a.nnz) - row_ptr[owner]
@@ -388,36 +420,47 @@ class BroCsr(Adding):
         return sum(t.nbytes for t in tables.values()) + 4 * len(tables["widths"]) + 4 * words + a.values.nbytes
 
     @classmethod
-    def _lanes(cls, a: Csr, rows: int, lanes: int) -> int:
-        """Threads of a row, where so many are stored."""
-        mean = a.nnz / max(rows, 1)
+    def _lanes(cls, nnz: int, rows: int, lanes: int) -> int:
+        """Threads of a row, where so many entries and rows are stored."""
+        mean = nnz / max(rows, 1)
         return lanes or next((n for n in (4, 8, 16) if mean <= n), 32)
 
     @classmethod
-    def _by_kernels(cls, a: Csr, lanes: int, run: Run) -> dict[str, Any]:
-        """The fields by kernels."""
-        xp, index = a.xp, ctype(a.row_ptr)
-        rows, row_ptr = filled_rows(a) if cls.listed else (nothing(xp, np.int32), a.row_ptr)
-        stored = len(row_ptr) - 1
-        lanes = cls._lanes(a, stored, lanes)
-        args: tuple[Any, ...] = np.int32(stored), np.int32(lanes), row_ptr
-        round_ptr, (*_, rounds) = summed(xp, stored, CONVERT, f"bro_rounds<{index}", args, run)
+    def by_kernels(cls, a: Csr, lanes: int, run: Run, first: int = 0, beside: Beside | None = None) -> dict[str, Any]:
+        """The fields by kernels. first: of listed rows, entries before these are left out. beside: as for `summed`."""
+        xp, index, stored, nnz, total = a.xp, ctype(a.row_ptr), a.rows, a.nnz, None
+        rows, row_ptr, values = nothing(xp, np.int32), a.row_ptr, a.values
+        if cls.listed:
+            bins = rows_by_length(a, run)
+            longer = a.rows - bins[: first + 1].cumsum()  # than 0, 1, ..
+            stored, nnz = int(longer[-1]), a.nnz - int(longer[:-1].sum())
+            rows = xp.empty(stored, dtype=np.int32)
+            args: tuple[Any, ...] = np.int32(a.rows), np.int32(first), a.row_ptr, rows
+            run(summing(CONVERT, f"bro_longer<{index}>", args, notes(xp, a.rows)))
+            row_ptr = xp.empty(stored + 1, dtype=index_dtype(nnz) if first else a.row_ptr.dtype)
+            values = xp.empty(nnz, dtype=a.dtype) if first else a.values
+        lanes = cls._lanes(nnz, stored, lanes)
+        if cls.listed and "rows_by_length" in a.__dict__:
+            total = int(bins[first + 1 :] @ cdiv(np.arange(1, len(bins) - first), lanes))
+        rest = Struct((np.int32(stored), np.int32(first), rows, a.row_ptr, row_ptr))
+        kinds = f"{index}, {ctype(row_ptr)}, {cbool(cls.listed)}"
+        args = rest, np.int32(lanes), notes(xp, stored)
+        round_ptr, (*_, rounds) = summed(xp, stored, CONVERT, f"bro_rounds<{kinds}", args, run, total=total)
         base, widths = xp.empty(rounds, dtype=np.int32), xp.empty(rounds, dtype=np.uint8)
-        sizes = np.int32(stored), np.int32(rounds), np.int32(lanes)
-        types = f"{index}, {ctype(round_ptr)}"
-        args = *sizes, row_ptr, round_ptr, a.col_idx, base, widths
-        word_ptr, (*_, held) = summed(xp, rounds, CONVERT, f"bro_round_widths<{types}", args, run, each=1)
+        kinds, given = f"{kinds}, {ctype(round_ptr)}", (rest, np.int32(rounds), np.int32(lanes), round_ptr, a.col_idx)
+        kernel, args = f"bro_round_widths<{kinds}", (*given, base, widths)
+        word_ptr, (*_, held) = summed(xp, rounds, CONVERT, kernel, args, run, each=1, beside=beside)
         word_ptr, words = word_ptr.astype(np.int32, copy=False), xp.empty(held, dtype=np.uint32)
-        args = *sizes, row_ptr, round_ptr, a.col_idx, widths, word_ptr, words
-        run(Launch(CONVERT, f"bro_round_fill<{types}>", *per_thread(rounds), args))
+        kernel, args = f"bro_round_fill<{ctype(values)}, {kinds}>", (*given, a.values, widths, word_ptr, words, values)
+        run(Launch(CONVERT, kernel, *per_thread(rounds), args))
         pointers = {"row_ptr": row_ptr, "round_ptr": round_ptr.astype(np.int32, copy=False), "word_ptr": word_ptr}
-        arrays = {"rows": rows, "base": base, "widths": widths, "words": words, "values": a.values}
+        arrays = {"rows": rows, "base": base, "widths": widths, "words": words, "values": values}
         return pointers | arrays | {"width": lanes}
 
     @classmethod
     def convert(cls, a: Csr, *, lanes: int) -> dict[str, Any]:
         if run := runner(a):
-            return cls._by_kernels(a, lanes, run)
+            return cls.by_kernels(a, lanes, run)
         xp = a.xp
         tables, lanes, round_, rank, field = cls._tables(a, lanes)
         base = xp.zeros(len(tables["widths"]), dtype=np.int32)

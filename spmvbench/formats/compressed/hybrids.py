@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.compressed.bro import BroCoo, BroCsrRows, BroEll, BroEllByLength
-from spmvbench.formats.conversion import runner, taken
+from spmvbench.formats.compressed.bro import BroCoo, BroCsr, BroCsrRows, BroEll, BroEllByLength
+from spmvbench.formats.conversion import BINS, longest_row, runner, taken
 from spmvbench.formats.format import Format
 from spmvbench.formats.hybrid.hyb import head_width
-from spmvbench.formats.hybrid.split import Piece, Split
+from spmvbench.formats.hybrid.split import Made, Piece, Split
 from spmvbench.formats.registry import register
 
 
 class BroHybrid(Split):
     """The first entries of every row in BRO-ELL, as wide as a third of the rows fill, the others in another BRO."""
 
-    head: ClassVar[type[Format]] = BroEll
+    head: ClassVar[type[BroEll]] = BroEll
     rest: ClassVar[type[Format]]
 
     height = BroEll.height
@@ -28,9 +28,17 @@ class BroHybrid(Split):
 
     @classmethod
     def split(cls, a: Csr, *, height: int) -> Iterator[Piece]:
-        width = head_width(a, 3.0, run=runner(a))
-        yield Piece("ell", cls.head, taken(a, last=width), {"height": height})
-        yield Piece(cls.rest.family.lower(), cls.rest, taken(a, first=width))
+        run, name = runner(a), cls.rest.family.lower()
+        width = head_width(a, 3.0, run=run)
+        if run is None or not issubclass(cls.rest, BroCsr) or not 0 < width < min(longest_row(a), BINS - 1):
+            yield Piece("ell", cls.head, taken(a, last=width), {"height": height})
+            yield Piece(name, cls.rest, taken(a, first=width))
+            return
+        beside, fields = cls.head.started(a, height, run, width)  # each part takes its entries from the whole matrix
+        rest = cls.rest.holding(a.shape, cls.rest.by_kernels(a, 0, run, width, beside))
+        head = cls.head.holding(a.shape, fields(beside.noted[3]), height=height)
+        yield Piece("ell", cls.head, Made(head, a.nnz - len(rest.values)))
+        yield Piece(name, cls.rest, Made(rest, len(rest.values)))
 
 
 @register

@@ -6,7 +6,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, longest_first, nothing, offsets, round_up
+from spmvbench.formats.arrays import (
+    INT32_MAX,
+    Array,
+    Csr,
+    array_module,
+    cdiv,
+    expand,
+    longest_first,
+    nothing,
+    offsets,
+    round_up,
+)
 from spmvbench.formats.conversion import (
     Beside,
     Run,
@@ -19,7 +30,7 @@ from spmvbench.formats.conversion import (
     zeros,
 )
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, cbool, ctype
+from spmvbench.formats.launches import Launch, Struct, cbool, ctype
 
 # Threads of a conversion kernel's block. No slice of several has more rows.
 SOURCE = "ellpack/sell_convert.cu"
@@ -58,10 +69,22 @@ def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array:
     return perm[: int(xp.count_nonzero(a.row_lengths))].copy() if drop_empty else perm
 
 
-def falling_order(numbers: Array, n: int, window: int, most: int, run: Run, *, differences: bool = False) -> Array:
+def falling_order(
+    numbers: Array,
+    n: int,
+    window: int,
+    most: int,
+    run: Run,
+    *,
+    differences: bool = False,
+    least: int = -1,
+    inverse: Array | None = None,
+) -> Array:
     """The order of n places by windows of so many, in each by falling number, equal ones in place: (n,), int32.
 
-    By a radix sort. numbers: (n,), at most `most`; or (n + 1,), whose differences they are.
+    By a radix sort. numbers: (n,), of which larger ones count as `most`; or (n + 1,), whose differences they are.
+    least: if not negative, numbers are what they are beyond it, and 1, and for others 1, or 0 for 0. inverse: (n,),
+    int32, to which the place of each number goes in the order, if given.
     """
     xp, bits = array_module(numbers), max(most.bit_length(), 1)
     passes = cdiv(bits + max(cdiv(n, window) - 1, 0).bit_length(), _ORDER_BITS)
@@ -72,16 +95,19 @@ def falling_order(numbers: Array, n: int, window: int, most: int, run: Run, *, d
     )
     head, each = passes * digits, 1 + blocks * digits
     notes = zeros(xp, head + passes * each, np.uint64)
-    size = np.int64(n), np.int32(window), np.int32(bits)
+    sizes = np.int32(window), np.int32(bits), np.uint64(most), np.int64(least)
+    size, keys = np.int64(n), Struct((*sizes, numbers))
     grid = min(cdiv(n, _ORDER_BLOCK), 1024)
-    run(Launch(_ROWS, f"order_counts<{types}>", grid, _ORDER_BLOCK, (*size, np.int32(passes), numbers, notes)))
-    perm = nothing(xp, np.int32)
+    run(Launch(_ROWS, f"order_counts<{types}>", grid, _ORDER_BLOCK, (size, keys, np.int32(passes), notes)))
+    perm = none = nothing(xp, np.int32)
     for number in range(passes):
         counts = notes[number * digits : (number + 1) * digits]
         words = notes[head + number * each : head + (number + 1) * each]
+        places = inverse if inverse is not None and number + 1 == passes else none
         found = xp.empty(n, dtype=np.int32)
-        args = (*size, np.int32(number), numbers, counts, perm, found, words)
-        run(Launch(_ROWS, f"order_pass<{types}>", blocks, _ORDER_BLOCK, args))
+        args = (size, keys, np.int32(number), counts, perm, found, places, words)
+        kernel = f"order_pass<{types}, {cbool(places is not none)}>"
+        run(Launch(_ROWS, kernel, blocks, _ORDER_BLOCK, args))
         perm = found
     return perm
 
@@ -127,11 +153,15 @@ class Slices(NamedTuple):
         lanes: int = 1,
         lengths: bool = False,
         beside: Beside | None = None,
+        upto: int = INT32_MAX,
+        unit: int = 1,
+        slots: int | None = None,
     ) -> Slices:
         """Slices of `height` rows (a power of two up to 256), each as wide as its longest rounded up to `align`.
 
         perm: the rows to store, in order; all as they are where it is not given. run: runs a kernel, None for NumPy.
-        lengths: whether to keep those of all places. beside: as for `summed`.
+        lengths: whether to keep those of all places. beside: as for `summed`. By a kernel alone: of a row `upto`
+        entries at most, `ptr` and `slots` in units of so many, and `slots` where they are known.
         """
         xp = a.xp
         ordered, rows = perm is not None, a.rows if perm is None else len(perm)
@@ -147,10 +177,12 @@ class Slices(NamedTuple):
         else:
             found = xp.empty(rows, dtype=np.int32) if lengths else none
             kernel = f"sell_slots<{ctype(a.row_ptr)}, {cbool(ordered)}, {cbool(lengths)}"
-            size = np.int32(rows), np.int32(slices), np.int32(height), np.int32(align)
+            size = map(np.int32, (rows, slices, height, align, upto, height // unit))
             args = (*size, a.row_ptr, perm, found)
-            ptr, noted = summed(xp, slices, SOURCE, kernel, args, run, by_warps=True, beside=beside)
-            a.__dict__["row_len_max"], *_, slots = noted
+            ptr, noted = summed(xp, slices, SOURCE, kernel, args, run, total=slots, by_warps=True, beside=beside)
+            slots = noted[-1]
+            if len(noted) > 1 and upto == INT32_MAX:
+                a.__dict__["row_len_max"] = noted[0]
         return cls(rows, slots, height, lanes, ptr, perm, none, found if lengths else None)
 
     @classmethod
