@@ -4,25 +4,27 @@
 
 constexpr int LOOK_EACH = 8;  // entries of a thread
 
-// Stretches of `share` entries each, as many as the grid is high, spread over the matrix: counts the groups of `width`
-// neighbouring columns that a stretch names in found[0], and every column's entries. seen: `words` words of zeros a
-// stretch, a bit per group.
+// Stretches of `share` entries each, as many as the grid is high, spread over the matrix: a bit for each group of `width`
+// neighbouring columns that a stretch names, and every column's entries. seen: `words` words of zeros a stretch.
 __global__ void look_at_columns(long long nnz, long long share, int width, long long words,
-                                const int* __restrict__ col_idx, unsigned* __restrict__ seen,
-                                unsigned* __restrict__ counts, unsigned long long* __restrict__ found) {
+                                const int* __restrict__ col_idx, unsigned* seen, unsigned* __restrict__ counts) {
   const long long stretch = blockIdx.y, at = static_cast<long long>(blockIdx.x) * (blockDim.x * LOOK_EACH);
   const int* columns = col_idx + stretch * (nnz - share) / (gridDim.y - 1);
-  int first = 0;
+  int column[LOOK_EACH];
 #pragma unroll
   for (int u = 0; u < LOOK_EACH; ++u) {
     const long long i = at + u * static_cast<int>(blockDim.x) + threadIdx.x;
-    if (i >= share) continue;
-    const int column = load_stream(columns + i), group = column / width;
-    const unsigned bit = 1u << group % 32;
-    first += !(atomicOr(seen + stretch * words + group / 32, bit) & bit);
-    atomicAdd(counts + column, 1u);
+    column[u] = i < share ? load_stream(columns + i) : -1;
   }
-  add_once(found, first);
+#pragma unroll
+  for (int u = 0; u < LOOK_EACH; ++u) {
+    if (column[u] < 0) continue;
+    const int group = column[u] / width;
+    unsigned* const word = seen + stretch * words + group / 32;
+    const unsigned bit = 1u << group % 32;
+    if (!(*static_cast<volatile unsigned*>(word) & bit)) atomicOr(word, bit);  // what is read may be old
+    atomicAdd(counts + column[u], 1u);
+  }
 }
 
 // found[1]: slots of the rows where every 32 neighbours are padded to one length. found[2]: the longest row.
@@ -48,8 +50,10 @@ __global__ void look_at_rows(int rows, const I* __restrict__ row_ptr, unsigned l
 
 constexpr int BINS = 1024;
 
-// found[3 + n]: columns of n entries, the last n for those of more, too; then how many entries these have.
-__global__ void look_at_counts(int cols, const unsigned* __restrict__ counts, unsigned long long* __restrict__ found) {
+// found[0]: bits in `seen`. found[3 + n]: columns of n entries, the last n for those of more, too; then how many entries
+// these have.
+__global__ void look_at_counts(int cols, long long words, const unsigned* __restrict__ seen,
+                               const unsigned* __restrict__ counts, unsigned long long* __restrict__ found) {
   __shared__ unsigned columns[BINS];
   __shared__ unsigned long long full;  // entries of the last bin
   for (int bin = threadIdx.x; bin < BINS; bin += blockDim.x) columns[bin] = 0;
@@ -61,7 +65,9 @@ __global__ void look_at_counts(int cols, const unsigned* __restrict__ counts, un
     if (entries) atomicAdd(columns + (entries < BINS ? entries : BINS - 1), 1u);
     if (entries >= BINS - 1) atomicAdd(&full, static_cast<unsigned long long>(entries));
   }
-  __syncthreads();
+  int bits = 0;
+  for (long long word = global_thread(); word < words; word += stride) bits += __popc(seen[word]);
+  add_once(found, bits);
   for (int bin = threadIdx.x; bin < BINS; bin += blockDim.x) {
     if (columns[bin]) atomicAdd(found + 3 + bin, static_cast<unsigned long long>(columns[bin]));
   }

@@ -113,12 +113,13 @@ def by_kernels(a: Csr, share: int, hubs: int, run: Run) -> tuple[int, int, int, 
     found, room = found[: 3 + BINS + 1], found[3 + BINS + 1 :].view(np.uint32)
     seen, counts = room[: SAMPLES * words], room[SAMPLES * words :][: a.cols]
     stretches = np.int64(a.nnz), np.int64(share), np.int32(width), np.int64(words)
-    columns = (*stretches, a.col_idx, seen, counts, found)
+    columns = (*stretches, a.col_idx, seen, counts)
     run(Launch(SOURCE, "look_at_columns", (cdiv(share, 256 * LOOK_EACH), SAMPLES), 256, columns))
     grid, block = per_thread(a.rows)
     kernel = f"look_at_rows<{ctype(a.row_ptr)}>"
     run(Launch(SOURCE, kernel, min(grid, BLOCKS), block, (np.int32(a.rows), a.row_ptr, found)))
-    run(Launch(SOURCE, "look_at_counts", min(cdiv(a.cols, 256), BLOCKS), 256, (np.int32(a.cols), counts, found)))
+    args = np.int32(a.cols), np.int64(len(seen)), seen, counts, found
+    run(Launch(SOURCE, "look_at_counts", min(cdiv(a.cols, 256), BLOCKS), 256, args))
     sectors, slots, longest, *counted = numbers(found)
     a.__dict__.update(slice_slots=slots, row_len_max=longest)
     of_bin = np.array(counted[:-1])  # columns by their entries, in the last those of as many and of more
