@@ -16,18 +16,25 @@ __device__ __forceinline__ I first_behind(const T* __restrict__ ascending, I low
   return low;
 }
 
-// The same by a warp, 32 places at once, for one key of all its lanes; every lane arrives.
-template <typename T, typename I>
-__device__ __forceinline__ I first_behind_of_warp(const T* __restrict__ ascending, I low, I high, T key) {
+// The first of low .. high of which is(at) holds, as for all behind it, or high, by a warp, 32 places at once; every lane
+// arrives.
+template <typename I, typename Is>
+__device__ __forceinline__ I first_of_warp(I low, I high, Is is) {
   while (low < high) {
     const I step = (high - low + (WARP - 1)) / WARP;
     const long long at = static_cast<long long>(low) + (lane_id() + 1) * step - 1;
-    const int before = __popc(__ballot_sync(FULL_MASK, at < high && ascending[at] <= key));
+    const int before = __popc(__ballot_sync(FULL_MASK, at < high && !is(at)));
     const long long end = static_cast<long long>(low) + (before + 1) * step - 1;
     low += before * step;
     high = end < high ? static_cast<I>(end) : high;
   }
   return low;
+}
+
+// As `first_behind` by a warp, for one key of all its lanes.
+template <typename T, typename I>
+__device__ __forceinline__ I first_behind_of_warp(const T* __restrict__ ascending, I low, I high, T key) {
+  return first_of_warp(low, high, [=](long long at) { return ascending[at] > key; });
 }
 
 // The row that owns `entry`, for entries that ascend: `row` owned one before, and is mostly near.

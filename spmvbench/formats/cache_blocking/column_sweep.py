@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, stable_order
-from spmvbench.formats.conversion import Run, cut_rows, device_limits, numbers, runner
-from spmvbench.formats.conversion import offsets as offsets_by
+from spmvbench.formats.conversion import Run, device_limits, noted, notes, runner
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
-from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.launches import Launch, Struct, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
@@ -22,7 +21,9 @@ PANEL = 2**16  # columns that a chunk may reach over: a place has 16 bits for th
 PADDING = constant("include/column_sweep.cuh", "PADDING")  # as the row of a place
 CONTINUED = np.uint32(constant("include/column_sweep.cuh", "CONTINUED"))
 SPARE = 1.25  # of the rows that blocks must hold: room to give blocks with long rows fewer of them
-NEAR = constant(CONVERT, "NEAR")  # entries between those whose rows are known to a kernel
+TILE, MOST_KEYS = (constant(CONVERT, f"{of}_BLOCK") * constant(CONVERT, f"{of}_EACH") for of in ("SPLIT", "SORT"))
+SPLIT_BLOCK, SORT_BLOCK, OF_BIN = (constant(CONVERT, name) for name in ("SPLIT_BLOCK", "SORT_BLOCK", "OF_BIN"))
+MOST_BUCKETS = 4096  # of columns of a row block, if these are not in more panels
 SMALLEST = 4096  # entries of a block, one round of its threads: smaller ones would leave threads idle
 
 
@@ -32,6 +33,7 @@ class Cut(NamedTuple):
     row: Array  # (blocks + 1,), int64: row in which each begins, then the rows
     entry: Array  # (blocks + 1,), int64: its first entry, then nnz; within the row where blocks share it
     start: Array  # (blocks + 1,), uint32: the row, with bit 31 where it has entries in the block before
+    most: int  # entries that no block exceeds
 
     @classmethod
     def of(cls, a: Csr, blocks: int, most_rows: int) -> Cut:
@@ -52,19 +54,20 @@ class Cut(NamedTuple):
         whole = (taken >= length) & (row < a.rows) & (taken > 0)  # all its entries are before the cut
         row = row + whole
         entry = a.row_ptr[row].astype(np.int64) + np.where(whole | (row >= a.rows), 0, taken)
-        return cls(row, entry, row.astype(np.uint32) | np.where(entry > a.row_ptr[row], CONTINUED, np.uint32(0)))
+        start = row.astype(np.uint32) | np.where(entry > a.row_ptr[row], CONTINUED, np.uint32(0))
+        return cls(row, entry, start, cdiv(a.nnz + weight * a.rows, blocks))
 
     @classmethod
     def by_kernel(cls, a: Csr, blocks: int, weight: int, run: Run) -> Cut:
         """As `by_arrays`. run: runs a launch on the arrays of `a`."""
-        cut = cls(*(a.xp.empty(blocks + 1, dtype=dtype) for dtype in (np.int64, np.int64, np.uint32)))
-        args = np.int32(blocks), np.int32(a.rows), np.int64(a.nnz), np.int64(weight), a.row_ptr, *cut
-        run(Launch(CONVERT, f"sweep_cut<{ctype(a.row_ptr)}>", *per_thread(blocks + 1), args))
-        return cut
+        row, entry, start = (a.xp.empty(blocks + 1, dtype=dtype) for dtype in (np.int64, np.int64, np.uint32))
+        args = np.int32(blocks), np.int32(a.rows), np.int64(a.nnz), np.int64(weight), a.row_ptr, row, entry, start
+        run(Launch(CONVERT, f"sweep_cut<{ctype(a.row_ptr)}>", *per_thread(CHUNK * (blocks + 1)), args))
+        return cls(row, entry, start, cdiv(a.nnz + weight * a.rows, blocks))
 
 
-def sorted_entries(a: Csr, cut: Cut) -> dict[str, Array]:
-    """The format's arrays of entries and chunks, by array operations."""
+def sorted_entries(a: Csr, cut: Cut) -> dict[str, Any]:
+    """The format's arrays of entries and chunks, and `most_rows`, by array operations."""
     blocks, cols = len(cut.row) - 1, max(a.cols, 1)
     panels = cdiv(cols, PANEL)
     block = expand(cut.entry, a.nnz)
@@ -80,7 +83,9 @@ def sorted_entries(a: Csr, cut: Cut) -> dict[str, Array]:
     row = (a.row_idx[order] - cut.row[block]).astype(np.uint32)
     places[slot] = row << np.uint32(16) | (column & 0xFFFF).astype(np.uint32)
     values[slot] = a.values[order]
+    first, last = cut.start[:-1] & ~CONTINUED, (cut.start[1:] & ~CONTINUED) + (cut.start[1:] >= CONTINUED)
     return {
+        "most_rows": int((last.astype(np.int64) - first).max()),
         "chunk_start": chunk_begin[::panels].copy(),
         "panel": (expand(chunk_begin, chunks) % np.int32(panels)).astype(np.uint16),
         "places": places,
@@ -88,30 +93,34 @@ def sorted_entries(a: Csr, cut: Cut) -> dict[str, Array]:
     }
 
 
-def by_kernels(a: Csr, cut: Cut, run: Run) -> dict[str, Array]:
-    """`sorted_entries` by kernels: a block's entries are neighbours already, so that only columns are sorted.
+def by_kernels(a: Csr, cut: Cut, run: Run) -> dict[str, Any]:
+    """`sorted_entries` by kernels, and `most_rows`: a block's entries are neighbours already, so columns are sorted.
 
-    run: runs a launch on the arrays of `a`.
+    Entries go into bins of neighbouring columns, and each bin is sorted; in place, if all can be sorted at once. One
+    wait. run: runs a launch on the arrays of `a`.
     """
-    xp, blocks, panels = a.xp, len(cut.row) - 1, cdiv(max(a.cols, 1), PANEL)
-    keys, other = (xp.empty(a.nnz, dtype=np.uint64) for _ in range(2))
-    begin, counts = (xp.empty(blocks * panels, dtype=dtype) for dtype in (np.int64, np.int32))
-    arrays = cut.row, cut.entry, a.row_ptr, a.col_idx, keys, other, begin, counts
-    run(
-        Launch(CONVERT, f"sweep_sort<{ctype(a.row_ptr)}>", blocks, THREADS, (*map(np.int32, (a.rows, panels)), *arrays))
-    )
-    owners = cut_rows(a, "ENTRIES", cdiv(a.nnz, NEAR), NEAR, run)
-    chunk_begin, chunks = offsets_by(counts, run)
-    chunk_begin = chunk_begin.astype(np.int32, copy=False)
+    xp, blocks, panels, value = a.xp, len(cut.row) - 1, cdiv(max(a.cols, 1), PANEL), ctype(a.values)
+    most = max(min(cdiv(a.nnz, 8 * blocks), MOST_BUCKETS), panels)
+    tiles, bins = cdiv(cut.most, TILE), min(cut.most // OF_BIN + panels + 1, most)
+    buckets, held = xp.empty((blocks, 4), dtype=np.int32), xp.empty((blocks, bins + 1, 3), dtype=np.int32)
+    tile_row, bin_of = xp.empty(blocks * tiles, dtype=np.int32), xp.empty(blocks * most, dtype=np.uint16)
+    chunk_begin, state = xp.empty(blocks * panels + 1, dtype=np.int32), notes(xp, blocks, each=1, block=1)
+    sizes = np.int32(a.rows), *map(np.int32, (most, bins, panels, tiles))
+    types, source = ctype(a.row_ptr), Struct((cut.row, cut.entry, a.row_ptr, a.col_idx))
+    args: tuple[Any, ...] = (*sizes, source, buckets, tile_row, bin_of, held, chunk_begin, state)
+    run(Launch(CONVERT, f"sweep_count<{types}>", blocks, THREADS, args, 4 * (most + 1)))
+    most_rows, largest, _, chunks = noted(state)
     panel, places = xp.empty(chunks, dtype=np.uint16), xp.empty(CHUNK * chunks, dtype=np.uint32)
     values = xp.empty(CHUNK * chunks, dtype=a.dtype)
-    size = np.int64(a.nnz), np.int32(blocks), np.int32(panels), np.int32(a.rows)
-    read = cut.row, cut.entry, keys, begin, chunk_begin, a.row_ptr, owners, a.values
-    args = (*size, *read, panel, places, values)
-    kernel = f"sweep_places<{ctype(a.values)}, {ctype(a.row_ptr)}>"
-    run(Launch(CONVERT, kernel, *per_thread(a.nnz), args))
+    split = (places, values) if largest <= MOST_KEYS else (xp.empty_like(places), xp.empty_like(values))
+    args = (*sizes, source, a.values, buckets, tile_row, bin_of, held, chunk_begin, *split)
+    shared = 8 * TILE + 4 * (bins + 1)
+    run(Launch(CONVERT, f"sweep_split<{value}, {types}>", blocks * tiles, SPLIT_BLOCK, args, shared))
+    args = *sizes[2:4], cut.row, buckets, held, chunk_begin, *split, panel, places, values
+    run(Launch(CONVERT, f"sweep_places<{value}>", blocks * bins, SORT_BLOCK, args))
     chunk_start = chunk_begin if panels == 1 else chunk_begin[::panels].copy()
-    return {"chunk_start": chunk_start, "panel": panel, "places": places, "values": values}
+    found = {"chunk_start": chunk_start, "panel": panel, "places": places, "values": values}
+    return found | {"most_rows": most_rows}
 
 
 def chunks_of(a: Csr, blocks: int, most_rows: int) -> int:
@@ -178,11 +187,7 @@ class ColumnSweep(Format):
         blocks, most_rows = cls._blocks(a, **params)
         cut = Cut.of(a, blocks, most_rows)
         run = runner(a)
-        found = sorted_entries(a, cut) if run is None else by_kernels(a, cut, run)
-        ends = np.array(numbers(cut.start), dtype=np.uint32)
-        first, last = ends[:-1] & ~CONTINUED, (ends[1:] & ~CONTINUED) + (ends[1:] >= CONTINUED)
-        most_rows = int((last.astype(np.int64) - first).max())
-        return found | {"row_start": cut.start, "most_rows": most_rows}
+        return {"row_start": cut.start} | (sorted_entries(a, cut) if run is None else by_kernels(a, cut, run))
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         slot = self.xp.flatnonzero(self.places >> np.uint32(16) != PADDING)
