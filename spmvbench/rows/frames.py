@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from spmvbench.rows.schema import COLUMNS, LISTS, arrow_schema, blank_row
+import numpy as np
+
+from spmvbench.rows.files import Layout
+from spmvbench.rows.schema import COLUMNS, LISTS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _NUMBER = re.compile(r"[-+]?(?:nan|inf|\d[\d.]*(?:e[-+]?\d+)?)", re.IGNORECASE)
-_WITH_NULLS = {"int or null": "float64"}  # as pandas has integers of which some are missing
-_TRUTHS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
+_ROWS = Layout("", "", "", COLUMNS, COLUMNS)
 
 
 def typed(rows: pd.DataFrame) -> pd.DataFrame:
@@ -21,50 +22,32 @@ def typed(rows: pd.DataFrame) -> pd.DataFrame:
 
     A text of a list, as CSV holds it, is read as numbers. Raises TypeError if a column holds other values.
     """
-    import pandas as pd
-    from pandas.api.types import is_scalar
+    import pyarrow as pa
 
-    schema = arrow_schema()
-    wanted = schema.empty_table().to_pandas().dtypes
+    wanted, columns = _ROWS.schema.empty_table().to_pandas().dtypes, {}
+    nulls = {"int or null": "float64"}  # as pandas has integers of which some are missing
     if all(
-        name in rows and str(rows[name].dtype) in (str(wanted[name]), _WITH_NULLS.get(kind))
+        name in rows and str(rows[name].dtype) in (str(wanted[name]), nulls.get(kind))
         for name, (kind, _) in COLUMNS.items()
     ):
         return rows  # the rows of `load`, or some of them
-    blank, columns = blank_row(), {}
-    for name, (kind, _) in COLUMNS.items():
-        given = rows[name].tolist() if name in rows else [None] * len(rows)
+    for name in rows.columns.intersection(list(COLUMNS)):
+        kind = COLUMNS[name][0]
+        values = rows[name].map(_numbers) if kind in LISTS else rows[name]
         try:
-            values = [blank[name] if is_scalar(value) and pd.isna(value) else _PLAIN[kind](value) for value in given]
-            dtype = "object" if kind in LISTS else _WITH_NULLS[kind] if None in values else wanted[name]
-            columns[name] = pd.Series(values, index=rows.index, dtype=dtype)
-        except (ValueError, TypeError, KeyError, OverflowError):
+            columns[name] = pa.array(values, from_pandas=True).cast(_ROWS.schema.field(name).type)
+        except (pa.ArrowException, TypeError):
             raise TypeError(f"these are no rows of a run: the column {name} holds other values than {kind}") from None
-    others = {name: rows[name] for name in rows.columns if name not in COLUMNS}
-    found = pd.DataFrame(columns | others)
+    if not columns:
+        raise TypeError("these are no rows of a run: they have none of its columns")
+    found = _ROWS.completed(pa.table(columns)).to_pandas().set_axis(rows.index)
+    found = found.assign(**{name: rows[name] for name in rows.columns.difference(list(COLUMNS), sort=False)})
     found.attrs = dict(rows.attrs)
     return found
 
 
-def _text(value: Any) -> str:
-    """A text; numbers as CSV readers make them of texts of digits."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
 def _numbers(value: Any) -> Any:
-    import numpy as np
-
     if isinstance(value, str):
-        if "..." in value:
-            return np.empty(0)  # a list that was shortened for print
-        value = [float(number) for number in _NUMBER.findall(value)]
-    return np.asarray(value, np.float64)
-
-
-_PLAIN: dict[str, Callable[[Any], Any]] = {
-    "str": _text,
-    **dict.fromkeys(("int", "int or null"), lambda value: int(float(value)) if isinstance(value, str) else int(value)),
-    "float": float,
-    "bool": lambda value: _TRUTHS[str(value).lower()],
-    **dict.fromkeys(LISTS, _numbers),
-}
+        shown = "" if "..." in value else value  # a list that was shortened for print
+        value = [float(number) for number in _NUMBER.findall(shown)]
+    return np.asarray(value, np.float64) if np.ndim(value) else None
