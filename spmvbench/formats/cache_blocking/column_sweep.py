@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, stable_order
-from spmvbench.formats.conversion import Run, device_limits, noted, notes, runner
+from spmvbench.formats.conversion import Run, device_limits, noted, notes, runner, scratch
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Struct, cbool, ctype, per_thread, zero_fill
@@ -102,8 +102,8 @@ def by_kernels(a: Csr, cut: Cut, run: Run) -> dict[str, Any]:
     xp, blocks, panels, value = a.xp, len(cut.row) - 1, cdiv(max(a.cols, 1), PANEL), ctype(a.values)
     most = max(min(cdiv(a.nnz, 8 * blocks), MOST_BUCKETS), panels)
     tiles, bins = cdiv(cut.most, TILE), min(cut.most // OF_BIN + panels + 1, most)
-    buckets, held = xp.empty((blocks, 4), dtype=np.int32), xp.empty((blocks, bins + 1, 3), dtype=np.int32)
-    tile_row, bin_of = xp.empty(blocks * tiles, dtype=np.int32), xp.empty(blocks * most, dtype=np.uint16)
+    lengths = [(blocks * n, np.int32) for n in (4, 3 * (bins + 1), tiles)]
+    buckets, held, tile_row, bin_of = scratch(xp, *lengths, (blocks * most, np.uint16))
     chunk_begin, state = xp.empty(blocks * panels + 1, dtype=np.int32), notes(xp, blocks, each=1, block=1)
     sizes = np.int32(a.rows), *map(np.int32, (most, bins, panels, tiles))
     types, source = ctype(a.row_ptr), Struct((cut.row, cut.entry, a.row_ptr, a.col_idx))
