@@ -24,12 +24,12 @@ class UsageError(SpmvbenchError):
     exit_code = 2
 
 
-def did_you_mean(word: str, known: list[str], limit: int = 3) -> str:
+def did_you_mean(word: str, known: list[str]) -> str:
     """A hint such as ``; did you mean csr5 or csr-rg?`` for a mistyped word; empty if no known word is similar."""
     import difflib
 
     spelled = {name.lower(): name for name in reversed(known)}
-    near = difflib.get_close_matches(word.lower(), list(spelled), n=limit, cutoff=0.5)
+    near = difflib.get_close_matches(word.lower(), list(spelled), cutoff=0.5)
     return f"; did you mean {' or '.join(spelled[name] for name in near)}?" if near else ""
 
 

@@ -42,7 +42,7 @@ def median_interval(differences: Sequence[float], confidence: float = CONFIDENCE
     return float(ends[0]), float(np.median(means)) if len(d) else np.nan, float(ends[1])
 
 
-def verdicts(pairs: pd.DataFrame, threshold: float = THRESHOLD, confidence: float = CONFIDENCE) -> pd.DataFrame:
+def verdicts(pairs: pd.DataFrame, threshold: float = THRESHOLD) -> pd.DataFrame:
     """One row with a verdict for each case. pairs: columns KEY, old and new (seconds), one row for each pair.
 
     Columns: KEY, pairs, old and new (medians, seconds), ratio (new over old), low and high (its interval), verdict. A
@@ -51,7 +51,7 @@ def verdicts(pairs: pd.DataFrame, threshold: float = THRESHOLD, confidence: floa
     """
     found = []
     for key, part in pairs.groupby(KEY, sort=False, observed=True):
-        low, middle, high = np.exp(median_interval(np.log(part["new"]) - np.log(part["old"]), confidence))
+        low, middle, high = np.exp(median_interval(np.log(part["new"]) - np.log(part["old"])))
         verdict = "slower" if low > 1 + threshold else "faster" if high < 1 / (1 + threshold) else "undecided"
         if low >= 1 / (1 + threshold) and high <= 1 + threshold:
             verdict = "same"

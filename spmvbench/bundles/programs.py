@@ -98,17 +98,10 @@ def processes() -> int:
     return max(min(os.cpu_count() or 1, psutil.virtual_memory().available // MEMORY), 1)
 
 
-def programs(
-    bundle: Bundle,
-    seconds: float,
-    progress: Callable[[str], None],
-    clock: Callable[[], float] = time.monotonic,
-    workers: int = 0,
-) -> Iterator[Finding]:
+def programs(bundle: Bundle, seconds: float, progress: Callable[[str], None], workers: int = 0) -> Iterator[Finding]:
     """Make the programs of rows again, those of the smallest matrices first, within the time limit.
 
-    clock: that of the limit; only `time.monotonic` is one that processes share. workers: processes, each of which makes
-    those of a matrix in MEMORY; 0 for this process.
+    workers: processes, each of which makes those of a matrix in MEMORY; 0 for this process.
 
     FAILED: rows of this installation's sources with other launches or arrays, or with other machine code, though that
     of other rows of their run could be made again. OPEN: rows of other sources with another program, formats that were
@@ -121,7 +114,8 @@ def programs(
         return
     rows["target"] = [Target.of(bundle.sessions_of(row)[0]) for row in rows.itertuples()]
     judged, of_matrices = list[Judged](), by_matrix(rows)
-    made = partial(_of_rows, seeds=bundle.seeds, limit=(clock() + seconds, seconds), clock=clock)
+    limit = time.monotonic() + seconds, seconds  # by a clock that processes share
+    made = partial(_of_rows, seeds=bundle.seeds, limit=limit)
     for ((_, name, *_), _), found in zip(of_matrices, _each(made, of_matrices, workers), strict=True):
         progress(f"programs of {name} made again")
         judged += found
@@ -148,15 +142,13 @@ def _left(rows: pd.DataFrame, reason: str) -> list[Judged]:
     return [Judged(list(rows.index), reason)]
 
 
-def _of_rows(
-    of_matrix: OfMatrix, seeds: Sequence[int], limit: tuple[float, float], clock: Callable[[], float]
-) -> list[Judged]:
+def _of_rows(of_matrix: OfMatrix, seeds: Sequence[int], limit: tuple[float, float]) -> list[Judged]:
     """What is found of the rows of a matrix. limit: when by the clock, and after how many seconds, the time is over."""
     (group, name, order, digest), rows = of_matrix
     until, seconds = limit
 
     def late() -> str:
-        return f"no time was left of {seconds:g} s (--programs)" if clock() >= until else ""
+        return f"no time was left of {seconds:g} s (--programs)" if time.monotonic() >= until else ""
 
     matrix = at_hand(group, name)
     if isinstance(matrix, str):

@@ -160,12 +160,12 @@ def matrices(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
     return pd.concat([own, found], ignore_index=True) if len(own) else found
 
 
-def environment(run: Path | str, results: Path | str = "results") -> dict[str, Any]:
+def environment(run: Path | str) -> dict[str, Any]:
     """The metadata of the run's last invocation (device, host, versions, settings), and of all under ``sessions``.
 
     Null entries are left out. Raises UsageError if there is no such run, SpmvbenchError if run.json cannot be read.
     """
-    sessions = metadata.sessions(folder(run, results))
+    sessions = metadata.sessions(folder(run))
     last = {name: value for name, value in (sessions[-1] if sessions else {}).items() if value is not None}
     return {**last, "sessions": sessions}
 
@@ -438,9 +438,9 @@ def valid(run_folder: Path, layout: files.Layout) -> tuple[pa.Table, str]:
     return table.filter(pa.array(fits)), left_out
 
 
-def _named(table: pa.Table, place: int, most: int = 60) -> str:
+def _named(table: pa.Table, place: int) -> str:
     names = [
         str(table[name][place]) for name in ("group", "name", "label", "dtype", "mode") if name in table.column_names
     ]
     words = " ".join(["/".join(names[:2]), *names[2:]])
-    return words if len(words) <= most else f"{words[:most]}..."
+    return words if len(words) <= 60 else f"{words[:60]}..."
