@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 from scipy import sparse
 
-from spmvbench.formats import Csr
+from spmvbench.formats import Csr, conversion
 
 
 def with_lengths(lengths, cols=None, drawn=None):
@@ -64,8 +64,8 @@ class OnDevice(Csr):
     xp = property(lambda self: ELSEWHERE)
 
 
-def stub_of_cupy(launch=None, stream=0, **members):
-    """As much of CuPy as conversions look up, on a stream of this handle. launch: in place of the driver's."""
+def stub_of_cupy(monkeypatch, launch=None, stream=0, **members):
+    """Give conversions as much of CuPy as they look up, on a stream of a handle. launch: in place of the driver's."""
     current = SimpleNamespace(ptr=stream)
     cuda = SimpleNamespace(
         driver=SimpleNamespace(launchKernel=launch, funcGetAttribute=lambda *_: 0),
@@ -74,7 +74,12 @@ def stub_of_cupy(launch=None, stream=0, **members):
         alloc_pinned_memory=bytearray,
         alloc=lambda size: SimpleNamespace(ptr=2**40, size=size),
     )
-    return SimpleNamespace(**{"ndarray": np.ndarray, "cuda": cuda} | members)
+    cupy = SimpleNamespace(**{"ndarray": np.ndarray, "cuda": cuda} | members)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
+    host = conversion._Host()
+    monkeypatch.setattr(conversion, "_host", lambda: host)
+    return cupy
 
 
 def as_on_device(a, monkeypatch, seconds):

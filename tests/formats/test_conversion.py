@@ -6,7 +6,6 @@ import ctypes
 import gc
 import itertools
 import math
-import sys
 from contextlib import suppress
 from types import SimpleNamespace
 
@@ -457,11 +456,7 @@ class _Array:
 )
 def test_arguments_are_passed_as_the_driver_takes_them(monkeypatch, args):
     calls = []
-    cupy = stub_of_cupy(lambda *given: calls.append(given), ndarray=_Array, stream=5)
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setitem(sys.modules, "cupy.cuda", cupy.cuda)
-    own = conversion._Host()
-    monkeypatch.setattr(conversion, "_host", lambda: own)
+    stub_of_cupy(monkeypatch, lambda *given: calls.append(given), ndarray=_Array, stream=5)
     monkeypatch.setattr(conversion, "compiled", lambda *_: SimpleNamespace(kernel=SimpleNamespace(ptr=77)))
     launch = Launch("some.cu", "some", 3, (32, 4), args, 64)
     bound = cuda._bind(SimpleNamespace(ptr=77), launch)
@@ -479,10 +474,7 @@ def test_arguments_are_passed_as_the_driver_takes_them(monkeypatch, args):
 
 def test_scratch_is_addresses_in_one_allocation(monkeypatch):
     calls = []
-    cupy = stub_of_cupy(lambda *given: calls.append(given))
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    own = conversion._Host()
-    monkeypatch.setattr(conversion, "_host", lambda: own)
+    cupy = stub_of_cupy(monkeypatch, lambda *given: calls.append(given))
     monkeypatch.setattr(conversion, "compiled", lambda *_: SimpleNamespace(kernel=SimpleNamespace(ptr=77)))
     found = conversion.scratch(cupy, (3, np.int32), (40, np.float64), (0, np.int8), (1, np.uint8))
     assert found == [2**40 + begin for begin in (0, 128, 512, 512)]
@@ -504,11 +496,8 @@ def test_zeros_of_a_conversion_are_set_many_at_once(monkeypatch):
     def part(n, dtype, begin):
         return made[-1][begin:][: n * np.dtype(dtype).itemsize].view(dtype)
 
-    cupy = stub_of_cupy(ndarray=part, zeros=whole)
+    cupy = stub_of_cupy(monkeypatch, ndarray=part, zeros=whole)
     stream = cupy.cuda.get_current_stream()
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    own = conversion._Host()
-    monkeypatch.setattr(conversion, "_host", lambda: own)
     for count in range(3000):
         found = conversion.zeros(cupy, count, np.uint64)
         assert (

@@ -261,9 +261,7 @@ def test_a_launch_from_a_file_that_no_module_names_is_refused(own, tmp_path):
 def test_a_conversion_is_held_to_its_sources_too(own, monkeypatch):
     ran = []
     monkeypatch.setattr(conversion, "compiled", lambda source, _: SimpleNamespace(kernel=SimpleNamespace(ptr=source)))
-    monkeypatch.setitem(sys.modules, "cupy", stub_of_cupy(lambda *given: ran.append(given[0])))
-    host = conversion._Host()
-    monkeypatch.setattr(conversion, "_host", lambda: host)
+    stub_of_cupy(monkeypatch, lambda *given: ran.append(given[0]))
     with converting_for(EMULATED, lambda launches: check_sources(own[0], launches)):
         conversion.run(launch("vector.cu"))
         with pytest.raises(UsageError, match=r"from csr/csr5\.cu, which no text"):
