@@ -27,8 +27,7 @@ class Auto(Format):
     trees predicts each format's slowdown from them and from `spmvs`; nothing is timed. Where that takes longer than it
     saves, a tree chooses by rows, columns, entries and `spmvs` alone, and may err where few rows are much longer than
     the others. No format is near the best for every number of products: name it. Without `spmvs` the choice is for
-    30: of all numbers, the one whose choice loses the least where it loses most, from one product to a million.
-    docs/results/auto.md has that loss. An operator names 10,000 for `auto`'s forest.
+    30; docs/results/auto.md has what it loses at others. An operator names 10,000 for `auto`'s forest.
 
     A matrix without entries, or with more than 2^27 rows and columns, is stored as `csr-lanes`. A format that the
     memory cannot hold is passed over. No candidate is a vendor's, or times products while it converts.

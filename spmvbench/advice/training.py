@@ -225,10 +225,11 @@ def fitted(
     x: np.ndarray | None = None,
     trees: int = TREES,
     pair_trees: int = PAIR_TREES,
+    pair_leaf: int = 2,
 ) -> Model:
     """A model of these formats, with only the vendor's format and the ranges of features in `about`, all errors 0.
 
-    x: (matrices, features), others than `features.of` gives.
+    x: (matrices, features), others than `features.of` gives. pair_leaf: cases in a leaf at least.
     """
     labels = list(labels)
     x = features.of(known.columns) if x is None else x
@@ -265,7 +266,7 @@ def fitted(
             },
         },
         grown(x, shared, trees=trees),
-        grown(pairs[present], (own - means)[present][:, None], weights, pair_trees, 2, 0.8),
+        grown(pairs[present], (own - means)[present][:, None], weights, pair_trees, pair_leaf, 0.8),
         grown(x, np.add(*additive(made)), trees=trees),
         numbers,
         rates,

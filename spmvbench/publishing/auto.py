@@ -20,7 +20,7 @@ from spmvbench.publishing.in_page import markdown
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "results" / "auto.md"
 CANDIDATES = 32
 TREES, LEAF, SHARE = 5, 8, 0.9  # of the forest, as `training.grown` takes them
-TEACHING_TREES, TEACHING_PAIR_TREES = 60, 40  # of the model that it learns from
+TEACHING = 60, 40, 3  # trees, pair_trees and pair_leaf of the model that it learns from
 MIXED = 1500  # matrices between two of the training
 LONGER = 1000  # matrices of these with fewer and longer rows
 ALIKE = 400  # cases in a leaf of the tree of the sizes, whose mean has to know matrices with long rows
@@ -104,7 +104,7 @@ def trained(table: Table, looked: float, unseen: float) -> quick.Chooser:
     every = [*labels, table.vendor]
     numbers = [quick.Numbers.of_row(row) for row in table.columns.to_dict("records")]
     x = np.array([one.features(1)[1:] for one in numbers])
-    model = training.fitted(table, every, x, TEACHING_TREES, TEACHING_PAIR_TREES)
+    model = training.fitted(table, every, x, *TEACHING)
     sizes, bounds = (np.log(part[every]).to_numpy() for part in (table.size, table.bound))
     whole = np.hstack([x, *(np.add(*training.additive(part)) for part in (sizes, bounds))])
     random = np.random.default_rng(0)
