@@ -23,7 +23,9 @@ def updates(rows: pd.DataFrame) -> pd.DataFrame:
     place of setups: the number of products from one update to the next from which the format leads the reference.
     """
     counted = without_aliases(hot(verified(rows)))
-    counted = counted[counted.groupby(["setting", "matrix"], observed=True)["t_update"].transform("count") > 0]
+    # A merged run may have rows of invocations without --update: they tell nothing of what is converted anew.
+    asked = counted.groupby(["setting", "matrix", "gpu"], observed=True, dropna=False)["t_update"].transform("count")
+    counted = counted[asked > 0]
     label = next((label for label in (*VENDORS, *BASELINES) if label in set(counted["label"].unique())), None)
     if label is None:
         return pd.DataFrame()

@@ -80,7 +80,7 @@ def test_formats_that_repeat_their_bits_and_what_they_cost():
 def test_updates_in_products_and_when_they_pay():
     """ell leads from (3 - 1) / (2 - 1) products on; dict is converted anew, in 0.5 s, and is slower."""
     made = [row("a", "cusparse-csr-alg1", 2.0, t_update=1.0), row("a", "ell", 1.0, t_update=3.0), row("a", "dict", 4.0)]
-    found = updates(rows(*made, row("b", "ell", 1.0)))
+    found = updates(rows(*made, row("b", "ell", 1.0), row("a", "jad", 1.0, gpu="another")))
     table = updates_by_format(found).set_index("label")
     assert table["products"].to_dict() == {"cusparse-csr-alg1": 0.5, "ell": 1.5, "dict": 0.25}
     assert table["break_even"].to_dict() == {"cusparse-csr-alg1": 0, "ell": 2, "dict": math.inf}
