@@ -8,12 +8,21 @@ from spmvbench.formats.arrays import Array, cdiv
 from spmvbench.formats.launches import Launch, ctype
 from spmvbench.formats.parameters import Parameter
 
-BLOCK = 256
+BLOCK, FIXUP = 256, 1024
 SUM = Parameter(
     "atomic",
     "rows that tiles cut: atomic, in any order; fixed, in order, by a kernel of their own: the same bits every time",
     choices=("atomic", "fixed"),
 )
+
+
+def fix_up(source: str, row: Array, carry: Array, y: Array) -> Launch:
+    """The launch, of a file that includes carry.cuh, by which one block adds carry[i], of y's type, to y[row[i]], in
+    order; row ascends.
+    """
+    n = len(row)
+    args = np.int32(n), np.int32(cdiv(n, FIXUP)), row, carry, y
+    return Launch(source, f"carry_fixup<{ctype(y)}, {FIXUP}>", min(n, 1), FIXUP, args, row_lanes=32, row_bytes=16)
 
 
 def add_carries(row: Array, carry: Array, y: Array) -> Launch:

@@ -20,6 +20,7 @@ from spmvbench.formats.arrays import (
     offsets,
     round_up,
 )
+from spmvbench.formats.carries import fix_up
 from spmvbench.formats.compressed.bits import WORD, bit_lengths, pack, unpack
 from spmvbench.formats.conversion import (
     OFFSETS,
@@ -88,7 +89,6 @@ class BroEll(Adding):
         if not cls.by_length:
             return nothing(xp, np.int32), xp.arange(a.rows, dtype=np.int32)
         perm = sorted_rows(a, 0)
-        assert perm is not None
         return perm, inverse(perm)
 
     @classmethod
@@ -323,24 +323,14 @@ class BroCoo(Format):
         return rows[stored], self.col_idx[stored], self.values[stored]
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
-        intervals, fixup, value = len(self.base), 1024, ctype(self.values)
+        intervals = len(self.base)
         carry_row = self.xp.empty(intervals, dtype=np.int32)
         carry_sum = self.xp.empty(intervals, dtype=y.dtype)
         streams = (self.base, self.widths, self.word_ptr, self.words, self.col_idx, self.values)
         args = (np.int32(intervals), np.int32(self.steps), *streams, x, y, carry_row, carry_sum)
-        carries = (np.int32(intervals), np.int32(cdiv(intervals, fixup)), carry_row, carry_sum, y)
-        return [
-            Launch("compressed/bro.cu", f"bro_coo<{value}>", *per_thread(intervals * LANES), args),
-            Launch(
-                "compressed/bro.cu",
-                f"carry_fixup<{value}, {fixup}>",
-                min(intervals, 1),
-                fixup,
-                carries,
-                row_lanes=32,
-                row_bytes=16,
-            ),
-        ]
+        kernel, threads = f"bro_coo<{ctype(self.values)}>", per_thread(intervals * LANES)
+        product = Launch("compressed/bro.cu", kernel, *threads, args)
+        return [product, fix_up("compressed/bro.cu", carry_row, carry_sum, y)]
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         return [zero_fill(y), *self.accumulate(x, y)]

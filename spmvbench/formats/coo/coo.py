@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, index_dtype, round_up
+from spmvbench.formats.carries import fix_up
 from spmvbench.formats.conversion import device_limits, rows_of
 from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Launch, Step, after_zeros, cbool, ctype, per_thread, zero_fill
@@ -127,24 +128,12 @@ class CooFlat(Coo):
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
         # Entries of a thread: on an H200 4 to 8 are alike in double precision, 8 is the fastest in single.
-        nnz, block, fixup, entries = self._nnz, 256, 1024, 1 if self.kernel == "paper" else 8
+        nnz, block, entries = self._nnz, 256, 1 if self.kernel == "paper" else 8
         interval = round_up(cdiv(len(self.values), self.most_warps), 32 * entries)
         warps = cdiv(len(self.values), max(interval, 1))
         carry_row = self.xp.empty(warps, dtype=np.int32)
         carry_sum = self.xp.empty(warps, dtype=y.dtype)
-        value = ctype(self.values)
-        flat = f"coo_flat<{value}, {ctype(nnz)}, {entries}, {cbool(self._in_lines)}>"
+        flat = f"coo_flat<{ctype(self.values)}, {ctype(nnz)}, {entries}, {cbool(self._in_lines)}>"
         matrix = (nnz, np.int32(interval), self.row_idx, self.col_idx, self.values, x, y, carry_row, carry_sum)
-        carries = (np.int32(warps), np.int32(cdiv(warps, fixup)), carry_row, carry_sum, y)
-        return [
-            Launch("coo/coo.cu", flat, cdiv(warps * 32, block), block, matrix),
-            Launch(
-                "coo/coo.cu",
-                f"carry_fixup<{value}, {fixup}>",
-                min(warps, 1),
-                fixup,
-                carries,
-                row_lanes=32,
-                row_bytes=16,
-            ),
-        ]
+        product = Launch("coo/coo.cu", flat, cdiv(warps * 32, block), block, matrix)
+        return [product, fix_up("coo/coo.cu", carry_row, carry_sum, y)]

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
-from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype
-from spmvbench.formats.dense_blocks.block_sell import block_sell_launch
-from spmvbench.formats.dense_blocks.blocks import Shapes, shapes
-from spmvbench.formats.dense_blocks.tiled import Cut, Sliced, Tiled
+from spmvbench.formats.dense_blocks.block_sell import block_sell_launch, transposed_launch
+from spmvbench.formats.dense_blocks.blocks import shapes
+from spmvbench.formats.dense_blocks.tiled import SMALL, Cut, Sliced, Tiled, squares
 from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 from spmvbench.formats.tuning import FASTEST, tuned
 
-SMALL = (2, 3, 4)  # sides of the squares that are chosen from by their bytes
 LOADS = (1, 2, 3, 4, 6, 9, 12)  # tiles of a thread in flight
-
-
-@cache
-def squares(side: int) -> Shapes:
-    """The squares to choose from, where 0 means any of the small ones."""
-    return Shapes((b, b) for b in ((side,) if side else SMALL))
 
 
 def lanes_for(mean: float, c: int) -> int:
@@ -68,10 +59,7 @@ class Bcsr(Sliced):
         return Launch("dense_blocks/bcsr.cu", kernel, cdiv(self.block_rows, across), block, args)
 
     def add_transposed(self, x: Array, y: Array) -> list[Launch]:
-        arrays = self.slice_ptr, self.block_col, self.values, self.perm
-        if self.height > 1:
-            return [transposed.by_slices_of_tiles(self.shape, self.tile, self.together, *arrays, x, y)]
-        return [transposed.by_tiles(self.shape, self.tile, *arrays, x, y)]
+        return [transposed_launch(self, x, y)]
 
     @property
     def lanes(self) -> int:
@@ -95,10 +83,6 @@ class Bsr(Bcsr):
     reference = "Im, Yelick & Vuduc, IJHPCA 2004; NVIDIA cuSPARSE's BSR"
 
     block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, 2, 3, 4, 5, 8, 16))
-
-    @classmethod
-    def cut(cls, *, block: int) -> Cut:
-        return Cut(squares(block))
 
 
 @register
@@ -136,10 +120,6 @@ class BcsrXu(Bcsr):
     reference = "Xu et al. 2012, as Filippone et al. 2017 describe it"
 
     block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, *SMALL))
-
-    @classmethod
-    def cut(cls, *, block: int) -> Cut:
-        return Cut(squares(block))
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         return [self.stream(x, y, 32, 2, 64)]
@@ -228,10 +208,6 @@ class BcsrEberhardt(Bcsr):
 
     block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, 2, 3, 4, 5, 8, 16, 32))
 
-    @classmethod
-    def cut(cls, *, block: int) -> Cut:
-        return Cut(squares(block))
-
     def launches(self, x: Array, y: Array) -> list[Launch]:
         return [self.stream(x, y, 32, 1, 128)]
 
@@ -249,10 +225,6 @@ class BcsrKblas(Bcsr):
     reference = "Abdelfattah, Ltaief & Keyes, Euro-Par 2015; with Dongarra, CCPE 2016"
 
     block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, 2, 3, 4, 5, 8, 16, 32))
-
-    @classmethod
-    def cut(cls, *, block: int) -> Cut:
-        return Cut(squares(block))
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         mean = self.values.size / max(self.block_rows, 1)
@@ -277,10 +249,6 @@ class BcsrBuatois(Tiled):
     block = Parameter(2, "rows and columns of a tile", choices=(2, 4))
 
     block_range: Array  # (block rows, 2), int32, or int64 where the tiles need it: first tile, and after the last
-
-    @classmethod
-    def cut(cls, *, block: int) -> Cut:
-        return Cut(squares(block))
 
     @classmethod
     def finder_bytes(cls, slices: int, steps: int) -> int:

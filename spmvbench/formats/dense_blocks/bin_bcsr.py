@@ -8,10 +8,9 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, put
 from spmvbench.formats.conversion import runner
-from spmvbench.formats.dense_blocks.bcsr import SMALL, squares
 from spmvbench.formats.dense_blocks.block_sell import block_sell_launch
 from spmvbench.formats.dense_blocks.blocks import FoundTiles, SortedTiles, first_steps, tiles_of
-from spmvbench.formats.dense_blocks.tiled import Cut, Sliced
+from spmvbench.formats.dense_blocks.tiled import SMALL, Cut, Sliced
 from spmvbench.formats.format import Adding
 from spmvbench.formats.launches import Launch
 from spmvbench.formats.parameters import Parameter
@@ -37,10 +36,6 @@ class BinBcsr(Adding, Sliced):
     multiplies_padding = True
 
     block = Parameter(0, "rows and columns of a block; 0 takes 2, 3 or 4", choices=(0, *SMALL, 6))
-
-    @classmethod
-    def cut(cls, *, block: int) -> Cut:
-        return Cut(squares(block))  # bins are of rows, not of block rows
 
     @staticmethod
     def lengths(tiles: SortedTiles | FoundTiles, side: int) -> Array:

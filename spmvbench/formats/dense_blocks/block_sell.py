@@ -11,7 +11,7 @@ from spmvbench.formats.arrays import Array, cdiv
 from spmvbench.formats.dense_blocks.blocks import shapes
 from spmvbench.formats.dense_blocks.tiled import Cut, Sliced
 from spmvbench.formats.format import Adding
-from spmvbench.formats.launches import STATIC_SHARED_BYTES, Launch, cbool, ctype
+from spmvbench.formats.launches import STATIC_SHARED_BYTES, Launch, cbool, ctype, per_thread
 from spmvbench.formats.multivector import sharing
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
@@ -54,6 +54,20 @@ def block_sell_launch(fmt: Sliced, x: Array, y: Array, threads: int = 0, *, add:
     return Launch("dense_blocks/block_sell.cu", kernel, grid, block, args, row_lanes=1, row_bytes=row_bytes)
 
 
+def transposed_launch(fmt: Sliced, x: Array, y: Array) -> Launch:
+    """The launch of y += A^T x. x: (rows,), y: (cols,)."""
+    (rows, cols), (r, c), block_rows = fmt.shape, fmt.tile, fmt.block_rows
+    types = f"{ctype(fmt.values)}, {ctype(fmt.slice_ptr)}, {r}, {c}"
+    sizes = np.int32(block_rows), np.int32(rows), np.int32(cols)
+    args = (*sizes, fmt.slice_ptr, fmt.block_col, fmt.values, fmt.perm, np.bool_(len(fmt.perm) > 0), x, y)
+    if fmt.height > 1:
+        kernel = f"block_sell_transposed<{types}, {fmt.height}, {fmt.together}>"
+        return Launch(transposed.SOURCE, kernel, *per_thread(block_rows, transposed.BLOCK), args)
+    lanes = transposed.lanes_by_mean(len(fmt.block_col) * c, block_rows)
+    kernel = f"bsr_transposed<{types}, {lanes}>"
+    return Launch(transposed.SOURCE, kernel, *per_thread(block_rows * lanes, transposed.BLOCK), args)
+
+
 class BlockSell(Adding, Sliced):
     """Dense r x c tiles in slices of C block rows, each slice as long as its longest block row; see `Tiled`.
 
@@ -82,8 +96,7 @@ class BlockSell(Adding, Sliced):
         return [block_sell_launch(self, x, y, self.threads, add=add)]
 
     def add_transposed(self, x: Array, y: Array) -> list[Launch]:
-        arrays = self.slice_ptr, self.block_col, self.values, self.perm
-        return [transposed.by_slices_of_tiles(self.shape, self.tile, self.together, *arrays, x, y)]
+        return [transposed_launch(self, x, y)]
 
 
 @register

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -18,6 +19,14 @@ from spmvbench.formats.dense_blocks.blocks import (
     value_places,
 )
 from spmvbench.formats.format import Format
+
+SMALL = (2, 3, 4)  # sides of the squares that are chosen from by their bytes
+
+
+@cache
+def squares(side: int) -> Shapes:
+    """The squares to choose from, where 0 means any of the small ones."""
+    return Shapes((b, b) for b in ((side,) if side else SMALL))
 
 
 def values_together(load: int, dtype: np.dtype, r: int, c: int) -> int:
@@ -53,8 +62,8 @@ class Tiled(Format):
 
     @classmethod
     def cut(cls, *_: Any, **params: Any) -> Cut:
-        """How these parameters cut and store a matrix."""
-        raise NotImplementedError
+        """How these parameters cut and store a matrix: in squares, unless a subclass says otherwise."""
+        return Cut(squares(params["block"]))
 
     @classmethod
     def finder_bytes(cls, slices: int, steps: int) -> int:

@@ -144,13 +144,6 @@ def filled(a: Csr, hack: int, keys: Array) -> Array:
     return values
 
 
-def dia_by_kernels(a: Csr, run: Run) -> dict[str, Any]:
-    """The fields of `Dia` by kernels of this project, for nnz > 0. run: runs a launch on the arrays of `a`."""
-    offset = _listed(a, -1.0, run) if tabled(a.nnz, a.rows + a.cols) else a.diagonals
-    refuse_more_than_memory(len(offset) * round_up(a.rows, HACK) * a.dtype.itemsize, a)
-    return _dense(a, offset, run)[0]
-
-
 def _dense(a: Csr, offset: Array, run: Run, others: bool = False) -> tuple[dict[str, Any], Array]:
     """The fields of `Dia` for some diagonals. others: and how many entries of each row are on none, (rows,), int32."""
     xp, pitch, diagonals = a.xp, round_up(a.rows, HACK), len(offset)
@@ -263,7 +256,9 @@ class Dia(Diagonals):
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
         if a.nnz and (run := runner(a)):
-            return dia_by_kernels(a, run)
+            offset = _listed(a, -1.0, run) if tabled(a.nnz, a.rows + a.cols) else a.diagonals
+            refuse_more_than_memory(len(offset) * round_up(a.rows, HACK) * a.dtype.itemsize, a)
+            return _dense(a, offset, run)[0]
         keys = a.diagonals.astype(np.int64) + (a.rows - 1)
         return {"offset": a.diagonals, "values": filled(a, round_up(max(a.rows, 1), HACK), keys)}
 
@@ -347,4 +342,7 @@ class Hdi(Diagonals):
         return [Launch("dia/dia.cu", kernel, *per_thread(rows, BLOCK), args, row_lanes=1)]
 
     def add_transposed(self, x: Array, y: Array) -> list[Launch]:
-        return [transposed.by_hacks(self.shape, self.hack_ptr, self.offset, self.values, x, y)]
+        rows, cols = self.shape
+        kernel = f"hdi_transposed<{ctype(self.values)}, {ctype(self.hack_ptr)}>"
+        args = np.int32(rows), np.int32(cols), self.hack_ptr, self.offset, self.values, x, y
+        return [Launch(transposed.SOURCE, kernel, *per_thread(rows, transposed.BLOCK), args)]

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from spmvbench.formats import transposed
-from spmvbench.formats.arrays import Array, Csr, cdiv, nothing
+from spmvbench.formats.arrays import Array, Csr, cdiv, nothing, round_up
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.ellpack.sell_convert import WARP, Slices, fill, sorted_rows
 from spmvbench.formats.format import Adding
-from spmvbench.formats.launches import Launch, cbool, ctype, zero_fill
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.parameters import Parameter
 
 SHORT = 8  # slots of a row
@@ -207,9 +207,13 @@ class SlicedEll(Adding):
         return [*zero, Launch("ellpack/sell.cu", kernel, grid, block, args, row_lanes=lanes, row_bytes=row_bytes)]
 
     def add_transposed(self, x: Array, y: Array) -> list[Launch]:
-        size = self.places, self.slice_height, self.width, self.row_threads
-        arrays = self.slice_ptr, self.lengths, self.perm, self.columns, self.values
-        return [transposed.by_slices(*size, *arrays, x, y, interleaved=self.interleaved)]
+        threads, height = self.row_threads, self.slice_height if len(self.slice_ptr) else 0
+        types = f"{ctype(self.values)}, {ctype(self.slice_ptr)}, {height}, {threads}"
+        flags = ", ".join(map(cbool, (self.interleaved, len(self.lengths) > 0, len(self.perm) > 0)))
+        size = np.uint32(self.places), np.int64(self.slice_height), np.int32(self.width)
+        args = (*size, self.slice_ptr, self.lengths, self.perm, self.columns, self.values, x, y)
+        grid, block = per_thread(round_up(self.places, 32) * threads, transposed.BLOCK)
+        return [Launch(transposed.SOURCE, f"sell_transposed<{types}, {flags}>", grid, block, args)]
 
     @property
     def bytes_read(self) -> int:

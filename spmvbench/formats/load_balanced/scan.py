@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv, expand, round_up
+from spmvbench.formats.carries import fix_up
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.coo.coo import Coo
 from spmvbench.formats.format import Format
@@ -18,7 +19,6 @@ from spmvbench.formats.registry import register
 
 SOURCE = "load_balanced/scan.cu"
 THREADS = 128  # a block
-FIXUP = 1024  # threads of the block that adds carries
 SPLIT = constant(SOURCE, "SPLIT")  # in limits: the row began before the tile
 
 
@@ -52,20 +52,14 @@ class CooScan(Coo):
 
     def _sums(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
         """The launches that store the sums of rows with entries to y, or add them to it."""
-        nnz, value = self._nnz, ctype(self.values)
+        nnz = self._nnz
         interval = round_up(cdiv(len(self.values), self.blocks), THREADS * self.items)
         blocks = cdiv(len(self.values), max(interval, 1))
         carry_row = self.xp.empty(blocks, dtype=np.int32)
         carry_sum = self.xp.empty(blocks, dtype=y.dtype)
         matrix = (nnz, np.int64(interval), self.row_idx, self.col_idx, self.values, x, y, carry_row, carry_sum)
-        carries = (np.int32(blocks), np.int32(cdiv(blocks, FIXUP)), carry_row, carry_sum, y)
-        kernel = f"coo_scan<{value}, {ctype(nnz)}, {THREADS}, {self.items}, {cbool(add)}>"
-        return [
-            Launch(SOURCE, kernel, blocks, THREADS, matrix),
-            Launch(
-                SOURCE, f"carry_fixup<{value}, {FIXUP}>", min(blocks, 1), FIXUP, carries, row_lanes=32, row_bytes=16
-            ),
-        ]
+        kernel = f"coo_scan<{ctype(self.values)}, {ctype(nnz)}, {THREADS}, {self.items}, {cbool(add)}>"
+        return [Launch(SOURCE, kernel, blocks, THREADS, matrix), fix_up(SOURCE, carry_row, carry_sum, y)]
 
 
 def codes_by_arrays(row_ptr: Array, limits: Array, items: int) -> Array:
