@@ -146,12 +146,12 @@ def round_up(a: Any, multiple: Any) -> Any:
     return cdiv(a, multiple) * multiple
 
 
-def aligned(array: Array, boundary: int = 16) -> Array:
-    """The array, copied where its first element is not on a multiple of `boundary` bytes (a view, a mapped file).
+def aligned(array: Array) -> Array:
+    """The array, copied where its first element is not on a multiple of 16 bytes (a view, a mapped file).
 
-    Kernels that load several elements at once need it. Allocations of NumPy and CuPy are on multiples of 16.
+    Kernels that load several elements at once need it. Allocations of NumPy and CuPy are on such multiples.
     """
-    return array if address(array) % boundary == 0 else array.copy()
+    return array if address(array) % 16 == 0 else array.copy()
 
 
 def index_dtype(largest: int) -> np.dtype:
@@ -613,11 +613,6 @@ class Csr:
         starts[self.row_ptr[:-1][self.row_lengths > 0]] = True
         begin = xp.flatnonzero(starts)
         return begin, expand(xp.searchsorted(begin, self.row_ptr), len(begin)), group[begin]
-
-    @cached_property
-    def tile_counts(self) -> dict[tuple[int, int], Array]:
-        """Tiles with entries of each block row, (block rows,), by (rows, columns) of a tile, as formats count them."""
-        return {}
 
     def row_blocks(self, height: int, entries: int) -> Iterator[tuple[int, Csr]]:
         """The matrix in blocks of about so many entries, each a multiple of `height` rows: (first row, block)."""

@@ -425,11 +425,6 @@ def numbers(array: Array, count: int | None = None) -> list[int]:
     return found
 
 
-def share_of_warps(n: int) -> int:
-    """Of n numbers those that a warp counts one after the other: few, so that blocks are many."""
-    return min(1 << max(cdiv(n, _WARPS * 512) - 1, 0).bit_length(), _WARP)
-
-
 def summed(
     xp: ArrayModule,
     n: int,
@@ -439,7 +434,6 @@ def summed(
     run: Run,
     each: int = _EACH,
     total: int | None = None,
-    wide: bool = False,
     beside: Beside | None = None,
     by_warps: bool = False,
     block: int = OFFSETS_BLOCK,
@@ -448,17 +442,17 @@ def summed(
     """As `arrays.offsets` of n numbers that a kernel counts, by it alone and one wait; and what was `noted`.
 
     kernel: its name without the last type, that of the offsets, and without the bracket. args: without the last two,
-    the offsets and `state`. total: where it is known, which alone is returned then, without a wait. wide: int64 in any
-    case. beside: launched before the wait, if there is one. by_warps: a warp counts one number after the other, as many
-    as the argument before the offsets says: few, so that blocks are many. each, block: a block takes block * each.
-    of_total: the last offset, of all that is summed.
+    the offsets and `state`. total: where it is known, or no more, which alone is returned then, without a wait. beside:
+    launched before the wait, if there is one. by_warps: a warp counts one number after the other, as many as the
+    argument before the offsets says: few, so that blocks are many. each, block: a block takes block * each. of_total:
+    the last offset, of all that is summed.
     """
     if by_warps:
-        share = share_of_warps(n)
+        share = min(1 << max(cdiv(n, _WARPS * 512) - 1, 0).bit_length(), _WARP)
         args, each, block = (*args, np.int32(share)), 1, _WARPS * share
     words, of_sums = 0 if beside is None else beside.words, note_words(n, each, block)
     narrow, int64 = index_dtype(total or 0), np.dtype(np.int64)
-    for dtype in (int64,) if wide else (narrow, int64) if total is None else (narrow,):
+    for dtype in (narrow, int64) if total is None else (narrow,):
         ptr, room = xp.empty(n + 1, dtype=dtype), zeros(xp, words + of_sums, np.uint64)
         given = *args, ptr, part(room, words) if words else room
         run(Launch(source, f"{kernel}, {ctype(dtype)}>", of_sums - _NOTES, OFFSETS_BLOCK, given))
@@ -469,7 +463,7 @@ def summed(
         found = numbers(room, words + _NOTES - 1)
         if beside is not None:
             beside.noted, found = found[:words], found[words:]
-        if wide or index_dtype(of_total(found[-1])) == dtype:
+        if index_dtype(of_total(found[-1])) == dtype:
             break
     return ptr, found
 
@@ -481,11 +475,10 @@ def offsets(counts: Array, run: Run) -> tuple[Array, int]:
     return ptr, found[-1]
 
 
-def narrow_offsets(counts: Array, run: Run, dtype: Any = np.int32) -> Array:
-    """The same without a wait, where the total is known to fit `dtype`."""
+def offsets_upto(counts: Array, most: int, run: Run) -> Array:
+    """The same without a wait, where the total is known to be `most` or less, for whose type they are."""
     xp, n = array_module(counts), len(counts)
-    args = (np.int64(n), counts)
-    return summed(xp, n, OFFSETS, f"offsets<{ctype(counts)}", args, run, total=0, wide=dtype == np.int64)[0]
+    return summed(xp, n, OFFSETS, f"offsets<{ctype(counts)}", (np.int64(n), counts), run, total=most)[0]
 
 
 TAKE = "take_convert.cu"
@@ -668,10 +661,10 @@ def with_multiples(a: Csr, multiple: int) -> tuple[Array, Array, Array] | None:
     return row_ptr, col_idx, values
 
 
-def places_of(order: Array, run: Run, places: Array | None = None) -> Array:
-    """Where each number is in an order, int32, by a kernel. order: (n,), int32. places: to write, if given."""
+def places_of(order: Array, run: Run) -> Array:
+    """Where each number is in an order, int32, by a kernel. order: (n,), int32."""
     n = len(order)
-    found: Array = array_module(order).empty(n, dtype=np.int32) if places is None else places
+    found = array_module(order).empty(n, dtype=np.int32)
     run(Launch("csr/rows_convert.cu", "order_inverse", cdiv(n, _TAKE_BLOCK), _TAKE_BLOCK, (np.int32(n), order, found)))
     return found
 

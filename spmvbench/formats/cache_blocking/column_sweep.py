@@ -123,13 +123,6 @@ def by_kernels(a: Csr, cut: Cut, run: Run) -> dict[str, Any]:
     return found | {"most_rows": most_rows}
 
 
-def chunks_of(a: Csr, blocks: int, most_rows: int) -> int:
-    """How many chunks `Layout` has, without sorting: entries of each block and panel, in whole chunks."""
-    panels = cdiv(max(a.cols, 1), PANEL)
-    key = expand(Cut.of(a, blocks, most_rows).entry, a.nnz).astype(np.int64) * panels + (a.col_idx >> 16)
-    return int(cdiv(a.xp.bincount(key, minlength=1), CHUNK).sum())
-
-
 @register
 class ColumnSweep(Format):
     """Rows in blocks with their part of y in shared memory; a block reads its entries column by column.
@@ -180,7 +173,9 @@ class ColumnSweep(Format):
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
         blocks, most_rows = cls._blocks(a, **params)
-        return 8 * (blocks + 1) + chunks_of(a, blocks, most_rows) * (2 + CHUNK * (4 + a.dtype.itemsize))
+        block, panels = expand(Cut.of(a, blocks, most_rows).entry, a.nnz), cdiv(max(a.cols, 1), PANEL)
+        counts = a.xp.bincount(block.astype(np.int64) * panels + (a.col_idx >> 16), minlength=1)
+        return 8 * (blocks + 1) + int(cdiv(counts, CHUNK).sum()) * (2 + CHUNK * (4 + a.dtype.itemsize))
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:

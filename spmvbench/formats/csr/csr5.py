@@ -12,7 +12,7 @@ from spmvbench.formats.admission import Skip
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, nothing, offsets
 from spmvbench.formats.carries import SUM, add_carries
 from spmvbench.formats.compressed.dictionary import coded
-from spmvbench.formats.conversion import Run, narrow_offsets, numbers, runner, zeros
+from spmvbench.formats.conversion import Run, numbers, offsets_upto, runner, zeros
 from spmvbench.formats.format import Format
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, after_zeros, ctype, per_thread, zero_fill, zero_rows
@@ -167,7 +167,7 @@ def by_kernels(a: Csr, sigma: int, run: Run) -> dict[str, Any]:
     tail_row, empty_rows, filled = numbers(counts)
     empty_offset, empty_ptr = nothing(xp, np.int32), slots
     if filled:
-        empty_offset, empty_ptr = xp.zeros(filled, dtype=np.int32), narrow_offsets(slots[1:], run)
+        empty_offset, empty_ptr = xp.zeros(filled, dtype=np.int32), offsets_upto(slots[1:], filled, run)
         descriptor = tile_ptr, tile_desc, empty_ptr, empty_offset
         launch(f"csr5_empty_offsets<{ctype(a.row_ptr)}, {sigma}>", tiles, *size, a.row_ptr, *descriptor)
     return {

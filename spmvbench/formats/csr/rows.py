@@ -13,7 +13,7 @@ from spmvbench.formats.conversion import (
     TAKE_EACH,
     Run,
     filled_rows,
-    narrow_offsets,
+    offsets_upto,
     runner,
     summed,
 )
@@ -183,7 +183,7 @@ class CsrPieces(CsrArrays):
         flags = xp.empty(kinds * total, dtype=np.int32)
         args: tuple[Any, ...] = (rows, *map(np.int32, (total, each, kinds)), a.row_ptr, ptr, *cut, flags)
         run(Launch(CONVERT, f"pieces_cut<{index}, {ctype(ptr)}>", *per_thread(total), args))
-        places = narrow_offsets(flags, run)
+        places = offsets_upto(flags, total, run)
         found, lanes = [xp.empty_like(array) for array in cut], xp.empty(total, dtype=np.uint8)
         args = (*map(np.int32, (total, kinds, block)), places, *cut, *found, lanes)
         run(Launch(CONVERT, f"pieces_place<{index}, {ctype(places)}>", *per_thread(total), args))

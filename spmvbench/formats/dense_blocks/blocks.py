@@ -20,7 +20,6 @@ import numpy as np
 
 from spmvbench.formats.arrays import (
     Array,
-    ArrayModule,
     Csr,
     array_module,
     cdiv,
@@ -222,8 +221,9 @@ def first_steps(
     """
     xp = array_module(counts)
     if run is None:
-        counts = counts if perm is None else counts[perm]
-        ptr = offsets(steps_of_slices(counts, xp, height) if height > 1 else counts)
+        padded = np.zeros(round_up(len(counts), height), dtype=counts.dtype)
+        padded[: len(counts)] = counts if perm is None else counts[perm]
+        ptr = offsets(padded.reshape(-1, height).max(axis=1))
         return ptr, int(ptr[-1]), 0
     block_rows, types = len(counts) - differences, f"{ctype(counts)}, {cbool(differences)}"
     slices = cdiv(block_rows, height)
@@ -237,14 +237,6 @@ def first_steps(
     return ptr, found[-1], found[0] if known is None else 0
 
 
-def steps_of_slices(counts: Array, xp: ArrayModule, height: int) -> Array:
-    """Steps of each slice, (slices,), from the tiles of each block row in the order of storage."""
-    padded = xp.zeros((cdiv(len(counts), height), height), dtype=counts.dtype)
-    padded.reshape(-1)[: len(counts)] = counts
-    steps: Array = padded.max(axis=1)
-    return steps
-
-
 def value_places(r: int, c: int, height: int, load: int) -> Array:
     """Where value e of block row l is in a step: (r * c, height), NumPy."""
     size = r * c
@@ -254,7 +246,7 @@ def value_places(r: int, c: int, height: int, load: int) -> Array:
 
 
 class SortedTiles:
-    """The tiles of a matrix by array operations. Counts are kept with the matrix.
+    """The tiles of a matrix by array operations.
 
     rows: of the matrix, or of the sample that is looked at.
     """
@@ -280,8 +272,9 @@ class SortedTiles:
         return np.argsort(-self.counts(r, c), kind="stable").astype(np.int32)
 
     def counts(self, r: int, c: int) -> Array:
-        """Tiles of each block row, (block rows,)."""
-        a, kept = self.a, self.a.tile_counts
+        """Tiles of each block row, (block rows,), kept with the matrix by the shape of the tiles."""
+        a = self.a
+        kept: dict[Shape, Array] = a.__dict__.setdefault("tile_counts", {})
         if (r, c) == (1, 1):
             return a.row_lengths
         if (r, c) not in kept:

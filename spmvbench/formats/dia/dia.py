@@ -14,7 +14,6 @@ from spmvbench.formats.arrays import (
     Csr,
     cdiv,
     expand,
-    index_dtype,
     nonzero_mask,
     nothing,
     put,
@@ -25,9 +24,9 @@ from spmvbench.formats.arrays import (
 from spmvbench.formats.conversion import (
     OFFSETS_BLOCK,
     Run,
-    narrow_offsets,
     noted,
     notes,
+    offsets_upto,
     private_share,
     refuse_more_than_memory,
     runner,
@@ -198,7 +197,7 @@ def taken(a: Csr, offset: Array, run: Run) -> tuple[dict[str, Any], Csr]:
     if not total:
         row_ptr = xp.zeros(a.rows + 1, dtype=np.int32)
     elif counted is offset:
-        row_ptr = narrow_offsets(others, run, index_dtype(total))
+        row_ptr = offsets_upto(others, total, run)
     else:
         row_ptr, total = offsets_by(others, run)
     del others

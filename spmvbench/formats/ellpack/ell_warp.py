@@ -51,7 +51,7 @@ class Warps(NamedTuple):
     def of(cls, a: Csr, perm: Array, threshold: int) -> Warps:
         """No thread has more than `threshold` slots, unless 32 threads per row are too few for that.
 
-        perm: as `by_length` has it.
+        perm: the rows with entries, longest first.
         """
         xp = a.xp
         longest = a.row_lengths[perm[::WARP]].astype(np.int64)  # of each group
@@ -89,11 +89,6 @@ class Warps(NamedTuple):
         before = xp.arange(len(self.group)) - self.first[self.group]  # warps of the group
         rows: Array = WARP * self.group + before * (WARP // self.lanes[self.group])
         return rows.astype(np.int32)
-
-    @staticmethod
-    def by_length(a: Csr) -> Array:
-        """The rows with entries, longest first, int32."""
-        return sorted_rows(a, 0, drop_empty=True)
 
     def slots_of(self, a: Csr) -> Array:
         """The slot of each entry, (nnz,), int64: a thread has neighbouring entries of its row, one per step."""
@@ -134,12 +129,13 @@ class EllWarpK2(Format):
 
     @classmethod
     def estimate(cls, a: Csr, *, thr: int) -> int:
-        warps = Warps.of(a, Warps.by_length(a), thr or DEFAULT)
+        warps = Warps.of(a, sorted_rows(a, 0, drop_empty=True), thr or DEFAULT)
         return warps.slots * (4 + a.dtype.itemsize) + warps.ptr.nbytes + 5 * len(warps.group) + warps.perm.nbytes
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        return tuned(cls, a, params, {"thr": THRESHOLDS}, partial(cls.fields, a, Warps.by_length(a)))
+        perm = sorted_rows(a, 0, drop_empty=True)
+        return tuned(cls, a, params, {"thr": THRESHOLDS}, partial(cls.fields, a, perm))
 
     @classmethod
     def fields(cls, a: Csr, perm: Array, thr: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from spmvbench.formats.arrays import (
     nothing,
     offsets,
 )
-from spmvbench.formats.conversion import Beside, Run, narrow_offsets, runner, summed, taken
+from spmvbench.formats.conversion import Beside, Run, offsets_upto, runner, summed, taken
 from spmvbench.formats.csr.rows import Pieces
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
 from spmvbench.formats.ellpack.sell_convert import SOURCE as CONVERT
@@ -136,7 +136,7 @@ class Bases(NamedTuple):
             return nothing(array_module(s.ptr), s.ptr.dtype)
         if run is None:
             return offsets(self.units).astype(s.ptr.dtype)
-        return narrow_offsets(self.units, run, s.ptr.dtype)  # as many as halves of slots
+        return offsets_upto(self.units, s.slots, run)  # a unit is more than a slot
 
     @classmethod
     def of(cls, a: Csr, sigma: int, pieces: int) -> tuple[Slices, dict[int, Bases]]:

@@ -366,7 +366,7 @@ class Tile(Tiled):
         return Struct((np.int32(self.shape[1]), *(getattr(self, name) for name in KERNEL_ARRAYS)))
 
     def launches(self, x: Array, y: Array) -> Sequence[Step]:
-        return [*self._tile_products(x, y, add=False)]
+        return self._tile_products(x, y, add=False)
 
     @property
     def detail(self) -> dict[str, Any]:
