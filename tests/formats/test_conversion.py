@@ -108,6 +108,7 @@ CUT[5], CUT[1500, :900] = np.arange(1.0, 3001), 1  # rows that several blocks co
 REGIONS = np.tile([0, 0, 1, 60, 0, 200, 60, 1], (9000 // 360, 1))
 MATRICES = testing.hard_matrices() | {
     "rows that are cut": CUT.tocsr(),
+    "one row, longer than a share": with_lengths([3000]),
     "regions": with_lengths(np.concatenate([np.repeat([0, 60, 0, 1, 0], [8100, 200, 8000, 90, 9]), REGIONS.ravel()])),
     "integers": sparse.csr_array(
         sparse.diags_array([1.0, 2, 3, 4, 5, 6], offsets=[-300, -7, -1, 0, 1, 40], shape=(399, 399))

@@ -75,7 +75,7 @@ def _table(a: Csr, run: Run) -> Array:
     """The entries of every diagonal, by col - row + rows - 1."""
     held = zeros(a.xp, a.rows + a.cols - 1, np.int32)
     parts = min(1 << (max(int(a.row_len_mean) // SIDE, 1) - 1).bit_length(), SIZES_BLOCK // HACK)
-    share = round_up(int(private_share(a.nnz) / max(a.row_len_mean, 1)), SIZES_BLOCK // parts)
+    share = round_up(max(int(private_share(a.nnz) / max(a.row_len_mean, 1)), 1), SIZES_BLOCK // parts)
     args = *map(np.int32, (a.rows, share, parts)), a.row_ptr, a.col_idx, held
     run(Launch(CONVERT, f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.rows, share), SIZES_BLOCK, args))
     return held
