@@ -1,4 +1,4 @@
-// CSR to diagonals on the device; see spmvbench/formats/dia/dia.py. A warp takes 32 rows, a thread per row.
+// CSR to diagonals on the device; see spmvbench/formats/dia/dia.py.
 #include "largest.cuh"
 #include "offsets.cuh"
 #include "private_counts.cuh"

@@ -50,7 +50,6 @@ class ArrayModule(ModuleType):
     broadcast_to: Callable[..., Array]
     clip: Callable[..., Array]
     concatenate: Callable[..., Array]
-    copyto: Callable[..., None]
     count_nonzero: Callable[..., Any]  # a number, with an axis an array
     cumsum: Callable[..., Array]
     diff: Callable[..., Array]
@@ -66,7 +65,6 @@ class ArrayModule(ModuleType):
     repeat: Callable[..., Array]
     searchsorted: Callable[..., Array]
     sort: Callable[..., Array]
-    split: Callable[..., list[Array]]
     stack: Callable[..., Array]
     unique: Callable[..., Any]  # an array, or where more is asked for a tuple of them
     isfinite: Callable[..., Array]
@@ -78,11 +76,9 @@ class ArrayModule(ModuleType):
     add: ArrayFunction
     bitwise_or: ArrayFunction
     left_shift: ArrayFunction
-    log: ArrayFunction
     log2: ArrayFunction
     maximum: ArrayFunction
     minimum: ArrayFunction
-    not_equal: ArrayFunction
     right_shift: ArrayFunction
     sqrt: ArrayFunction
 

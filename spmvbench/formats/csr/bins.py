@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv, on_host, stable_order
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, on_host, stable_order
 from spmvbench.formats.conversion import device_limits, rows_by_length, runner, search_once
-from spmvbench.formats.csr.csr import LANES, LANES_BY_MEAN, CsrArrays, threads_by_lanes
+from spmvbench.formats.csr.csr import LANES, LANES_BY_MEAN, CsrLoadedTogether, threads_by_lanes
 from spmvbench.formats.csr.rows import ALL, LISTED, Pieces, rows_launch
 from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill, zero_rows
 from spmvbench.formats.parameters import Parameter
@@ -31,14 +31,10 @@ def ordered(keys: Array, bound: int, firsts: Any) -> tuple[Array, tuple[int, ...
 CLASSES = (2, 4, 8, 16, 32, 64, 128)  # the longest rows of classes that csr-gg gives threads of their own
 
 
-class CsrVisited(CsrArrays):
+class CsrVisited(CsrLoadedTogether):
     """Plain CSR and the list of its rows in the order in which they are visited."""
 
     rows: Array  # (rows,), int32: the rows in the order of visits
-
-    @classmethod
-    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
-        return {"row_ptr": a.row_ptr, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
 
 
 @register

@@ -41,7 +41,15 @@ class CsrArrays(Format):
         return [transposed.by_rows(self.row_ptr, self.col_idx, self.values, x, y)]
 
 
-class CsrByLanes(CsrArrays):
+class CsrLoadedTogether(CsrArrays):
+    """Plain CSR for kernels that load several entries at once: arrays that are not aligned are copied."""
+
+    @classmethod
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
+        return {"row_ptr": a.row_ptr, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
+
+
+class CsrByLanes(CsrLoadedTogether):
     """CSR multiplied by groups of threads per row: one kernel for every rule that sizes the group.
 
     Subclasses give the rule: `lanes_per_row`, and optionally `entries_per_lane`,
@@ -71,10 +79,6 @@ class CsrByLanes(CsrArrays):
     def row_len_mean(self) -> float:
         """Mean stored entries per row; 0 without rows."""
         return len(self.values) / max(self.shape[0], 1)
-
-    @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        return {"row_ptr": a.row_ptr, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         lanes, rows, block = self.lanes_per_row, self.rows_per_group, self.threads_per_block

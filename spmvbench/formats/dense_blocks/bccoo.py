@@ -169,7 +169,7 @@ class Bccoo(Format):
     fill: float  # share of the stored values that are entries; 1 if nothing is stored
 
     @classmethod
-    def stacked(cls, a: Csr, h: int, w: int, *_: Any, **params: Any) -> Csr:
+    def stacked(cls, a: Csr, *_: Any, **params: Any) -> Csr:
         """The matrix whose blocks are stored."""
         return a
 
@@ -206,7 +206,7 @@ class Bccoo(Format):
 
     @classmethod
     def estimate(cls, a: Csr, *, h: int, w: int, steps: int, group: int, delta: bool, **params: Any) -> int:
-        a = cls.stacked(a, h, w, **params)
+        a = cls.stacked(a, **params)
         tiles = tiles_of(a)
         h, w = cls.chosen(tiles, h, w, delta)
         counts = tiles.counts(h, w)
@@ -220,7 +220,7 @@ class Bccoo(Format):
 
     @classmethod
     def convert(cls, a: Csr, *, h: int, w: int, tune: bool, **params: Any) -> dict[str, Any]:
-        tall = cls.stacked(a, h, w, **params)
+        tall = cls.stacked(a, **params)
         tiles = tiles_of(tall)
 
         def by_rule() -> Plan:
@@ -434,7 +434,7 @@ class BccooPlus(Bccoo):
         return round_up(rows, 12)
 
     @classmethod
-    def stacked(cls, a: Csr, h: int, w: int, *, slices: int, **params: Any) -> Csr:
+    def stacked(cls, a: Csr, *, slices: int, **params: Any) -> Csr:
         height = cls.slice_height(a.rows)
         if height * slices > INT32_MAX:
             raise Skip(f"{slices} slices of {a.rows:,} rows are too many to count in 32 bits")

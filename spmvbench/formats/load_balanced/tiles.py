@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, ArrayModule, Csr, aligned, array_module, cdiv
+from spmvbench.formats.arrays import Array, ArrayModule, Csr, array_module, cdiv
 from spmvbench.formats.carries import SUM, add_carries
 from spmvbench.formats.conversion import cut_rows, runner
-from spmvbench.formats.csr.csr import CsrArrays
+from spmvbench.formats.csr.csr import CsrLoadedTogether
 from spmvbench.formats.launches import Launch, after_zeros, cbool, ctype, zero_fill, zero_rows
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
@@ -39,12 +39,8 @@ def equal_cuts(nnz: int, tile: int, xp: ArrayModule) -> Array:
     return xp.minimum(xp.arange(cdiv(nnz, tile) + 1, dtype=np.int64) * tile, nnz)
 
 
-class Tiled(CsrArrays):
+class Tiled(CsrLoadedTogether):
     """CSR that blocks of threads take in tiles of consecutive entries."""
-
-    @classmethod
-    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
-        return {"row_ptr": a.row_ptr, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
 
     @property
     def _types(self) -> str:

@@ -75,7 +75,7 @@ def test_blocks_a_thread():
 def test_too_many_slices_are_refused():
     a = Csr((2**27, 1), np.broadcast_to(np.int32(0), 2**27 + 1), np.empty(0, np.int32), np.empty(0))
     with pytest.raises(Skip, match="32 slices of 134,217,728 rows"):
-        bccoo.BccooPlus.stacked(a, 0, 0, slices=32)
+        bccoo.BccooPlus.stacked(a, slices=32)
 
 
 def test_the_search_keeps_the_shortest(monkeypatch):
