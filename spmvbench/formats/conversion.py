@@ -395,11 +395,10 @@ def noted(state: Array) -> list[int]:
 class Beside:
     """Launches whose numbers come with those that are waited for anyway.
 
-    launch: takes the zeros, (words,), uint64, to which their kernels write, and the offsets that are summed. noted:
-    their numbers, after the wait.
+    launch: takes the zeros, (words,), uint64, to which their kernels write. noted: their numbers, after the wait.
     """
 
-    launch: Callable[[Array, Array], None]
+    launch: Callable[[Array], None]
     words: int
     noted: list[int] = field(default_factory=list)
 
@@ -459,7 +458,7 @@ def summed(
         if total is not None:
             return ptr, [total]
         if beside is not None:
-            beside.launch(room[:words], ptr)
+            beside.launch(room[:words])
         found = numbers(room, words + _NOTES - 1)
         if beside is not None:
             beside.noted, found = found[:words], found[words:]

@@ -282,7 +282,7 @@ class SellWindow(Format):
         slices = cdiv(a.rows, WARP)
         made: tuple[Any, ...] = ()
 
-        def plan(a: Csr, order: Array | None, chunk_state: Array, _ptr: Array | None = None) -> None:
+        def plan(a: Csr, order: Array | None, chunk_state: Array) -> None:
             nonlocal made
             made = cls._planned(a, order, columns, least, run, chunk_state)
 

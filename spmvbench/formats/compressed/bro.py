@@ -137,7 +137,7 @@ class BroEll(Adding):
         if run := runner(a):
             beside, fields = cls.started(a, height, run)
             state = zeros(a.xp, beside.words, np.uint64)
-            beside.launch(state, state)
+            beside.launch(state)
             return fields(noted(state)[-1])
         pieces = [cls._converted(piece, height) for piece in cls._pieces(a, height)]
         if len(pieces) == 1:
@@ -187,7 +187,7 @@ class BroEll(Adding):
         types = f"{ctype(a.row_ptr)}, {ctype(slice_ptr)}, {cbool(cls.by_length)}"
         given = rows, np.int32(upto), s.perm, a.row_ptr, a.col_idx
 
-        def note(state: Array, _: Array) -> None:
+        def note(state: Array) -> None:
             run(Launch(CONVERT, f"bro_widths<{types}>", slices, height, (*given, slice_ptr, widths, words)))
             run(summing(OFFSETS, f"offsets<int, {ctype(index)}>", (np.int64(slices), words, symbol_ptr), state))
 

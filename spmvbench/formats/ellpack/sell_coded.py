@@ -291,7 +291,7 @@ class SellPack(Format):
         block = constant(CONVERT, "CONVERT_BLOCK")
         grid = min(cdiv(a.nnz, block), 16 * device_limits(a).multiprocessors)
         kernel, of_values = f"pack_bits<{ctype(a.values)}>", (np.int64(a.nnz), a.values)
-        some = Beside(lambda words, _: run(Launch(CONVERT, kernel, grid, block, (*of_values, words))), 1)
+        some = Beside(lambda words: run(Launch(CONVERT, kernel, grid, block, (*of_values, words))), 1)
         s = slices_of(a, sigma, lambda perm: Slices.of(a, WARP, run, perm=perm, beside=None if some.noted else some))
         bits = refuse_bits(free_of(some.noted[0], a.dtype.itemsize))
         slices, ordered, jump = len(s.ptr) - 1, cbool(len(s.perm) > 0), np.int32((1 << bits) - 1)
