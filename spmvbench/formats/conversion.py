@@ -343,10 +343,10 @@ def scratch(xp: ArrayModule, *parts: tuple[int, Any]) -> list[Any]:
     return found
 
 
-def part(array: Array, begin: int) -> Any:
-    """An array from an element on, as an argument of `Launch`, for which an array of CuPy would take as long."""
+def part(array: Array, begin: int, n: int) -> Any:
+    """N elements of an array from one on, as an argument of `Launch`, for which an array of CuPy would take as long."""
     if isinstance(array, np.ndarray):
-        return array[begin:]
+        return array[begin : begin + n]
     found = _Address(address(array) + begin * array.itemsize)
     found.memory = array
     return found
@@ -453,7 +453,7 @@ def summed(
     narrow, int64 = index_dtype(total or 0), np.dtype(np.int64)
     for dtype in (narrow, int64) if total is None else (narrow,):
         ptr, room = xp.empty(n + 1, dtype=dtype), zeros(xp, words + of_sums, np.uint64)
-        given = *args, ptr, part(room, words) if words else room
+        given = *args, ptr, part(room, words, of_sums) if words else room
         run(Launch(source, f"{kernel}, {ctype(dtype)}>", of_sums - _NOTES, OFFSETS_BLOCK, given))
         if total is not None:
             return ptr, [total]

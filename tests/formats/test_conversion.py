@@ -483,7 +483,7 @@ def test_scratch_is_addresses_in_one_allocation(monkeypatch):
     conversion.run(Launch("some.cu", "some", 1, 1, (np.int8(1), found[1])))
     where = (ctypes.c_void_p * 2).from_address(calls[0][-2])[1]
     assert ctypes.c_uint64.from_address(where).value == found[1]
-    assert conversion.part(SimpleNamespace(data=SimpleNamespace(ptr=640), itemsize=8), 3) == 664
+    assert conversion.part(SimpleNamespace(data=SimpleNamespace(ptr=640), itemsize=8), 3, 5) == 664
 
 
 def test_zeros_of_a_conversion_are_set_many_at_once(monkeypatch):

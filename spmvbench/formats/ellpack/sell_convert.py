@@ -102,7 +102,7 @@ def falling_order(
     run(Launch(_ROWS, f"order_counts<{types}>", grid, _ORDER_BLOCK, (size, keys, np.int32(passes), notes)))
     perm = none = nothing(xp, np.int32)
     for number in range(passes):
-        counts, words = part(notes, number * digits), part(notes, head + number * each)
+        counts, words = part(notes, number * digits, digits), part(notes, head + number * each, each)
         places = inverse if inverse is not None and number + 1 == passes else none
         found = xp.empty(n, dtype=np.int32)
         args = (size, keys, np.int32(number), counts, perm, found, places, words)
