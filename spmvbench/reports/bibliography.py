@@ -46,11 +46,8 @@ def cited(key: str, reference: str) -> list[str]:
     known = [
         paper.id for paper in papers() if paper.survey in numbers or any(text in reference for text in paper.named)
     ]
-    return known or ([] if not reference or reference.startswith("this project") else [_own(key)])
-
-
-def _own(key: str) -> str:
-    return f"spmvbench-{re.sub('[^a-z0-9-]', '', key.lower())}"
+    own = [f"spmvbench-{re.sub('[^a-z0-9-]', '', key.lower())}"]
+    return known or ([] if not reference or reference.startswith("this project") else own)
 
 
 def bibtex(labels: Iterable[str], references: Mapping[str, str]) -> str:
@@ -66,20 +63,15 @@ def bibtex(labels: Iterable[str], references: Mapping[str, str]) -> str:
     known = {paper.id: paper for paper in papers()}
     found = []
     for identifier, named in sorted(of.items()):
-        comment = f"% {', '.join(named)}\n"
-        if identifier in known:
-            found.append(comment + _entry(known[identifier]))
+        if paper := known.get(identifier):
+            fields = {"author": paper.authors, "title": paper.title, _FIELD[paper.type]: paper.venue}
+            fields["year"] = paper.year
         else:
             reference = references[named[0]]
             years = re.findall(r"\b(?:19|20)\d\d\b", reference)
             fields = {"howpublished": reference, "year": years[-1] if years else ""}
-            found.append(comment + _written("misc", identifier, fields))
+        found.append(f"% {', '.join(named)}\n" + _written(paper.type if paper else "misc", identifier, fields))
     return "\n".join(found)
-
-
-def _entry(paper: Paper) -> str:
-    fields = {"author": paper.authors, "title": paper.title, _FIELD[paper.type]: paper.venue, "year": paper.year}
-    return _written(paper.type, paper.id, fields)
 
 
 def _written(entry: str, identifier: str, fields: Mapping[str, str]) -> str:

@@ -52,15 +52,12 @@ def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence
             suffix = f", {setting}" if len(settings) > 1 else ""
             ax.set_title(f"{label}\nover {over}{suffix}", fontsize=8.5)
             ax.set(xlabel="nonzeros", ylabel="speed-up", yscale="log")
-            ax.axhline(1, color="black", linewidth=1)
             outcome = "no matrix in common"
             if len(part):
                 over_nonzeros(ax, part, "speedup", shown)
                 outcome = _outcome(summary.loc[(setting, label, over)])
-                low, high = part["speedup"].min(), part["speedup"].max()
-                ax.set_ylim(min(low, 1) / 1.3, max(high, 1) * 2.2)  # room for the text
             ax.text(0.02, 0.98, outcome, transform=ax.transAxes, va="top", fontsize=7.5, in_layout=False)
-            style.plain_ticks(ax.yaxis)
+            style.around_one(ax, above=2.2)  # room for the text
         for unused in panels:
             unused.set_visible(False)
     style.legend(figure, shown)

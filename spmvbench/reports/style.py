@@ -537,12 +537,15 @@ def dots(axes: Axes, values: pd.DataFrame, shown: Mapping[str, Mark], *, lines: 
     names_below(axes, list(values.index))
 
 
-def around_one(axes: Axes) -> None:
-    """A logarithmic y axis that includes 1, with a line there. To be called after drawing the ratios."""
+def around_one(axes: Axes, above: float = 1.3) -> None:
+    """A logarithmic y axis that includes 1, with a line there. To be called after drawing the ratios.
+
+    above: end of the axis over the largest of them.
+    """
     axes.axhline(1, color="black", linewidth=1)
     low, high = axes.dataLim.intervaly
     if low > 0:
-        axes.set_ylim(min(low, 1) / 1.3, max(high, 1) * 1.3)
+        axes.set_ylim(min(low, 1) / 1.3, max(high, 1) * above)
     plain_ticks(axes.yaxis)
 
 

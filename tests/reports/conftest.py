@@ -18,7 +18,7 @@ from spmvbench.analysis.cases import latest_cases
 from spmvbench.formats.arrays import Csr
 from spmvbench.matrices import features, synthetic
 from spmvbench.reports import figures, published, style
-from spmvbench.rows.frames import typed
+from spmvbench.reports.api import typed
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
 
 # key: (bytes of an index by entry, share of the bandwidth reached, bytes of padding grow with the row variation)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import authors, labels_of, of_one_operation
@@ -216,12 +217,13 @@ def bars(
     by: Sequence[str] = ("setting",),
     label: str = "label",
     title: str | None = None,
+    ticks: Callable[[Axis], None] | None = None,
     **axes: Any,
 ) -> Figure:
     """A panel for each value of `by`, in it a group of bars for each matrix, a bar for each label.
 
     More labels than `style.HATCHES` are in panels of so many, each with its own legend. The matrices have the table's
-    order. title: of the legend. axes: more for the axes, such as yscale.
+    order. title: of the legend. ticks: sets those of the values. axes: more for the axes, such as yscale.
     """
     most, names = len(style.HATCHES), list(shown)
     several = len(names) > most
@@ -232,6 +234,8 @@ def bars(
         start = most * part["part"].iloc[0]
         style.bars(ax, heights, {label: shown[label] for label in names[start : start + most]})
         ax.set(title=name.rpartition(", ")[0], ylabel=text, **axes)
+        if ticks:
+            ticks(ax.yaxis)
         if several:
             ax.legend(loc="upper left", bbox_to_anchor=(1, 1), title=title)
     if not several:

@@ -25,7 +25,7 @@ from spmvbench.reports.figures import (
     verified_labels,
 )
 from spmvbench.reports.figures.matrix_tables import matrix_table
-from spmvbench.reports.tables import Column, Table, by_setting, number, percent
+from spmvbench.reports.tables import Column, by_setting, number, percent
 
 EHYB = ("ehyb", "ehyb-rcm")
 # The paper's, in the order of its tables. yaSpMV's format is BCCOO; its program has single precision only.
@@ -147,10 +147,6 @@ def _speedups(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return summary.assign(**{name: of_pairs[name].to_numpy() for name in of_pairs})
 
 
-def _show_speedups(found: pd.DataFrame, options: Options) -> list[Table]:
-    return by_setting(found, _COLUMNS + (_SOLVER if "cg" in found else []))
-
-
 def _preprocessing(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, label, matrix, nnz, partitioning, reordering (in SpMVs), the largest matrices of each label."""
     labels = _methods(rows)
@@ -212,7 +208,7 @@ FIGURES = (
         "speed-up of a whole solver.",
         330,
         _speedups,
-        show=_show_speedups,
+        show=lambda found, options: by_setting(found, _COLUMNS + (_SOLVER if "cg" in found else [])),
         papers="Chen 2022, Tables 1 and 2",
         every_operation=True,  # compares SpMV with a solver
     ),

@@ -261,15 +261,12 @@ def _draw_variation(table: pd.DataFrame, options: Options) -> Figure:
         part = points[(points["setting"] == setting) & (points["ours"] == ours) & points["method"].isin(pair)]
         ax.set_title(f"{setting}, {ours}\nover {' and '.join(pair)}", fontsize=8.5)
         ax.set(yscale="log", ylabel="speed-up")
-        ax.axhline(1, color="black", linewidth=1)
         style.scatter(ax, part, "row_len_cv", "speedup", shown)
-        if len(part):
-            ax.set_ylim(min(part["speedup"].min(), 1) / 1.3, max(part["speedup"].max(), 1) * 1.3)
+        style.around_one(ax)
         ax.set_xscale("symlog", linthresh=0.1)
         ax.set_xlim(-0.01, max(table["row_len_cv"].max(), 0.1) * 1.5)
         ax.set_xlabel("coefficient of variation of the row lengths")
         ax.xaxis.set_major_formatter("{x:g}")
-        style.plain_ticks(ax.yaxis)
     style.legend(figure, shown)
     return _note_coverage(figure, _held(table["matrix"]), _missing(table["over"]))
 
@@ -379,9 +376,8 @@ def _memory(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def _draw_memory(table: pd.DataFrame, options: Options) -> Figure:
     by_size = table.sort_values(["dtype", "nnz"], ascending=[False, True])
-    figure = bars(by_size, "bytes_peak", "bytes at the peak", _marks(table["label"], options), by=["dtype"])
-    for ax in figure.axes:
-        ax.yaxis.set_major_formatter(EngFormatter(unit="B"))
+    shown, ticks = _marks(table["label"], options), lambda axis: axis.set_major_formatter(EngFormatter(unit="B"))
+    figure = bars(by_size, "bytes_peak", "bytes at the peak", shown, by=["dtype"], ticks=ticks)
     style.missing(figure, _missing(table["label"]))
     return figure
 

@@ -59,10 +59,6 @@ def draw_profile(table: pd.DataFrame, options: Options) -> Figure:
     return figure
 
 
-def _rates(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    return ranked(rows)[["setting", "label", "matrix", "nnz", "gflops", "near_launch_overhead"]]
-
-
 def _draw_rates(table: pd.DataFrame, options: Options) -> Figure:
     figure, found = panels(table)
     for ax, setting, part in found:
@@ -80,10 +76,6 @@ def _draw_rates(table: pd.DataFrame, options: Options) -> Figure:
             )  # fmt: skip
     style.legend(figure, options.marks, others(table, options.marks))
     return figure
-
-
-def _speedups(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    return speedups(rows, options.required_baseline).drop(columns=["t_base", "t_median"])
 
 
 def _draw_speedups(table: pd.DataFrame, options: Options) -> Figure:
@@ -157,7 +149,7 @@ FIGURES = (
         "above them if L2 serves them. Times of small matrices are dominated by launch overhead and idle "
         "multiprocessors.",
         20,
-        _rates,
+        lambda rows, options: ranked(rows)[["setting", "label", "matrix", "nnz", "gflops", "near_launch_overhead"]],
         _draw_rates,
         papers="Niu et al. 2021; Filippone et al. 2017, Figures 5 to 12",
     ),
@@ -167,7 +159,7 @@ FIGURES = (
         "Time of {baseline} over time of the format, for every matrix on which both are verified; above the line the "
         "format is faster.",
         40,
-        _speedups,
+        lambda rows, options: speedups(rows, options.required_baseline).drop(columns=["t_base", "t_median"]),
         _draw_speedups,
         papers="Niu et al. 2021; Ji et al. 2022",
     ),

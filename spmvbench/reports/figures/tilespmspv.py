@@ -10,7 +10,6 @@ from itertools import product
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
@@ -29,6 +28,7 @@ from spmvbench.reports.figures import (
     bars,
     collected,
     missing_formats,
+    over_nonzeros,
     panels,
     verified_labels,
 )
@@ -128,33 +128,21 @@ def _draw_densities(table: pd.DataFrame, options: Options) -> Figure:
     for ax, (row, kernel, density) in zip(axes, found, strict=True):
         part = table[(table["row"] == row) & (table["density"] == density) & ((table["over"] == "") == (not kernel))]
         if not kernel:
-            _over_nonzeros(ax, part, "gflops", shown)
-            ax.set(title=f"{row}, {density}", ylabel="GFLOPS")
+            over_nonzeros(ax, part, "gflops", shown, title=f"{row}, {density}", ylabel="GFLOPS")
         else:
             part = part[part["label"] == kernel]
             means = part.groupby("over", sort=False)["speedup"].agg(geometric_mean)
-            _over_nonzeros(ax, part.assign(label=part["over"]), "speedup", shown)
-            ax.axhline(1, color="black", linewidth=1)
+            over_nonzeros(ax, part.assign(label=part["over"]), "speedup", shown, ylabel="speed-up")
             ax.set_title(f"{kernel}\nover rivals, {density}", fontsize=8.5)
-            ax.set_ylabel("speed-up")
-            low, high = part["speedup"].min(), part["speedup"].max()
-            ax.set_ylim(min(low, 1) / 1.3, max(high, 1) * 1.8 ** len(means))  # room for the text
+            style.around_one(ax, above=1.8 ** len(means))  # room for the text
             text = "\n".join(f"{mean:.2f}x {over}" for over, mean in means.items())
             ax.text(0.02, 0.98, text, transform=ax.transAxes, va="top", fontsize=7, in_layout=False)
-        style.plain_ticks(ax.yaxis)
     style.legend(figure, shown)
     missing = missing_formats(RIVALS, table["label"])
     if len(missing_formats(TILE_SPMV, table["label"])) == len(TILE_SPMV):
         missing = [TILE_SPMV[0], *missing]
     style.missing(figure, missing)
     return figure
-
-
-def _over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str, style.Mark]) -> None:
-    style.scatter(ax, part, "nnz", value, shown)
-    style.trend(ax, part, "nnz", value, shown)
-    ax.set(xscale="log", yscale="log", xlabel="nonzeros")
-    style.count_ticks(ax.xaxis)
 
 
 def _rivals(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -170,10 +158,8 @@ def _representative(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _draw_representative(table: pd.DataFrame, options: Options) -> Figure:
-    figure = _bars(table, _marks(table, options), missing_formats(SEARCHES, table["label"]), yscale="log")
-    for ax in figure.axes:
-        style.plain_ticks(ax.yaxis)
-    return figure
+    missing = missing_formats(SEARCHES, table["label"])
+    return _bars(table, _marks(table, options), missing, ticks=style.plain_ticks, yscale="log")
 
 
 def _kernels(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -245,10 +231,7 @@ def _preprocessing(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 def _draw_preprocessing(table: pd.DataFrame, options: Options) -> Figure:
     table = table.assign(work=table["work"] + ", " + table["label"])
     marks = style.marks(list(table["work"].unique()))
-    figure = _bars(table, marks, value="seconds", text="time", label="work", yscale="log")
-    for ax in figure.axes:
-        style.time_ticks(ax.yaxis)
-    return figure
+    return _bars(table, marks, value="seconds", text="time", label="work", ticks=style.time_ticks, yscale="log")
 
 
 def _enterprise(rows: pd.DataFrame, options: Options) -> pd.DataFrame:

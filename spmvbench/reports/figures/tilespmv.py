@@ -163,10 +163,8 @@ def _draw_preprocessing(table: pd.DataFrame, options: Options) -> Figure:
     works = [work for work in table["work"].unique() if work != SERIAL]
     shown = {**options.marks_of(works, (*METHODS, "csr5")), SERIAL: style.BASELINE}
     table = table.assign(path="converted on the " + table["path"])
-    figure = bars(table, "seconds", "time", shown, by=["setting", "path"], label="work", yscale="log")
-    for ax in figure.axes:
-        style.time_ticks(ax.yaxis)
-    return figure
+    by = ["setting", "path"]
+    return bars(table, "seconds", "time", shown, by=by, label="work", ticks=style.time_ticks, yscale="log")
 
 
 _figure = partial(ReportFigure, family=FAMILY)
