@@ -73,18 +73,13 @@ class Bundle:
         ]
 
     def running(self, row: Any) -> list[dict[str, Any]]:
-        """The invocations that were running when a row began."""
-        return [session for session in self.sessions if was_running(session, row)]
+        """The invocations that were running when a row began, by the clocks of their hosts."""
+        known = ((session, *_times(session)) for session in self.sessions)
+        return [session for session, started, ended in known if started <= row.started_at <= ended]
 
     def sessions_of(self, row: Any) -> list[dict[str, Any]]:
         """The invocations that may have measured a row: those running when it began; all if there are none."""
         return self.running(row) or self.sessions
-
-
-def was_running(session: dict[str, Any], row: Any) -> bool:
-    """Whether an invocation was running when a row began, by the clocks of their hosts."""
-    started, ended = _times(session)
-    return bool(started <= row.started_at <= ended)
 
 
 def _times(session: dict[str, Any]) -> tuple[str, str]:

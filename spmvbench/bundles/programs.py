@@ -21,6 +21,7 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import cache, partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 import psutil
 
@@ -29,7 +30,7 @@ from spmvbench.bundles import sources
 from spmvbench.bundles.findings import FAILED, NOTE, OPEN, PASSED, Bundle, Finding, cases, mapping, shortened
 from spmvbench.bundles.limited import limit_memory
 from spmvbench.bundles.matrices import OfMatrix, at_hand, by_matrix, made_again, size_of
-from spmvbench.devices import checksums, cuda, nvrtc
+from spmvbench.devices import cuda, nvrtc
 from spmvbench.devices.base import CODE_HASH, DeviceFault, DeviceUnavailable
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Csr, Skip
@@ -49,6 +50,7 @@ MOST_PARTITIONING = 5.0  # seconds that partitioning a graph has taken; this hos
 OPERATIONS = {"spmv", "spmv-t"}  # launches of others depend on vectors that are drawn at random
 SHARED_BYTES = {"sm_90": 227 << 10}  # of a block, where the metadata of older runs lacks them
 LIBRARY = "a vendor's library"
+AT_ONCE = 1 << 16  # words of an array, which stay in a cache
 
 
 class Target(NamedTuple):
@@ -287,7 +289,28 @@ def _binary_hash(source: str, kernel: str, arch: str, major: int) -> bytes:
 
 def _checksums(arrays: Sequence[Array]) -> Callable[[], list[int]]:
     """As `Device.checksums` of a GPU, on the host."""
-    return lambda: list(map(checksums.checksum, arrays))
+    return lambda: list(map(checksum, arrays))
+
+
+def checksum(array: Array) -> int:
+    """64 bits of a contiguous NumPy array, as kernels/checksum.cu computes them of a copy on a GPU."""
+    data = array.reshape(-1).view(np.uint8)
+    words = data if data.size % 4 else data.view(np.uint32)
+    total = 0
+    for first in range(0, words.size, AT_ONCE):
+        part = words[first : first + AT_ONCE].astype(np.uint64)
+        total += int(_mixed(part, first).sum(dtype=np.uint64))
+    return total % (1 << 64)
+
+
+def _mixed(words: Array, first: int) -> Array:
+    """SplitMix64 of every word and its place, in place. first: place of the first one."""
+    words += np.arange(first + 1, first + 1 + words.size, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        words ^= words >> np.uint64(shift)
+        words *= np.uint64(factor)
+    words ^= words >> np.uint64(31)
+    return words
 
 
 def _findings(rows: pd.DataFrame, judged: Sequence[Judged]) -> Iterator[Finding]:

@@ -45,14 +45,10 @@ def echo_results(rows: pd.DataFrame) -> None:
         echo_table(part, columns, _WORDS, red=part["wrong"])
     if ranked:
         click.echo(
-            "\nMean slowdown: geometric mean, over all matrices, of time divided by the best time. Failed or skipped"
-        )
-        click.echo(
-            f"matrices count as {SLOWDOWN_CAP:g}. It orders the table. Times within {100 * (TIE - 1):.1f} % are tied."
-        )
-        click.echo(
+            "\nMean slowdown: geometric mean, over all matrices, of time divided by the best time. Failed or skipped\n"
+            f"matrices count as {SLOWDOWN_CAP:g}. It orders the table. Times within {100 * (TIE - 1):.1f} % are tied.\n"
             "Kernel: project marks this project's kernels, not a paper's; = NAME: the same program on every matrix;\n"
-            "other bits: products with the same x differed in some case; \n"
+            "other bits: products with the same x differed in some case;\n"
             "self-timed, started by the host, started on a stream: by no CUDA graph (docs/programs.md);\n"
             "values compressed: fewer values are stored than the matrix has, so the time depends on which repeat."
         )

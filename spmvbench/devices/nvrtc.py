@@ -20,14 +20,7 @@ from spmvbench.formats import kernel_options
 # PTX ISA, atom, red and cp.reduce.async.bulk; sums of floats that are made of compare-and-swap do not count.
 _FLOAT_ATOMIC = re.compile(r"\b(?:atom|red|cp\.reduce\.async\.bulk)[.\w:]*\.add[.\w:]*\.(?:b?f16(?:x2)?|f32|f64)\b")
 _FUNCTION = re.compile(r"^[^\n;]*\.(?:entry|func)\b", re.MULTILINE)
-
-
 DEVICE_LAUNCH = b'#include "device_launch.cuh"'  # in a file that is linked with CUDA's device runtime
-
-
-def launches_grids(source: Path) -> bool:
-    """Whether threads of a file's kernels launch grids."""
-    return DEVICE_LAUNCH in source.read_bytes()
 
 
 class Compiled(NamedTuple):
@@ -85,7 +78,7 @@ def compile(source: Path, expressions: Iterable[str], arch: str, *, newest: int 
     expressions = list(expressions)
     # The source's own folder, as for any C++ compiler's quoted includes: NVRTC does not know where its text came from.
     options = [option.encode() for option in (*nvrtc_options(arch), f"--include-path={source.parent}")]
-    if launches := launches_grids(source):
+    if launches := DEVICE_LAUNCH in source.read_bytes():
         options.append(b"--relocatable-device-code=true")
     program = must(nvrtc.nvrtcCreateProgram(source.read_bytes(), os.fsencode(source), 0, [], []))
     try:

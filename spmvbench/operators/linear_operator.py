@@ -424,7 +424,8 @@ class Operator(LinearOperator):  # type: ignore[misc]
             y = None
             if out is not None:
                 y = given_out(out)
-                self._check_out(y, array)
+                self._check_vector("out", y, self._rows)
+                self._check_memory(y, array)
             found = self._computed(array, y, alpha, beta)
             if out is not None:
                 return out
@@ -451,10 +452,6 @@ class Operator(LinearOperator):  # type: ignore[misc]
         on_gpu = array_module(array) is not np and isinstance(self._binder, CudaBinder)
         if on_gpu and ordinal(array) != self._ordinal:
             raise ValueError(f"{name} is on cuda:{ordinal(array)}, the operator on {self.device.name}")
-
-    def _check_out(self, y: Array, x: Array) -> None:
-        self._check_vector("out", y, self._rows)
-        self._check_memory(y, x)
 
     def _check_memory(self, y: Array, x: Array) -> None:
         if array_module(y) is not array_module(x):

@@ -79,7 +79,8 @@ def chosen(
         if isinstance(fmt, TwoCopies):
             return one, _shared(choice, "it holds both")
     except Skip as refusal:
-        made, found = _second(fmt, device, choice, limit, check)
+        a = transposed_csr(fmt)
+        made, found = format_choice.choose(a, device, _advised(a, device, choice, limit), choice.spmvs, check, limit)
         return made, replace(found, reason=f"a second copy, because {refusal}; {found.reason}")
     if device.kind not in TIMED:
         return one, _shared(choice, f"times of the {device.name} device say nothing, and it takes no memory")
@@ -172,13 +173,6 @@ def updated(
     candidates = _advised(a, device, choice, limit)
     made, found = format_choice.choose(a, device, candidates, choice.spmvs, placing, limit)
     return placing.own(made), replace(found, reason=f"{reason}; {found.reason}"), placing.found.renumbered(made, of_a)
-
-
-def _second(
-    fmt: Format, device: Device, choice: Choice, limit: int | None, check: Callable[[Format], None]
-) -> tuple[Format, Choice]:
-    a = transposed_csr(fmt)
-    return format_choice.choose(a, device, _advised(a, device, choice, limit), choice.spmvs, check, limit)
 
 
 def _advised(a: Csr, device: Device, choice: Choice, limit: int | None) -> Iterator[Candidate]:

@@ -69,12 +69,9 @@ def made(options: argparse.Namespace) -> str | dict[str, str]:
     return f"{table()}: {found['repeats'].value_counts().to_dict()}"
 
 
-WRITE: in_page.Argument = (
-    "--write",
-    {"action": "store_true", "help": "write configs/determinism.csv instead"},
+main = in_page.command(
+    made,
+    in_page.RUNS,
+    ("--write", {"action": "store_true", "help": "write configs/determinism.csv instead"}),
+    ("--add", {"action": "store_true", "help": "with --write: to what the file has of runs that are not named"}),
 )
-ADD: in_page.Argument = (
-    "--add",
-    {"action": "store_true", "help": "with --write: to what the file has of runs that are not named"},
-)
-main = in_page.command(made, in_page.RUNS, WRITE, ADD)

@@ -87,18 +87,13 @@ def table(found: pd.DataFrame) -> str:
     return in_page.markdown(head, lines, head[1:])
 
 
-MOST: in_page.Argument = (
-    "most",
-    {"type": int, "help": "entries of the largest matrix; 0 leaves the table of bytes as it is"},
-)
-
-
-RUNS: in_page.Argument = ("runs", {"type": Path, "nargs": "*", "help": "runs of one GPU with stand-ins and matrices"})
-
-
 def _made(given: argparse.Namespace) -> dict[str, str]:
     made = {"": table(deviations(given.most))} if given.most else {}
     return made | ({"times": table(times(given.runs))} if given.runs else {})
 
 
-main = in_page.command(_made, MOST, RUNS)
+main = in_page.command(
+    _made,
+    ("most", {"type": int, "help": "entries of the largest matrix; 0 leaves the table of bytes as it is"}),
+    ("runs", {"type": Path, "nargs": "*", "help": "runs of one GPU with stand-ins and matrices"}),
+)

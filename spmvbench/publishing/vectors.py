@@ -94,12 +94,8 @@ def pays(rows: pd.DataFrame) -> str:
     speedup = speedup.sort_values(speedup.columns[-1], ascending=False).add_prefix("k = ")
     for head, by_label in least.items():
         counts = by_label["pays_from"].groupby("label").first().reindex(speedup.index)
-        speedup[head] = counts.map(_vectors)
+        speedup[head] = counts.map(lambda k: "" if np.isnan(k) else "never" if np.isinf(k) else f"{k:g}")
     return in_page.frame(speedup.rename("`{}`".format).rename_axis("Format"))
-
-
-def _vectors(count: float) -> str:
-    return "" if np.isnan(count) else "never" if np.isinf(count) else f"{count:g}"
 
 
 def _grouped(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

@@ -287,17 +287,14 @@ def lock(run_folder: Path) -> Iterator[None]:
     """
     run_folder.mkdir(parents=True, exist_ok=True)
     for place in (run_folder / name for name in (LOCK, LOG, LINES, MATRIX_LINES)):
-        if os.path.lexists(place) and not _is_only_ours(place.lstat()):
+        status = place.lstat() if os.path.lexists(place) else None
+        if status and not (stat.S_ISREG(status.st_mode) and status.st_nlink == 1):
             raise SpmvbenchError(f"{place} is a link or no regular file, and is not written to: remove it")
     with locked_folder(run_folder):
         try:
             yield
         finally:
             _leave_unused(run_folder)
-
-
-def _is_only_ours(status: os.stat_result) -> bool:
-    return stat.S_ISREG(status.st_mode) and status.st_nlink == 1
 
 
 @contextmanager

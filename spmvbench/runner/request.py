@@ -35,13 +35,9 @@ def _orders(given: Any) -> tuple[str, ...]:
     return found
 
 
-def _formats(given: Any) -> str:
-    return given if isinstance(given, str) else ",".join(given)
-
-
 # How a field is read from what was given. Each raises UsageError; other fields are taken as they are.
 READERS: dict[str, Callable[[Any], Any]] = {
-    "formats": _formats,
+    "formats": lambda given: given if isinstance(given, str) else ",".join(given),
     "ops": lambda given: tuple(operations.parse(given.split(",") if isinstance(given, str) else given)),
     "orders": _orders,
     "dtypes": lambda given: arguments.words(given, arguments.DTYPES),
@@ -123,7 +119,9 @@ class RunRequest:
 
     def chosen_formats(self) -> list[tuple[type[Format], dict[str, Any]]]:
         """The formats with their parameters. Raises UsageError."""
-        chosen = demonstration_formats() if self.has_default_formats else self.formats
+        chosen = self.formats
+        if self.has_default_formats:  # all take minutes without a GPU: one per storage idea
+            chosen = ",".join((paths.configs() / "formats.txt").read_text(encoding="ascii").split())
         if self.programs and chosen is not None:
             chosen = ",".join((chosen, *self.programs))
         return plan.choose_formats(chosen, self.device, self.ops)
@@ -200,11 +198,6 @@ def rows_of(folder: Path, cases: Sequence[Case]) -> tuple[pd.DataFrame, str]:
             f"{gone} of {len(wanted)} rows are missing in {folder}: the same command measures them again"
         )
     return rows, mixture
-
-
-def demonstration_formats() -> str:
-    """The default of `--formats` without a GPU, where all formats take minutes: one per storage idea."""
-    return ",".join((paths.configs() / "formats.txt").read_text(encoding="ascii").split())
 
 
 def _require_no_list(names: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from spmvbench.bundles import programs
 from spmvbench.bundles.findings import FAILED, NOTE, OPEN, PASSED, Bundle
-from spmvbench.devices import checksums, cuda, open_device
+from spmvbench.devices import cuda, open_device
 from spmvbench.devices.base import CODE_HASH
 from spmvbench.formats import Csr, Launch
 from spmvbench.matrices.synthetic import generate
@@ -258,7 +258,7 @@ def test_checksums_are_those_of_the_kernel(array):
     sums = np.zeros(1, np.uint64)
     spans = np.array([array.ctypes.data], np.uint64), np.array([array.nbytes], np.uint64)
     device.compile([Launch("checksum.cu", "checksum<0>", (2, 1), 256, (*spans, sums))]).run()
-    assert int(sums[0]) == checksums.checksum(array)
+    assert int(sums[0]) == programs.checksum(array)
 
 
 @pytest.mark.gpu
@@ -266,7 +266,7 @@ def test_checksums_are_those_of_a_gpu():
     device = open_device("cuda:0")
     copies = [device.to_device(array) for array in (*ARRAYS, np.linspace(0, 1, 1001).reshape(7, 143))]
     hosts = [*ARRAYS, np.linspace(0, 1, 1001)]
-    assert device.checksums(copies)() == list(map(checksums.checksum, hosts))
+    assert device.checksums(copies)() == list(map(programs.checksum, hosts))
 
 
 def elf(sections):

@@ -54,7 +54,7 @@ class Schedule:
         """The next group for one of `workers` workers. last_read: the matrix and type that it has in memory."""
         if not self.left:
             return None
-        group = self._choose(last_read)
+        group = next(group for suitable in self._ranked(last_read) for group in suitable)
         self.left.remove(group)
         self.begun.add(matrix_and_type(group))
         self.known.add(matrix_and_seed(group))
@@ -75,10 +75,6 @@ class Schedule:
             if total > enough:
                 break
         return total / workers
-
-    def _choose(self, last_read: Any) -> Group:
-        """Choose a group: from the first non-empty list of `_ranked`."""
-        return next(group for suitable in self._ranked(last_read) for group in suitable)
 
     def _ranked(self, last_read: Any) -> Iterator[Iterable[Group]]:
         """In order: the matrix in the worker's memory; the same in another type; the largest prefetched one that no
