@@ -387,27 +387,22 @@ def test_grids_that_threads_launch_are_linked_with_the_device_runtime(monkeypatc
         nvrtc.compile(source, [kernel], "sm_90")
 
 
-def test_broken_kernel_fails_with_the_compilers_words(tmp_path):
-    broken = tmp_path / "broken.cu"
-    broken.write_text("template <typename T> __global__ void k(T* y) { y[0] = undeclared; }\n")
-    with pytest.raises(DeviceFault, match=r"broken\.cu does not compile for sm_80: broken\.cu:1: .*undeclared"):
-        nvrtc.compile(broken, ["k<double>"], "sm_80")
+K = "template <typename T> __global__ void k(T* y) { y[0] = 1; }"
 
 
-def test_what_the_emulated_device_lets_pass_is_refused(tmp_path):
-    lax = tmp_path / "lax.cu"
-    lax.write_text("#include <stdint.h>\n__global__ void k(int64_t* y) { y[0] = 1; }\n")
-    with pytest.raises(DeviceFault, match=r"stdint\.h"):
-        nvrtc.compile(lax, ["k"], "sm_80")
-
-
-def test_unknown_instantiation_and_architecture_are_faults(tmp_path):
-    file = tmp_path / "fine.cu"
-    file.write_text("template <typename T> __global__ void k(T* y) { y[0] = 1; }\n")
-    with pytest.raises(DeviceFault, match="missing"):
-        nvrtc.compile(file, ["missing<int>"], "sm_80")
-    with pytest.raises(DeviceFault, match="sm_1"):
-        nvrtc.compile(file, ["k<int>"], "sm_1")
+@pytest.mark.parametrize(
+    ("text", "kernel", "arch", "said"),
+    [
+        (K.replace("1", "undeclared"), "k<int>", "sm_80", r"k\.cu does not compile for sm_80: k\.cu:1: .*undeclared"),
+        (f"#include <stdint.h>\n{K}", "k<int>", "sm_80", r"stdint\.h"),  # the emulated device lets it pass
+        (K, "missing<int>", "sm_80", "missing"),
+        (K, "k<int>", "sm_1", "sm_1"),
+    ],
+)
+def test_what_does_not_compile_is_a_fault_with_the_compilers_words(tmp_path, text, kernel, arch, said):
+    (tmp_path / "k.cu").write_text(text)
+    with pytest.raises(DeviceFault, match=said):
+        nvrtc.compile(tmp_path / "k.cu", [kernel], arch)
 
 
 def test_kernel_includes_its_neighbour_and_the_shared_headers(tmp_path):

@@ -255,16 +255,9 @@ def test_cusparse_is_always_in_the_portfolio(rows):
     assert training.portfolio(known, 2) == ["csr5", "cusparse-csr-alg1"]
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"full_diagonal_share": np.nan}, "several matrices"),
-        ({"dtype": "f32"}, "several matrices"),
-        ({"label": "csr5"}, "several matrices"),
-    ],
-)
-def test_rows_that_make_no_model(rows, change, said):
-    with pytest.raises(SpmvbenchError, match=said):
+@pytest.mark.parametrize("change", [{"full_diagonal_share": np.nan}, {"dtype": "f32"}, {"label": "csr5"}])
+def test_rows_that_make_no_model(rows, change):
+    with pytest.raises(SpmvbenchError, match="several matrices"):
         training.table(rows.assign(**change))
 
 

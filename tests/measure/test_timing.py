@@ -90,11 +90,10 @@ def test_spread_of_known_samples(samples, low, high):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "sample", "repeats"),
-    [(3e-6, 1e-3, 334), (3e-4, 1e-3, 4), (0.5, 1e-3, 1), (1e-9, 1e-3, timing.MAX_REPEATS), (0.0, 1e-3, 4000)],
+    ("seconds", "repeats"), [(3e-6, 334), (3e-4, 4), (0.5, 1), (1e-9, timing.MAX_REPEATS), (0.0, 4000)]
 )
-def test_repeats_fill_a_sample(seconds, sample, repeats):
-    assert repeats_for(seconds, sample) == repeats
+def test_repeats_fill_a_sample(seconds, repeats):
+    assert repeats_for(seconds, 1e-3) == repeats
 
 
 def test_a_round_ends_with_the_minimum_of_steady_samples_or_with_its_budget():

@@ -1,11 +1,15 @@
-"""Hub sorting: which columns move, and which stay."""
+"""Hub sorting and hub-cache: which columns move, which stay, and which are cached."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench.formats import Csr
+from spmvbench import testing
+from spmvbench.formats import Csr, get
 from spmvbench.formats.cache_blocking.hub import hub_order
+from spmvbench.formats.conversion import Limits, converting_for
 
 
 def with_counts(counts):
@@ -30,3 +34,25 @@ def test_hubs_come_first_and_empty_columns_go(above, order):
 
 def test_a_column_of_the_mean_is_no_hub():
     assert hub_order(with_counts([3, 2, 4]), 1.0).tolist() == [2, 0, 1]
+
+
+def test_hub_cache_the_fullest_columns_are_cached():
+    a = Csr.of(testing.hard_matrices()["one full column"])
+    fmt = get("hub-cache").from_csr(a, hubs=1)
+    assert fmt.order.tolist() == [7]
+    assert fmt.detail == {"hubs": 1, "hub_share": 1.0}
+
+
+@pytest.mark.parametrize(("params", "cached"), [({}, 89), ({"hubs": 5}, 5), ({"hubs": 9999}, 128)])
+def test_hub_cache_no_more_is_cached_than_fits(params, cached):
+    a = Csr.of(testing.hard_matrices()["power law"])
+    with converting_for(Limits(multiprocessors=3, shared_bytes=1024)):
+        fmt = get("hub-cache").from_csr(a, **params)
+    assert fmt.cached == cached
+    assert fmt.blocks == 3
+
+
+@pytest.mark.parametrize("spec", ["hub-cache[hubs=20]", "hub-cache[hubs=64,sigma=8]"])
+@pytest.mark.parametrize("name", ["power law", "one full row", "wide"])
+def test_hub_cache_few_hubs(spec, name, emulated):
+    testing.check_product(spec, testing.hard_matrices()[name], emulated)
