@@ -307,29 +307,17 @@ def test_chosen_baseline_is_named(rows, environment, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("text", "shown"),
     [
-        (float("nan"), "-"),
-        (float("inf"), "never"),
-        (0, "0"),
-        (0.0, "0"),
-        (1234567, "1,234,567"),
-        (1234.5, "1,234"),
-        (96.04, "96.0"),
-        (999.7, "1,000"),
-        (0.00123456, "0.00123"),
-        (117.0, "117"),
+        (tables.number, {math.nan: "-", math.inf: "never", 0: "0", 1234567: "1,234,567", 1234.5: "1,234"}),
+        (tables.number, {0.0: "0", 96.04: "96.0", 999.7: "1,000", 0.00123456: "0.00123", 117.0: "117"}),
+        (tables.seconds, {1.5: "1.50 s", 0.411: "411 ms", 2.03e-5: "20.3 us", 4e-8: "0.0400 us", 0.0: "0 us"}),
+        # A share is whole only where it is.
+        (tables.percent, {1.0: "100 %", 0.99999: "99.9 %", 2 / 3: "66.7 %", 1e-5: "0.1 %", 0.0: "0 %"}),
     ],
 )
-def test_numbers_for_people(value, shown):
-    assert tables.number(value) == shown
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"), [(1.5, "1.50 s"), (0.411, "411 ms"), (2.03e-5, "20.3 us"), (4e-8, "0.0400 us"), (0.0, "0 us")]
-)
-def test_times_for_people(value, shown):
-    assert tables.seconds(value) == shown
+def test_numbers_for_people(text, shown):
+    assert {value: text(value) for value in shown} == shown
 
 
 def test_numbers_of_a_figures_csv_have_six_digits():
@@ -345,13 +333,6 @@ def test_notes_of_a_table_never_run_out_of_marks():
     marks = [mark for mark, _ in tables.by_matrix("caption", cases, "t", reasons).notes]
     assert marks[:2] == ["a", "b"] and marks[25:28] == ["z", "aa", "ab"]
     assert len(set(marks)) == len(reasons) == 81
-
-
-@pytest.mark.parametrize(
-    ("share", "shown"), [(1.0, "100 %"), (0.99999, "99.9 %"), (2 / 3, "66.7 %"), (1e-5, "0.1 %"), (0.0, "0 %")]
-)
-def test_share_is_whole_only_where_it_is(share, shown):
-    assert tables.percent(share) == shown
 
 
 def test_facts_are_flat_and_leave_out_what_is_empty():
