@@ -24,6 +24,8 @@ BLOCKS, WARPS, BUILTINS, FAULTS, STRUCTS, LAUNCHES = (
     str(KERNELS / f"{name}.cu") for name in ("blocks", "warps", "builtins", "faults", "structs", "launches")
 )
 
+# How scripts of processes of their own begin.
+NAMES = "import numpy as np\nfrom spmvbench.devices.emulated import Emulated\nfrom spmvbench.formats import Launch\n"
 needs_symbols = pytest.mark.skipif(
     not (shutil.which("addr2line") or shutil.which("llvm-addr2line")),
     reason="needs addr2line (apt-get install binutils)",
@@ -391,12 +393,8 @@ def test_faults_of_control(device, kernel, block, words, marks):
 
 def test_the_stack_has_a_guard_page(tmp_path):
     """A kernel that outgrows its stack dies; it does not write over its neighbours."""
-    script = (
-        "import numpy as np\n"
-        "from spmvbench.devices.emulated import Emulated\n"
-        "from spmvbench.formats import Launch\n"
-        f"Emulated().compile([Launch({FAULTS!r}, 'smashes_stack', 1, 1, (np.zeros(1, np.int32),))]).run()\n"
-    )
+    launch = f"Launch({FAULTS!r}, 'smashes_stack', 1, 1, (np.zeros(1, np.int32),))"
+    script = f"{NAMES}Emulated().compile([{launch}]).run()\n"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert done.returncode < 0
 
@@ -551,10 +549,7 @@ def test_the_cache_knows_files_by_their_contents_wherever_they_are(home, tmp_pat
 
 
 def test_two_processes_compile_the_same_at_once(home):
-    script = (
-        "import numpy as np\n"
-        "from spmvbench.devices.emulated import Emulated\n"
-        "from spmvbench.formats import Launch\n"
+    script = NAMES + (
         "y = np.ones(4)\n"
         "Emulated().compile([Launch('vector.cu', 'zero_fill<double>', 1, 32, (y, np.int32(4)))]).run()\n"
         "assert not y.any()\n"
@@ -629,11 +624,9 @@ def test_libraries_are_loaded_one_at_a_time(monkeypatch, tmp_path):
 
 
 def test_threads_without_memory_for_their_stacks_are_a_failure_and_no_crash():
-    script = (
-        "import resource, numpy as np\n"
+    script = NAMES + (
+        "import resource\n"
         "from spmvbench.devices.base import OutOfDeviceMemory\n"
-        "from spmvbench.devices.emulated import Emulated\n"
-        "from spmvbench.formats import Launch\n"
         "device, sums = Emulated(workers=1), np.zeros(1)\n"
         f"launch = Launch({BLOCKS!r}, 'block_sum<double, 512>', 1, 512, (np.ones(512), sums))\n"
         "small = Launch(launch.source, launch.kernel.replace('512', '32'), 1, 32, launch.args)\n"
