@@ -119,7 +119,7 @@ constexpr int STEPS_SHIFT = 32;  // a number of steps and one of 32 bytes are su
 // its lanes, 1, 2 or 4, and offsets of them all. of_row, noted: of `lane_pieces`, whose notes are those of this kernel.
 template <typename I, bool PACKED, typename P>
 __global__ void __launch_bounds__(OFFSETS_BLOCK)
-    lane_steps(int tiles, int most, int rounds, const int* __restrict__ starts, const int* __restrict__ row_of,
+    lane_steps(int tiles, int most, const int* __restrict__ starts, const int* __restrict__ row_of,
                const I* __restrict__ begin, const int* __restrict__ length, const int* __restrict__ of_row,
                const unsigned long long* __restrict__ noted, const int* __restrict__ col_idx,
                int* __restrict__ lane_row, unsigned* __restrict__ adds, unsigned char* __restrict__ width,
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
       const int piece = starts[tile] + lane_id();
       const int here = piece < starts[tile + 1] ? length[piece] : 0;
       int low = 1, high = most;
-      for (int round = 0; round < rounds; ++round) {
+      for (int left = most; left > 0; left /= 2) {
         const int middle = (low + high) / 2;
         const bool fits = __shfl_sync(FULL_MASK, group_sum<WARP>((here + middle - 1) / middle), 0) <= WARP;
         low = fits ? low : middle + 1 < high ? middle + 1 : high;

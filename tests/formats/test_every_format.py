@@ -441,7 +441,9 @@ def test_every_format_says_what_it_is(key):
 
 def test_launches_name_only_known_sources():
     for key in EMULATED:
-        assert launched(key) <= set(formats.sources(formats.get(key))), key
+        cls = formats.get(key)
+        parts = [cls, *(cls.candidates() if hasattr(cls, "candidates") else ())]  # of which its row names the choice
+        assert launched(key) <= {source for part in parts for source in formats.sources(part)}, key
 
 
 @pytest.mark.gpu

@@ -266,7 +266,7 @@ class AdEll(LaneTiles):
         width, byte_ptr = nothing(xp, np.uint8), nothing(xp, np.int64)
         if packed:
             width, byte_ptr = xp.empty(tiles, dtype=np.uint8), xp.empty(tiles + 1, dtype=np.int64)
-        sizes = np.int32(tiles), np.int32(most), np.int32(most.bit_length())
+        sizes = np.int32(tiles), np.int32(most)
         args = *sizes, starts, *pieces, of_row, state, a.col_idx, lane_row, adds, width, byte_ptr
 
         def slots_of(total: int) -> int:
