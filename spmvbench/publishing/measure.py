@@ -175,7 +175,9 @@ def run_until(words: Sequence[str], ask_at: float, kill_at: float, log: IO[bytes
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait()
+        # A signal that came while `wait` took its lock leaves it taken: without a limit this would wait for ever.
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
     return STOPPED
 
 
