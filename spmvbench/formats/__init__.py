@@ -247,9 +247,9 @@ def find(words: str) -> list[str]:
     A name that is both (``CSR``) gives what either has, and `meanings` says so. Raises UsageError if there is none,
     with the reason for a name of the survey that nothing runs.
     """
-    if words in REGISTRY or words in keys():
+    if words in REGISTRY or words in (known := keys()):
         return [words]
-    known, lower = keys(), words.lower()
+    lower = words.lower()
     if two_copies.PLUS in words and not any(c in words for c in "*?"):
         return [get(words).key]
     if lower == "all":

@@ -402,6 +402,11 @@ class Beside:
     words: int
     noted: list[int] = field(default_factory=list)
 
+    @property
+    def sums(self) -> list[int]:
+        """What `noted` would give, where the words are `notes`."""
+        return self.noted[: _NOTES - 1]
+
 
 def first_on_host(array: Array, count: int) -> np.ndarray:
     """The first elements of an array, by one wait; to be read before more are asked for."""

@@ -36,6 +36,17 @@ def names(fmt):
     return [launch.kernel.partition("<")[0] for launch in launches(fmt)]
 
 
+def products(fmt, x, device):
+    """y of three products with the same x, which is the same in every bit."""
+    y = np.full(fmt.shape[0], np.nan)
+    program, found = device.compile(fmt.launches(x, y)), set()
+    for _ in range(3):
+        program.run()
+        found.add(y.tobytes())
+    assert len(found) == 1
+    return y
+
+
 def runs_on(device):
     """What runs a launch of a conversion on a device."""
     return lambda launch: device.compile([launch]).run()

@@ -291,7 +291,7 @@ class SellWindow(Format):
         a, apart = long_apart(whole := a, long, guess)
         order = order_of(a, sigma)
         if guess is not None and guess.noted and a is whole and order is None:
-            largest, positions, length, number = guess.noted[:4]
+            largest, positions, length, number = guess.sums
         else:
             chunk_state = notes(a.xp, slices)
             plan(a, order, chunk_state)

@@ -36,7 +36,7 @@ class BroHybrid(Split):
             return
         beside, fields = cls.head.started(a, height, run, width)  # each part takes its entries from the whole matrix
         rest = cls.rest.holding(a.shape, cls.rest.by_kernels(a, 0, run, width, beside))
-        head = cls.head.holding(a.shape, fields(beside.noted[3]), height=height)
+        head = cls.head.holding(a.shape, fields(beside.sums[-1]), height=height)
         yield Piece("ell", cls.head, Made(head, a.nnz - len(rest.values)))
         yield Piece(name, cls.rest, Made(rest, len(rest.values)))
 

@@ -7,7 +7,7 @@ import pytest
 
 from spmvbench import formats, testing
 from spmvbench.devices import open_device
-from tests.formats.rows import launches, names, with_lengths
+from tests.formats.rows import launches, names, products, with_lengths
 
 
 @pytest.mark.parametrize("key", ["merge-csr[", "merge-csr[staged=true,", "csr-merge-tiles["])
@@ -50,16 +50,9 @@ def test_every_number_of_items(items, either):
 
 def test_tiles_within_one_row_add_in_order_where_there_are_two():
     a = with_lengths([800], 4000, drawn=0)
-    device = open_device("emulated")
     fmt = testing.convert("csr-merge-tiles[items=7,block=64]", a)
     assert len(fmt.tile_row) == 3
-    x, y = np.ones(a.shape[1]), np.full(1, np.nan)
-    program = device.compile(fmt.launches(x, y))
-    results = set()
-    for _ in range(3):
-        program.run()
-        results.add(y.tobytes())
-    assert len(results) == 1
+    y = products(fmt, np.ones(a.shape[1]), open_device("emulated"))
     np.testing.assert_allclose(y, a.sum(), rtol=1e-12)
 
 
