@@ -306,11 +306,12 @@ class Spmm(Spmv):
 
     def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
         """Those of one vector for each that is drawn; the sparse ones for one vector after the other."""
+        sources = [(seed + (index << 32), fresh + (index << 32)) for index in range(min(self.k, DRAWN))]
+        each = verify.references_of_each(a, sources)
         first = super().checks(a, device_a, device, seed, fresh)
         drawn, integer = [first.dense], [first.integer]
-        for index in range(1, min(self.k, DRAWN)):
-            sources = seed + (index << 32), fresh + (index << 32)
-            drawn.append([reference.moved(device) for reference in verify.references(a, *sources)])
+        for index, dense in enumerate(each[1:], 1):
+            drawn.append([reference.moved(device) for reference in dense])
             integer.append(verify.integer_references(device_a, np.random.default_rng((fresh, 2, index))))
         return Checks(
             [self._side_by_side(same, device_a) for same in zip(*drawn, strict=True)],

@@ -42,7 +42,8 @@ import itertools
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from time import perf_counter  # bound before a format can replace it
@@ -190,21 +191,32 @@ def references(a: Csr, seed: int, fresh: int | None = None) -> list[Reference]:
 
     If a row is long, a third x is zero except for a few columns. seed: of the first x, and of the others if `fresh` is
     not given. Raises Skip if there is no correct result in the type of `a`: entries that are not finite, sums that
-    overflow. Computed once: products of several vectors draw the same first ones, however many they have.
+    overflow.
     """
+    return references_of_each(a, [(seed, fresh)])[0]
+
+
+def references_of_each(a: Csr, sources: Sequence[tuple[int, int | None]]) -> list[list[Reference]]:
+    """`references` of each seed and fresh, once: products of several vectors draw the same ones first, whatever k is."""
     known = KNOWN.setdefault(a, {})
-    if (seed, fresh) in known:
-        return known[seed, fresh]
+    missing = [source for source in sources if source not in known]
+    if missing:
+        reference_for = reference_of(a)
+        with ThreadPoolExecutor() as threads:  # SciPy lets others run while it multiplies
+            found = [[threads.submit(reference_for, x) for x in _drawn(a, *source)] for source in missing]
+            known.update(zip(missing, ([one.result() for one in each] for each in found), strict=True))
+    return [known[source] for source in sources]
+
+
+def _drawn(a: Csr, seed: int, fresh: int | None) -> Iterator[np.ndarray]:
+    """The x of `references`."""
     share = SPARSE_X_ENTRIES / max(a.row_len_max, SPARSE_X_ENTRIES)
-    found, reference_for = [], reference_of(a)
     for index, source in enumerate((seed, fresh, fresh) if share < 1 / 8 else (seed, fresh)):
         rng = np.random.default_rng((seed if source is None else source, index))
         x = both_signs(a.cols, rng, a.dtype)
         if index == 2:
             x[rng.random(a.cols) >= share] = 0
-        found.append(reference_for(x))
-    known[seed, fresh] = found
-    return found
+        yield x
 
 
 def reference_of(a: Csr) -> Callable[[np.ndarray], Reference]:
