@@ -197,7 +197,7 @@ def references(a: Csr, seed: int, fresh: int | None = None) -> list[Reference]:
 
 
 def references_of_each(a: Csr, sources: Sequence[tuple[int, int | None]]) -> list[list[Reference]]:
-    """`references` of each seed and fresh, once: products of several vectors draw the same ones first, whatever k is."""
+    """`references` of each seed and fresh, once: products of several vectors draw the same ones first for every k."""
     known = KNOWN.setdefault(a, {})
     missing = [source for source in sources if source not in known]
     if missing:
