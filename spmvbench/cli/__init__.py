@@ -6,6 +6,7 @@ import importlib
 import keyword
 import os
 import re
+import signal
 import sys
 
 import click
@@ -28,6 +29,9 @@ COMMANDS = (
     "info",
     "env",
 )
+
+
+CLOSED = 128 + signal.SIGPIPE  # what a shell says of a program that wrote to a pipe that nobody reads
 
 
 class _Commands(click.Group):
@@ -107,16 +111,15 @@ def _main(argv: list[str] | None) -> None:
         args = [*args[1:], "--help"]
     try:
         code = cli.main(args=args, prog_name="spmvbench", standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
+        sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):
         click.echo("Stopped.", err=True)
         sys.exit(130)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    except (BrokenPipeError, SystemExit):  # click makes the second of the first
+        sys.exit(CLOSED)
     except Exception as error:
         if "--debug" in args:
             raise
@@ -125,6 +128,7 @@ def _main(argv: list[str] | None) -> None:
         text = f"Error: {_sentence(error)}"
         click.echo(wrapped(text) if sys.stderr.isatty() else text, err=True)
         sys.exit(error.exit_code if isinstance(error, SpmvbenchError) else 1)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _sentence(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -48,7 +49,10 @@ class Shown:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Replace standard output and standard error, if there are any, by `Shown` streams."""
+    """Replace standard output and standard error, if there are any, by `Shown` streams.
+
+    At the end, what a stream cannot write is discarded: Python would report it once more when it exits.
+    """
     before = sys.stdout, sys.stderr
     if sys.stdout is not None:
         sys.stdout = Shown(sys.stdout, _STYLE)
@@ -58,3 +62,8 @@ def guarded() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
+        for stream in filter(None, before):
+            try:
+                stream.flush()
+            except OSError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -94,16 +94,17 @@ def test_debug_shows_the_traceback(failing, error):
         main(["--debug", "formats"])
 
 
-def test_reader_that_leaves_is_no_error():
-    """As in `spmvbench formats | head -1`."""
-    command, unbuffered = [sys.executable, "-m", "spmvbench", "formats"], os.environ | {"PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=unbuffered)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.close()
-    assert process.stderr.read() == b""
-    process.stderr.close()
-    process.wait()
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", [["formats", "csr5"], ["info", "diag:5", "--image", "-"], ["--help"]], ids=" ".join)
+def test_reader_that_leaves_ends_the_program_as_sigpipe_would(words, unbuffered):
+    """As in `spmvbench formats | head -1`: no line about it, and the code that a shell has for others."""
+    read, write = os.pipe()
+    os.close(read)
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    command = [sys.executable, "-m", "spmvbench", *words]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, env=environment, check=False)
+    os.close(write)
+    assert done.returncode == 141 and b"Error" not in done.stderr
 
 
 @pytest.mark.parametrize(

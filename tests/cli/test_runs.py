@@ -262,8 +262,9 @@ def test_report_opens_the_page(command, runs, tmp_path, monkeypatch):
         ("1</dev/null", 1, "Bad file descriptor"),
     ],
 )
-def test_closed_streams_are_at_most_one_line(tmp_path, redirected, code, said):
+def test_closed_streams_are_at_most_one_line(tmp_path, monkeypatch, redirected, code, said):
     """A file that is opened later must not get the number of a closed stream."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     write_run(tmp_path / "a-run", "ab", "2026-01-01T10:00:00")
     command = f'exec "$0" -m spmvbench runs --results "$1" show a-run {redirected}'
     done = subprocess.run(["sh", "-c", command, sys.executable, tmp_path], capture_output=True, text=True)
