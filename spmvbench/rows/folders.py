@@ -52,7 +52,7 @@ def merge(sources: Sequence[Path], target: Path) -> pd.DataFrame:
     A case is what pages take the row of (`analysis.cases.latest_cases`), by the same rule: `rows.newest`. A name has
     the matrix of the first run that read it. Rows are in the order of writing, `run_id` is the new run's name. Returns
     all rows of the sources: the columns of `_CASE`, `status`, `run` (the source) and `merged`, one of `MERGED`. Raises
-    UsageError if `target` exists or rows of one case are of several devices.
+    UsageError if `target` exists, or if rows of one case are of several devices or have several labels.
     """
     import pyarrow as pa
 
@@ -72,12 +72,13 @@ def merge(sources: Sequence[Path], target: Path) -> pd.DataFrame:
     last = case.loc[order].drop_duplicates(_CASE, keep="last").index
     places = [rows.index.isin(taken), other, rows.index.isin(last)]
     rows["merged"] = np.select(places, [TAKEN, OTHER, NO_RESULT], OLDER)
-    if (twice := rows.loc[taken][rows.loc[taken, "case_id"].duplicated()]).size:
-        one = twice.iloc[0]
+    if (twice := rows.loc[taken][rows.loc[taken, "case_id"].duplicated(keep=False)]).size:
+        pair = twice[twice["case_id"] == twice["case_id"].iloc[0]]
+        one, runs, labels = pair.iloc[0], *(" and ".join(pair[name].unique()) for name in ("run", "label"))
+        why = "of several devices" if labels == one["label"] else "as one case, whose label changed with a default"
         raise UsageError(
-            f"{one['run']} and another run hold {one['group']}/{one['name']} {one['label']} {one['dtype']} "
-            f"{one['mode']} of several devices, and a run has one row of a case: set them side by side with spmvbench "
-            "compare"
+            f"{runs} hold {one['group']}/{one['name']} {labels} {one['dtype']} {one['mode']} {why}, and a run has one "
+            "row of a case: set them side by side with spmvbench compare"
         )
     found = stored.clocked(table.take(pa.array(taken, pa.int64())))
     for name, values in (("run_id", [target.name] * len(found)), ("sequence", range(1, len(found) + 1))):

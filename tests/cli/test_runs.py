@@ -191,7 +191,8 @@ def test_merge_and_tables_take_the_newest_measured_row_of_each_case(runs, tmp_pa
 def test_merge_refuses_one_case_of_two_devices_and_leaves_nothing_where_it_fails(runs, tmp_path, monkeypatch):
     write_run(tmp_path / "other", "bx", "2026-03-01T10:00:00", device_name="another")
     result = runs("merge", "old", "new", "other", "--into", "all")
-    assert result.code == 2 and "G/b ell f64 hot" in result.err and "spmvbench compare" in result.err
+    assert result.code == 2 and "spmvbench compare" in result.err
+    assert "old and other hold G/b ell f64 hot of several devices" in result.err.replace(f"{tmp_path}/", "")
     (tmp_path / "other/rows.jsonl").write_text('{"cut off')
     result = runs("merge", "other", "--into", "all")
     assert result.code == 2 and "there is nothing to merge" in result.err
@@ -202,6 +203,17 @@ def test_merge_refuses_one_case_of_two_devices_and_leaves_nothing_where_it_fails
     monkeypatch.setattr(files, "write", lambda *_, **__: json.loads("no JSON"))
     assert runs("merge", "old", "new", "--into", "all").code == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "old", "other"]
+
+
+def test_merge_refuses_one_case_of_two_labels(runs, tmp_path):
+    """The label of a setting changes with the parameter's default; the case's id does not."""
+    write_run(tmp_path / "other", "b", "2026-03-01T10:00:00", label="ell[threads=1]")
+    error = runs("merge", "old", "new", "other", "--into", "all").err.replace(f"{tmp_path}/", "")
+    assert "old and other hold G/b ell and ell[threads=1] f64 hot as one case, whose label changed" in error
+    write_run(tmp_path / "same", "x", "2026-04-01T10:00:00", name="b")  # the label now means another case
+    assert runs("merge", "old", "other", "same", "--into", "all").code == 0
+    merged = store.load(tmp_path / "all")
+    assert dict(zip(merged["case_id"], merged["label"], strict=True)) == {"a": "ell", "b": "ell[threads=1]", "x": "ell"}
 
 
 @pytest.mark.parametrize(
