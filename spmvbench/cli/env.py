@@ -91,6 +91,8 @@ def command(as_json: bool) -> None:
     missing = {extra: names for extra in OPTIONAL if (names := [n for n in wanted.get(extra, ()) if n not in here])}
     if any(name.startswith("cupy") for name in here):
         missing.pop("cuda13", None)
+    if about["devices"]["emulated"]["available"]:  # with the compiler that its line names
+        missing.pop("cpu", None)
     lines = {
         "spmvbench": f"{about['spmvbench']}, Python {about['python']}, {about['platform']}",
         "packages": ", ".join(f"{name} {version}" for name, version in about["packages"].items()),

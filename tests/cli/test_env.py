@@ -48,6 +48,8 @@ def test_completion_hint_fits_the_shell(command, monkeypatch, shell, expected):
 def test_what_is_not_installed_has_its_purpose_and_its_extra(command, monkeypatch):
     monkeypatch.setattr(requirements, "versions", lambda: {"numpy": "2"})
     monkeypatch.setattr(cuda, "why_unavailable", lambda ordinal=0: "CuPy is not here: pip install it")
+    assert "ziglang" not in command("env").out, "a compiler answers here"
+    monkeypatch.setenv("CXX", "no-compiler")
     assert set(requirements.by_extra()) == {"", "cuda12", *env.OPTIONAL}
     shown, _, missing = command("env").out.partition("Not installed\n")
     assert "not available: CuPy is not here: pip install it" in " ".join(shown.split())
