@@ -214,8 +214,8 @@ __global__ void __launch_bounds__(SIZES_BLOCK) dia_sizes(int rows, int share, in
 }
 
 // The diagonals that are kept, ascending. held: entries of each, by diagonal + rows - 1. theta: kept from this share of its
-// places; 0: where it takes fewer bytes than its entries, each with a column; below: wherever there are any. The first
-// note: entries on them.
+// places, half of the rows at least; 0: where it takes fewer bytes than its entries, each with a column; below: wherever
+// there are any. The first note: entries on them.
 __global__ void __launch_bounds__(OFFSETS_BLOCK)
     dia_list(int rows, int cols, const int* __restrict__ held, double theta, int value_bytes, int* __restrict__ offset,
              unsigned long long* __restrict__ state) {
@@ -226,9 +226,10 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
     const long long diagonal = at - (rows - 1);
     const long long below = diagonal < 0 ? -diagonal : 0;
     const long long length = (rows < cols - diagonal ? rows : cols - diagonal) - below;
+    const long long places = length < rows / 2 ? rows / 2 : length;
     const bool kept = theta < 0    ? true
-                      : theta == 0 ? entries * (value_bytes + 4) > length * value_bytes
-                                   : static_cast<double>(entries) >= theta * static_cast<double>(length);
+                      : theta == 0 ? entries * (value_bytes + 4) > places * value_bytes
+                                   : static_cast<double>(entries) >= theta * static_cast<double>(places);
     if (!entries || !kept) return 0ll;
     on += entries;
     return 1ll;

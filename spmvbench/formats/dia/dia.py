@@ -97,25 +97,31 @@ def diagonal_sizes(a: Csr, run: Run | None) -> tuple[Array, Array, Array]:
     return offset, held, xp.minimum(rows, cols - wide) - xp.maximum(-wide, 0)
 
 
-def saves_bytes(held: Array, length: Array, dtype: np.dtype) -> Array:
-    """Which diagonals take fewer bytes as a dense array than as entries with a column each, bool.
+def saves_bytes(held: Array, places: Array, dtype: np.dtype) -> Array:
+    """Which diagonals take fewer bytes as dense arrays of so many places than as entries with a column each, bool.
 
-    held, length: as `diagonal_sizes` gives them. In double precision more than 2/3 of its places are filled, in single
-    more than 1/2.
+    held: as `diagonal_sizes` gives it. In double precision more than 2/3 of the places are filled, in single more than
+    1/2.
     """
-    return held.astype(np.int64) * (dtype.itemsize + 4) > length * dtype.itemsize
+    return held.astype(np.int64) * (dtype.itemsize + 4) > places * dtype.itemsize
+
+
+def counted_places(a: Csr, length: Array) -> Array:
+    """The length of each diagonal, or half of the rows if that is more: `Dia` stores all rows."""
+    return length.clip(a.rows // 2, None)
 
 
 def well_filled(a: Csr, theta: float) -> Array:
     """The diagonals whose fill reaches `theta`, or that save bytes if it is 0: their offsets, ascending, int32.
 
-    By kernels and one wait where there are any.
+    Fill: the share of the `counted_places` with an entry. By kernels and one wait where there are any.
     """
     run = runner(a)
     if run and tabled(a.nnz, a.rows + a.cols):
         return _listed(a, theta, run)
     offset, held, length = diagonal_sizes(a, run)
-    return offset[held >= theta * length if theta else saves_bytes(held, length, a.dtype)]
+    places = counted_places(a, length)
+    return offset[held >= theta * places if theta else saves_bytes(held, places, a.dtype)]
 
 
 def _listed(a: Csr, theta: float, run: Run) -> Array:

@@ -12,7 +12,7 @@ from spmvbench.formats.conversion import count_filled, runner
 from spmvbench.formats.csr.csr import CsrVector
 from spmvbench.formats.csr.rows import CsrPieces, CsrRows
 from spmvbench.formats.csr.rules import lanes_that_fill
-from spmvbench.formats.dia.dia import Dia, diagonal_sizes, saves_bytes, taken, well_filled
+from spmvbench.formats.dia.dia import Dia, counted_places, diagonal_sizes, saves_bytes, taken, well_filled
 from spmvbench.formats.ellpack.ellpack import Ell, SellCSigma, WarpedEll
 from spmvbench.formats.ellpack.sell_local import long_apart
 from spmvbench.formats.format import Format
@@ -67,10 +67,11 @@ class Hdc(BesideDiagonals):
     """Well-filled diagonals as dense arrays, the other entries in CSR.
 
     A diagonal is kept where that saves bytes, or where its fill reaches `theta`: our reading, for the survey says that
-    the paper leaves the threshold open. kernel=paper: one launch for both, as the abstract has it, with CSR of all
-    rows. A thread sums the diagonals of a row, and as many threads as the mean of the other rows fills add the rest of
-    one: our reading. fast: two launches, and CSR of the rows that have other entries; long rows among these are cut
-    into pieces for a block each, in a launch of their own.
+    the paper leaves the threshold open. Its length counts as half of the rows at least, since all are stored.
+    kernel=paper: one launch for both, as the abstract has it, with CSR of all rows. A thread sums the diagonals of a
+    row, and as many threads as the mean of the other rows fills add the rest of one: our reading. fast: two launches,
+    and CSR of the rows that have other entries; long rows among these are cut into pieces for a block each, in a launch
+    of their own.
     A stored zero cannot be distinguished from padding, so decoding leaves it out.
     """
 
@@ -139,7 +140,7 @@ class EllDia(BesideDiagonals):
     def kept(cls, a: Csr, **params: Any) -> Array:
         offset, held, length = diagonal_sizes(a, runner(a))
         near = abs(offset) <= 1
-        return offset[saves_bytes(held, length, a.dtype) | near & (held >= 0.5 * length)]
+        return offset[saves_bytes(held, counted_places(a, length), a.dtype) | near & (held >= 0.5 * length)]
 
     @classmethod
     def other(cls, *, sigma: int, plain: bool) -> tuple[str, type[Format], dict[str, Any]]:

@@ -10,6 +10,7 @@ from spmvbench.formats.csr.rows import CsrPieces
 from spmvbench.formats.hybrid import hyb
 from spmvbench.formats.hybrid.rows import Shec
 from tests.formats.rows import as_on_device, runs_on, with_lengths
+from tests.formats.test_conversion import assert_kernels_convert_alike
 
 HARD = testing.hard_matrices()
 
@@ -114,6 +115,14 @@ def test_hdc_keeps_the_diagonals_whose_dense_arrays_save_bytes():
     assert testing.convert("hdc", a.astype(np.float32)).parts["dia"].offset.tolist() == [0, 3]
     assert testing.convert("hdc[theta=0.2]", a).parts["dia"].offset.tolist() == [-5, 0, 3]
     assert testing.convert("hdc[theta=1]", a).detail["diagonals"] == 1
+
+
+@pytest.mark.parametrize("name", ["hdc", "hdc[theta=0.5]", "hdc[kernel=paper]", "ell-dia"])
+def test_short_diagonals_of_a_tall_matrix_are_not_stored_with_all_rows(name, emulated, same_arrays):
+    """Every entry of one column is a full diagonal of one place, whose array has one for every row."""
+    a = sparse.csr_array(np.ones((3000, 1)))
+    assert testing.convert(name, a, max_bytes=4 * Csr.of(a).nbytes).nbytes < 4 * Csr.of(a).nbytes
+    assert_kernels_convert_alike(name, {"column": a}, emulated, same_arrays)
 
 
 def test_hdc_without_a_kept_diagonal_is_csr():
