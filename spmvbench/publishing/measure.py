@@ -27,6 +27,7 @@ from spmvbench import paths
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.programs import making
 from spmvbench.publishing import in_page
+from spmvbench.runner.supervisor import reap
 
 MEASURED, FAILED, WRONG, UNFINISHED = 0, 1, 2, 3  # exit codes
 GRACE = 30.0  # seconds in which the case in progress may end, within the time of the piece
@@ -175,9 +176,7 @@ def run_until(words: Sequence[str], ask_at: float, kill_at: float, log: IO[bytes
     finally:
         if process.poll() is None:
             process.kill()
-        # A signal that came while `wait` took its lock leaves it taken: without a limit this would wait for ever.
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE)
+        reap(process)
     return STOPPED
 
 

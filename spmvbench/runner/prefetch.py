@@ -25,6 +25,7 @@ from spmvbench.measure.cases import Group, Settings, precision_of
 from spmvbench.measure.reading import read
 from spmvbench.measure.worker import stay_tied
 from spmvbench.runner.costs import entries
+from spmvbench.runner.supervisor import reap
 
 NICENESS = 10
 READING_BYTES = 60  # memory per entry while a matrix is generated: no prefetch if that is scarce
@@ -75,7 +76,7 @@ def end(processes: Iterable[subprocess.Popen[bytes]]) -> None:
     for process in processes:
         with suppress(ProcessLookupError):
             process.kill()
-        process.wait()
+        reap(process)
 
 
 def is_worthwhile(matrices: Iterable[MatrixAndSeed]) -> bool:

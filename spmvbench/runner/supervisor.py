@@ -22,6 +22,17 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
+GONE = 60.0  # seconds in which a killed process is gone
+
+
+def reap(process: subprocess.Popen[bytes]) -> None:
+    """Wait until a killed process is gone.
+
+    If a signal was raised while `poll` or `wait` took the process's lock, it is held for good: without a limit, this
+    would wait for ever.
+    """
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(GONE)
 
 
 class Supervised(subprocess.Popen[bytes]):
@@ -52,7 +63,7 @@ class Supervised(subprocess.Popen[bytes]):
         """Kill it and all that it has started, and wait until nothing is left."""
         self.lifetime_pipe.close()
         self.send_signal(signal.SIGCONT)  # it may have been stopped
-        self.wait()
+        reap(self)
 
 
 def how_ended(code: int) -> str:

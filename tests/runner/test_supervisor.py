@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import pytest
 
+from spmvbench.runner import prefetch, supervisor
 from spmvbench.runner.supervisor import Supervised
 from tests.runner.processes import alive, until
 
@@ -82,6 +83,7 @@ def test_nothing_outlives_a_command(hidden, tmp_path, ending):
 
 STARTER = """
 import os, subprocess, sys, time
+from spmvbench.runner import prefetch, supervisor
 from spmvbench.runner.supervisor import Supervised
 process = Supervised([sys.executable, "-S", "-c", sys.argv[1], sys.argv[2], "time.sleep(3600)"])
 if os.fork() == 0:
@@ -130,3 +132,17 @@ def test_a_command_that_cannot_start_ends_at_once():
     process = Supervised(["/no/such/program"])
     assert process.wait() == 127
     process.end()
+
+
+def test_a_process_is_killed_though_a_signal_left_its_lock_taken(monkeypatch):
+    """As KeyboardInterrupt does that is raised in `poll`, between the lock and what releases it."""
+    monkeypatch.setattr(supervisor, "GONE", 0.05)
+    waits = [sys.executable, "-S", "-c", "import time; time.sleep(3600)"]
+    processes = [Supervised(waits), subprocess.Popen(waits)]
+    for process in processes:
+        process._waitpid_lock.acquire()
+    processes[0].end()
+    prefetch.end(processes[1:])
+    for process in processes:
+        process._waitpid_lock.release()
+        assert process.wait() == -signal.SIGKILL
