@@ -249,13 +249,13 @@ def measured_costs(folder, groups):
     """Medians over the cases of the calls of this process and of the bytes that it reads and writes; and the memory of
     the measuring process at the end over that after half of the cases.
     """
-    here, seen, calls = psutil.Process(), [], [0]
+    here, seen, calls, measuring = psutil.Process(), [], [0], []
 
     def on_row(row):
-        moved, memory = here.io_counters(), [child.memory_info().rss for child in here.children(recursive=True)]
-        seen.append(
-            (calls[0], moved.read_chars + moved.write_chars, max(memory))
-        )  # the measuring process is the largest
+        if not measuring:  # looked for once, among all processes of the machine; it is the largest
+            measuring.append(max(here.children(recursive=True), key=lambda child: child.memory_info().rss))
+        moved = here.io_counters()
+        seen.append((calls[0], moved.read_chars + moved.write_chars, measuring[0].memory_info().rss))
 
     def on_event(frame, event, argument):
         calls[0] += event == "call"
