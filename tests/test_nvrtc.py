@@ -139,6 +139,7 @@ OWN = {
     },
     "dia/dia_convert.cu": {
         *("dia_list", "dia_sizes<int>", "dia_sizes<long long>", "dia_rest<double, int, int>"),
+        *("cds_see<int>", "cds_see<long long>", "cds_count", "cds_list"),
         *("dia_take<double, int, true>", "dia_take<float, long long, false>", "dia_rest<float, long long, int>"),
         *("hdi_parts<int, int>", "hdi_count<int, int, int>", "hdi_count<long long, int, long long>"),
         *("hdi_fill<double, int, int, int>", "hdi_fill<float, long long, int, long long>"),

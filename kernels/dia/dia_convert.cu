@@ -163,24 +163,11 @@ struct EntryShare {
 
 constexpr int LONG = 256;  // entries of a row from which a block reads them together
 
-// Adds to `held`, zero before, how many entries each diagonal has, by diagonal + rows - 1. A block takes `share` rows,
-// whose positions are mostly on the diagonals of their neighbours': a lane adds up what it meets again and again. parts: of
-// the positions, for a warp each.
-template <typename I>
-__global__ void __launch_bounds__(SIZES_BLOCK) dia_sizes(int rows, int share, int parts, const I* __restrict__ row_ptr,
-                                                         const int* __restrict__ col_idx, int* __restrict__ held) {
-  __shared__ PrivateCounts own;
-  int* const counts = held + (rows - 1);
-  int luck = 0, last = NONE, times = 0;
-  const auto meet = [&](int diagonal) {
-    if (diagonal != last) {
-      if (times) own.add(last, counts, luck, times);
-      last = diagonal;
-      times = 0;
-    }
-    ++times;
-  };
-  own.begin();
+// meet(diagonal, row) for the entries of a block's `share` rows, in which a lane meets the diagonals of its last entries
+// again. parts: of the positions, for a warp each. All threads of the block arrive.
+template <typename I, typename Meet>
+__device__ __forceinline__ void each_diagonal(int rows, int share, int parts, const I* __restrict__ row_ptr,
+                                              const int* __restrict__ col_idx, Meet meet) {
   const int begin = static_cast<int>(blockIdx.x) * share, end = rows - begin < share ? rows : begin + share;
   bool any_long = false;
   const int warp = threadIdx.x / WARP;
@@ -192,25 +179,130 @@ __global__ void __launch_bounds__(SIZES_BLOCK) dia_sizes(int rows, int share, in
     any_long |= all > LONG;
     const int width = warp_max(length);
     for (int from = warp % parts * SIDE; from < width; from += parts * SIDE) {
-      int diagonal[SIDE];
+      int diagonal[SIDE], owner[SIDE];
       side_by_side(entry, length, from, [&](int i, bool here, int lane, int, I at) {
-        diagonal[i] = here ? load_stream(col_idx + at) - (first + lane) : NONE;
+        owner[i] = first + lane;
+        diagonal[i] = here ? load_stream(col_idx + at) - owner[i] : NONE;
       });
 #pragma unroll
       for (int i = 0; i < SIDE; ++i) {
-        if (diagonal[i] != NONE) meet(diagonal[i]);
+        if (diagonal[i] != NONE) meet(diagonal[i], owner[i]);
       }
     }
   }
   if (__syncthreads_or(any_long)) {
     for (int row = begin; row < end; ++row) {
       for (I at = row_ptr[row] + LONG + static_cast<I>(threadIdx.x); at < row_ptr[row + 1]; at += SIZES_BLOCK) {
-        meet(load_stream(col_idx + at) - row);
+        meet(load_stream(col_idx + at) - row, row);
       }
     }
   }
-  meet(NONE);
+}
+
+// Adds to `held`, zero before, how many entries each diagonal has, by diagonal + rows - 1.
+template <typename I>
+__global__ void __launch_bounds__(SIZES_BLOCK) dia_sizes(int rows, int share, int parts, const I* __restrict__ row_ptr,
+                                                         const int* __restrict__ col_idx, int* __restrict__ held) {
+  __shared__ PrivateCounts own;
+  int* const counts = held + (rows - 1);
+  int luck = 0, last = NONE, times = 0;
+  const auto meet = [&](int diagonal, int) {
+    if (diagonal != last) {
+      if (times) own.add(last, counts, luck, times);
+      last = diagonal;
+      times = 0;
+    }
+    ++times;
+  };
+  own.begin();
+  each_diagonal(rows, share, parts, row_ptr, col_idx, meet);
+  meet(NONE, 0);
   own.end(counts);
+}
+
+constexpr int MOST = 16;  // unknowns of a node
+
+// An entry on diagonal k = col - row is on block diagonal floor(k / d) or on the next one, of blocks of d rows and columns:
+// bit d - 1 of `seen`, zero before, or bit MOST + d - 1, by k + rows - 1. widths: bit d - 1 of those in question.
+template <typename I>
+__global__ void __launch_bounds__(SIZES_BLOCK)
+    cds_see(int rows, int share, int parts, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+            int* __restrict__ seen, unsigned widths) {
+  int last = NONE;
+  unsigned bits = 0;
+  const auto meet = [&](int diagonal, int row) {
+    if (diagonal != last) {
+      if (bits) {
+        int* const word = seen + (rows - 1) + last;
+        // What is read may be old, and then is less.
+        if (bits & ~*static_cast<volatile int*>(word)) atomicOr(word, static_cast<int>(bits));
+      }
+      last = diagonal;
+      bits = widths & 1;
+    }
+    const unsigned below = row, column = row + diagonal;
+#pragma unroll
+    for (unsigned d = 2; d <= MOST; ++d) {
+      if (widths >> (d - 1) & 1) bits |= (column % d < below % d ? 1u << MOST : 1u) << (d - 1);
+    }
+  };
+  each_diagonal(rows, share, parts, row_ptr, col_idx, meet);
+  meet(NONE, 0);
+}
+
+// Of the diagonals k = d * block .. d * block + d - 1 the first that was seen lists `block` and the next one, where they were
+// seen and the diagonals before have not listed them.
+struct BlockDiagonals {
+  int block, number = 0;  // the first, and how many follow it
+
+  __device__ __forceinline__ BlockDiagonals(int n, int rows, int d, long long at, const int* __restrict__ seen) {
+    unsigned own = at < n ? seen[at] : 0;
+    if (!own) return;
+    const int least = (rows - 1) / d + 1;  // below 0 there are no more blocks
+    const unsigned up = static_cast<unsigned>(at - (rows - 1) + static_cast<long long>(least) * d);
+    const long long begin = at - up % d, end = begin + d < n ? begin + d : n;
+    unsigned earlier = 0;
+    for (long long k = begin < d ? 0 : begin - d; k < begin; ++k) earlier |= seen[k];
+    for (long long k = begin < 0 ? 0 : begin; k < end; ++k) {
+      if (k < at && seen[k]) return;
+      own |= seen[k];
+    }
+    const auto next = [=](unsigned word) { return static_cast<int>(word >> (MOST + d - 1) & 1); };
+    const int fresh = own >> (d - 1) & ~next(earlier) & 1;
+    block = static_cast<int>(up / d) - least + (fresh ? 0 : 1);
+    number = fresh + next(own);
+  }
+};
+
+// How many block diagonals there are of each width, (MOST,), zero before.
+__global__ void __launch_bounds__(SIZES_BLOCK)
+    cds_count(int n, int rows, const int* __restrict__ seen, unsigned widths, unsigned long long* __restrict__ counts) {
+  __shared__ unsigned own[MOST];
+  if (threadIdx.x < MOST) own[threadIdx.x] = 0;
+  __syncthreads();
+  for (long long at = global_thread(); at < n; at += static_cast<long long>(gridDim.x) * SIZES_BLOCK) {
+    if (!seen[at]) continue;
+    for (int d = 1; d <= MOST; ++d) {
+      const int number = widths >> (d - 1) & 1 ? BlockDiagonals(n, rows, d, at, seen).number : 0;
+      if (number) atomicAdd(own + (d - 1), number);
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x < MOST && own[threadIdx.x]) atomicAdd(counts + threadIdx.x, own[threadIdx.x]);
+}
+
+// Those of one width, ascending.
+__global__ void __launch_bounds__(OFFSETS_BLOCK)
+    cds_list(int n, int rows, const int* __restrict__ seen, int width, int* __restrict__ offset,
+             unsigned long long* __restrict__ state) {
+  const auto listed = [=](long long at) { return BlockDiagonals(n, rows, width, at, seen); };
+  sum_before<OFFSETS_EACH>(
+      n, state, [=](long long at) { return static_cast<long long>(listed(at).number); },
+      [=](long long at, long long before, long long number) {
+        if (!number) return;
+        const int block = listed(at).block;
+        for (int i = 0; i < number; ++i) offset[before + i] = block + i;
+      });
 }
 
 // The diagonals that are kept, ascending. held: entries of each, by diagonal + rows - 1. theta: kept from this share of its
@@ -307,12 +399,12 @@ __global__ void __launch_bounds__(REST_BLOCK)
 
 constexpr int TAKE_BLOCK = 128;
 
-// The entries on some of a matrix's diagonals, which ascend: a thread looks for those of its row, in what the warp reads of
-// all its rows. A block takes `share` diagonals. OTHERS: how many of each row are on none, where a block
-// takes all diagonals.
+// The entries on some of a matrix's diagonals of blocks of `width` rows and columns, which ascend: a thread looks for those of
+// its row, in what the warp reads of all its rows. A block takes `share` diagonals. OTHERS: how many of each row are on none,
+// where a block takes all diagonals.
 template <typename V, typename I, bool OTHERS>
 __global__ void __launch_bounds__(TAKE_BLOCK)
-    dia_take(int rows, int diagonals, int share, long long pitch, const I* __restrict__ row_ptr,
+    dia_take(int rows, int width, int diagonals, int share, long long pitch, const I* __restrict__ row_ptr,
              const int* __restrict__ col_idx, const V* __restrict__ csr_values, const int* __restrict__ offset,
              V* __restrict__ values, int* __restrict__ others) {
   __shared__ Side<V> sides[TAKE_BLOCK / WARP];
@@ -324,25 +416,28 @@ __global__ void __launch_bounds__(TAKE_BLOCK)
   int left = static_cast<int>(end - entry);
   int at = 0, read = 0;  // of the entries read, the first whose column is not below the diagonal's
   const int first = static_cast<int>(blockIdx.y) * share, last = diagonals - first < share ? diagonals : first + share;
+  const unsigned node = static_cast<unsigned>(row) / width;
   for (int d = first; d < last; ++d) {
-    const long long column = row + offset[d];
-    while (true) {
-      while (at < read && side.columns[lane_id()][at] < column) ++at;
-      const bool none = column >= 0 && at == read && entry + static_cast<I>(read) < end;
-      if (!__any_sync(FULL_MASK, none)) break;
-      entry += static_cast<I>(at);
-      if (none) {
-        const I last = end - entry < SIDE ? end - 1 : entry + static_cast<I>(SIDE - 1);
-        if (col_idx[last] < column) entry = entry_from(col_idx, last + 1, end, static_cast<int>(column), I(0));
+    long long column = (static_cast<long long>(node) + offset[d]) * width;
+    for (int i = 0; i < width; ++i, ++column) {
+      while (true) {
+        while (at < read && side.columns[lane_id()][at] < column) ++at;
+        const bool none = column >= 0 && at == read && entry + static_cast<I>(read) < end;
+        if (!__any_sync(FULL_MASK, none)) break;
+        entry += static_cast<I>(at);
+        if (none) {
+          const I last = end - entry < SIDE ? end - 1 : entry + static_cast<I>(SIDE - 1);
+          if (col_idx[last] < column) entry = entry_from(col_idx, last + 1, end, static_cast<int>(column), I(0));
+        }
+        at = 0;
+        read = end - entry < SIDE ? static_cast<int>(end - entry) : SIDE;
+        side.load(entry, read, 0, col_idx, csr_values);
       }
-      at = 0;
-      read = end - entry < SIDE ? static_cast<int>(end - entry) : SIDE;
-      side.load(entry, read, 0, col_idx, csr_values);
+      const bool here = at < read && side.columns[lane_id()][at] == column;
+      values[(static_cast<long long>(d) * width + i) * pitch + row] = here ? side.values[lane_id()][at] : V(0);
+      at += here;
+      left -= here;
     }
-    const bool here = at < read && side.columns[lane_id()][at] == column;
-    values[d * pitch + row] = here ? side.values[lane_id()][at] : V(0);
-    at += here;
-    left -= here;
   }
   if (OTHERS && row < rows) others[row] = left;
 }

@@ -165,6 +165,8 @@ LAUNCHES = {
     "sell-local": 2,
     "irregular": 2,
     "dia": 3,
+    "cds": 4,
+    "csr5-hub": 6,
     "shec": 3,
     "tile": 3,
 }
@@ -255,7 +257,7 @@ def test_entries_are_found_among_more_padding_than_a_mask_takes(monkeypatch):
 
 IN_BOUNDS = [
     *("ell", "ell-rp", "sell-var", "sell-p", "sell-c-sigma", "sell-local", "sell-pack", "sell-window", "csr5", "dia"),
-    *("csr-row-tiles", "hub-cache", "jad", "hyb", "auto", "coadell", "bro-hybr-s", "bsr", *VARIANTS),
+    *("cds", "csr-row-tiles", "hub-cache", "jad", "hyb", "auto", "coadell", "bro-hybr-s", "bsr", *VARIANTS),
 ]
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from spmvbench.formats import transposed
 from spmvbench.formats.admission import Skip
-from spmvbench.formats.arrays import Array, Csr, diagonal_places, distinct_diagonals, nonzero_mask, round_up
-from spmvbench.formats.conversion import stays_in_part
-from spmvbench.formats.dia.dia import HACK, Dia
+from spmvbench.formats.arrays import Array, Csr, diagonal_places, distinct_diagonals, nonzero_mask, round_up, tabled
+from spmvbench.formats.conversion import refuse_more_than_memory, runner, stays_in_part
+from spmvbench.formats.dia.dia import HACK, MOST, Dia, block_diagonals, dense
 from spmvbench.formats.format import Adding
 from spmvbench.formats.kernels import constant
 from spmvbench.formats.launches import Launch, Step, cbool, ctype, per_thread
@@ -19,7 +19,6 @@ from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
 BLOCK = constant("dia/pieces.cu", "BLOCK")  # threads
-MOST = 16  # unknowns per node
 
 
 def block_offsets(a: Csr, unknowns: int) -> Array:
@@ -63,6 +62,8 @@ class Cds(Adding):
         if unknowns and (a.rows % unknowns or a.cols % unknowns):
             raise Skip(f"{unknowns} unknowns a node do not divide {a.rows} rows and {a.cols} columns")
         divisors = [unknowns] if unknowns else [d for d in range(1, MOST + 1) if not (a.rows % d or a.cols % d)]
+        if (run := runner(a)) and tabled(a.nnz, a.rows + a.cols):
+            return block_diagonals(a, divisors, run)
         found = [(d, block_offsets(a, d)) for d in (divisors if a.nnz else divisors[:1])]
         return min(found, key=lambda choice: choice[0] * len(choice[1]))
 
@@ -74,8 +75,9 @@ class Cds(Adding):
     @classmethod
     def convert(cls, a: Csr, *, unknowns: int) -> dict[str, Any]:
         xp, (width, offset) = a.xp, cls._chosen(a, unknowns)
-        if width == 1:
-            return Dia.convert(a) | {"width": 1}
+        if a.nnz and (run := runner(a)):
+            return dense(a, offset, run, width)[0] | {"width": width}
+        refuse_more_than_memory(len(offset) * width * round_up(a.rows, HACK) * a.dtype.itemsize, a)
         values = xp.zeros((len(offset) * width, round_up(a.rows, HACK)), dtype=a.dtype)
         block = diagonal_places(block_diagonal(a, width), offset, (a.rows // width, a.cols // width))
         values[block * width + a.col_idx % np.int32(width), a.row_idx] = a.values

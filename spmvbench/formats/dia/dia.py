@@ -26,6 +26,7 @@ from spmvbench.formats.conversion import (
     Run,
     noted,
     notes,
+    numbers,
     offsets_upto,
     private_share,
     refuse_more_than_memory,
@@ -52,6 +53,7 @@ SHARE, PIECE = constant(CONVERT, "SHARE"), constant(CONVERT, "PIECE")  # entries
 TAKE_BLOCK, SIZES_BLOCK, REST_BLOCK, HDI_BLOCK = (
     constant(CONVERT, f"{name}_BLOCK") for name in ("TAKE", "SIZES", "REST", "HDI")
 )
+MOST = constant(CONVERT, "MOST")  # rows and columns of a block
 TAKE_BLOCKS = 4096  # that fill a GPU
 FEW_ENTRIES = 2**20  # with which parts that are none take less time than a wait for their number
 ROOM = 2**17  # diagonals that an array may have room for, more than there are
@@ -71,14 +73,32 @@ def hack_keys(a: Csr) -> Array:
     return keys[run_starts(keys)]
 
 
-def _table(a: Csr, run: Run) -> Array:
-    """The entries of every diagonal, by col - row + rows - 1."""
+def _table(a: Csr, run: Run, kernel: str = "dia_sizes", *given: Any) -> Array:
+    """What a kernel, which takes `given` last, finds about every diagonal, by col - row + rows - 1: its entries."""
     held = zeros(a.xp, a.rows + a.cols - 1, np.int32)
     parts = min(1 << (max(int(a.row_len_mean) // SIDE, 1) - 1).bit_length(), SIZES_BLOCK // HACK)
     share = round_up(max(int(private_share(a.nnz) / max(a.row_len_mean, 1)), 1), SIZES_BLOCK // parts)
-    args = *map(np.int32, (a.rows, share, parts)), a.row_ptr, a.col_idx, held
-    run(Launch(CONVERT, f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.rows, share), SIZES_BLOCK, args))
+    args = *map(np.int32, (a.rows, share, parts)), a.row_ptr, a.col_idx, held, *given
+    run(Launch(CONVERT, f"{kernel}<{ctype(a.row_ptr)}>", cdiv(a.rows, share), SIZES_BLOCK, args))
     return held
+
+
+def block_diagonals(a: Csr, widths: Sequence[int], run: Run) -> tuple[int, Array]:
+    """The width of blocks, one of `widths`, whose diagonals take the fewest bytes, and their offsets, ascending, int32.
+
+    By four kernels and one wait. widths: divisors of rows and columns up to MOST, ascending. run: runs a launch on the
+    arrays of `a`.
+    """
+    xp, asked = a.xp, np.uint32(sum(1 << (width - 1) for width in widths))
+    size, seen = (np.int32(a.rows + a.cols - 1), np.int32(a.rows)), _table(a, run, "cds_see", asked)
+    counts, grid = zeros(xp, MOST, np.uint64), min(cdiv(a.rows + a.cols, SIZES_BLOCK), 1024)
+    run(Launch(CONVERT, "cds_count", grid, SIZES_BLOCK, (*size, seen, asked, counts)))
+    found = numbers(counts)
+    width = min(widths, key=lambda width: width * found[width - 1])
+    offset = xp.empty(found[width - 1], dtype=np.int32)
+    state = notes(xp, int(size[0]))
+    run(summing(CONVERT, "cds_list", (*size, seen, np.int32(width), offset), state))
+    return width, offset
 
 
 def diagonal_sizes(a: Csr, run: Run | None) -> tuple[Array, Array, Array]:
@@ -149,14 +169,19 @@ def filled(a: Csr, hack: int, keys: Array) -> Array:
     return values
 
 
-def _dense(a: Csr, offset: Array, run: Run, others: bool = False) -> tuple[dict[str, Any], Array]:
-    """The fields of `Dia` for some diagonals. others: and how many entries of each row are on none, (rows,), int32."""
+def dense(a: Csr, offset: Array, run: Run, width: int = 1, others: bool = False) -> tuple[dict[str, Any], Array]:
+    """The fields of `Dia` for some diagonals, of blocks of `width` rows and columns those of `Cds`.
+
+    others: and how many entries of each row are on none, (rows,), int32, where all are of width 1.
+    """
     xp, pitch, diagonals = a.xp, round_up(a.rows, HACK), len(offset)
-    values = xp.empty((diagonals, pitch), dtype=a.dtype)
+    refuse_more_than_memory(diagonals * width * pitch * a.dtype.itemsize, a)
+    values = xp.empty((diagonals * width, pitch), dtype=a.dtype)
     counts = xp.empty(a.rows, dtype=np.int32) if others else nothing(xp, np.int32)
     across = cdiv(pitch, TAKE_BLOCK)
-    share = diagonals if others else max(cdiv(diagonals, max(TAKE_BLOCKS // across, 1)), HACK)
-    args = *map(np.int32, (a.rows, diagonals, share)), np.int64(pitch), a.row_ptr, a.col_idx, a.values, offset, values
+    share = diagonals if others else max(cdiv(diagonals, max(TAKE_BLOCKS // across, 1)), cdiv(HACK, width))
+    sizes = *map(np.int32, (a.rows, width, diagonals, share)), np.int64(pitch)
+    args = *sizes, a.row_ptr, a.col_idx, a.values, offset, values
     kernel = f"dia_take<{ctype(values)}, {ctype(a.row_ptr)}, {cbool(others)}>"
     run(Launch(CONVERT, kernel, (across, cdiv(diagonals, share)), TAKE_BLOCK, (*args, counts)))
     return {"offset": offset, "values": values}, counts
@@ -199,7 +224,7 @@ def taken(a: Csr, offset: Array, run: Run) -> tuple[dict[str, Any], Csr]:
         return {"offset": offset, "values": xp.empty((0, round_up(a.rows, HACK)), dtype=a.dtype)}, a
     counted, on = a.__dict__.get("on_diagonals", (None, 0))
     total = a.nnz - on if counted is offset else a.nnz
-    dia, others = _dense(a, offset, run, others=total > 0)
+    dia, others = dense(a, offset, run, others=total > 0)
     if not total:
         row_ptr = xp.zeros(a.rows + 1, dtype=np.int32)
     elif counted is offset:
@@ -262,8 +287,7 @@ class Dia(Diagonals):
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
         if a.nnz and (run := runner(a)):
             offset = _listed(a, -1.0, run) if tabled(a.nnz, a.rows + a.cols) else a.diagonals
-            refuse_more_than_memory(len(offset) * round_up(a.rows, HACK) * a.dtype.itemsize, a)
-            return _dense(a, offset, run)[0]
+            return dense(a, offset, run)[0]
         keys = a.diagonals.astype(np.int64) + (a.rows - 1)
         return {"offset": a.diagonals, "values": filled(a, round_up(max(a.rows, 1), HACK), keys)}
 

@@ -9,6 +9,7 @@ from scipy import sparse
 from spmvbench import load, testing
 from spmvbench.formats import Skip, get
 from spmvbench.formats.dia.ddd import MOST
+from tests.formats.test_conversion import assert_kernels_convert_alike
 
 
 def test_cds_finds_the_unknowns_of_a_node():
@@ -16,6 +17,22 @@ def test_cds_finds_the_unknowns_of_a_node():
     assert fmt.width == 3
     assert len(fmt.offset) == 27
     assert fmt.values.shape == (81, 192)
+
+
+@pytest.mark.parametrize("width", range(1, 17))
+def test_cds_kernels_find_block_diagonals_of_every_width(width, emulated, same_arrays):
+    """Where blocks are on both sides of the first one's diagonal, and the next ones' entries on the same diagonals."""
+    matrices = {
+        f"{rows} x {cols}, {density}": sparse.random_array(
+            (rows * width, cols * width), density=density, rng=np.random.default_rng(width), format="csr"
+        )
+        for rows, cols, density in ((40, 23, 0.01), (7, 31, 0.02), (9, 9, 0.3))
+    }
+    matrices["blocks"] = sparse.kron(
+        sparse.random_array((30, 30), density=0.1, rng=np.random.default_rng(0)), np.ones((width, width)), format="csr"
+    )
+    for spec in ("cds", f"cds[unknowns={width}]"):
+        assert_kernels_convert_alike(spec, matrices, emulated, same_arrays)
 
 
 def test_cds_with_one_unknown_is_dia(same_arrays):
