@@ -307,10 +307,11 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
 
 // The diagonals that are kept, ascending. held: entries of each, by diagonal + rows - 1. theta: kept from this share of its
 // places, half of the rows at least; 0: where it takes fewer bytes than its entries, each with a column; below: wherever
-// there are any. The first note: entries on them.
+// there are any. near: the main one and its two neighbours are kept from this share of their length, too. The first note:
+// entries on them.
 __global__ void __launch_bounds__(OFFSETS_BLOCK)
-    dia_list(int rows, int cols, const int* __restrict__ held, double theta, int value_bytes, int* __restrict__ offset,
-             unsigned long long* __restrict__ state) {
+    dia_list(int rows, int cols, const int* __restrict__ held, double theta, double near, int value_bytes,
+             int* __restrict__ offset, unsigned long long* __restrict__ state) {
   const long long n = static_cast<long long>(rows) + cols - 1;
   unsigned long long on = 0;
   const auto count = [&](long long at) {
@@ -322,7 +323,9 @@ __global__ void __launch_bounds__(OFFSETS_BLOCK)
     const bool kept = theta < 0    ? true
                       : theta == 0 ? entries * (value_bytes + 4) > places * value_bytes
                                    : static_cast<double>(entries) >= theta * static_cast<double>(places);
-    if (!entries || !kept) return 0ll;
+    const bool beside =
+        diagonal >= -1 && diagonal <= 1 && static_cast<double>(entries) >= near * static_cast<double>(length);
+    if (!entries || !(kept || beside)) return 0ll;
     on += entries;
     return 1ll;
   };

@@ -56,6 +56,7 @@ TAKE_BLOCK, SIZES_BLOCK, REST_BLOCK, HDI_BLOCK = (
 MOST = constant(CONVERT, "MOST")  # rows and columns of a block
 TAKE_BLOCKS = 4096  # that fill a GPU
 FEW_ENTRIES = 2**20  # with which parts that are none take less time than a wait for their number
+NEVER = 2.0  # a fill that no diagonal has
 ROOM = 2**17  # diagonals that an array may have room for, more than there are
 
 
@@ -131,29 +132,31 @@ def counted_places(a: Csr, length: Array) -> Array:
     return length.clip(a.rows // 2, None)
 
 
-def well_filled(a: Csr, theta: float) -> Array:
+def well_filled(a: Csr, theta: float, near: float = NEVER) -> Array:
     """The diagonals whose fill reaches `theta`, or that save bytes if it is 0: their offsets, ascending, int32.
 
-    Fill: the share of the `counted_places` with an entry. By kernels and one wait where there are any.
+    Fill: the share of the `counted_places` with an entry. near: the main diagonal and its two neighbours are kept from
+    this share of their length, too. By kernels and one wait where there are any.
     """
     run = runner(a)
     if run and tabled(a.nnz, a.rows + a.cols):
-        return _listed(a, theta, run)
+        return _listed(a, theta, run, near)
     offset, held, length = diagonal_sizes(a, run)
     places = counted_places(a, length)
-    return offset[held >= theta * places if theta else saves_bytes(held, places, a.dtype)]
+    kept = held >= theta * places if theta else saves_bytes(held, places, a.dtype)
+    return offset[kept | (abs(offset) <= 1) & (held >= near * length)]
 
 
-def _listed(a: Csr, theta: float, run: Run) -> Array:
+def _listed(a: Csr, theta: float, run: Run, near: float = NEVER) -> Array:
     """The diagonals that the kernel `dia_list` keeps, ascending, int32; the matrix knows how many entries they hold."""
     count, held = a.rows + a.cols - 1, _table(a, run)
     fill = theta or a.dtype.itemsize / (a.dtype.itemsize + 4)
     most = min(count, a.nnz)
     if theta >= 0:  # so many hold all entries: two are as short as each other, the longest ones of other shapes more
         places = a.nnz / fill
-        most = min(most, int(2 * places**0.5 + places / min(a.shape)) + 2)
+        most = min(most, int(2 * places**0.5 + places / min(a.shape)) + 5)  # with the three near the main one
     offset, state = a.xp.empty(most, dtype=np.int32), notes(a.xp, count)
-    args = np.int32(a.rows), np.int32(a.cols), held, np.float64(theta), np.int32(a.dtype.itemsize), offset
+    args = np.int32(a.rows), np.int32(a.cols), held, *map(np.float64, (theta, near)), np.int32(a.dtype.itemsize), offset
     run(summing(CONVERT, "dia_list", args, state))
     on, *_, kept = noted(state)
     offset = offset[:kept] if most - kept < ROOM else offset[:kept].copy()

@@ -12,7 +12,7 @@ from spmvbench.formats.conversion import count_filled, runner
 from spmvbench.formats.csr.csr import CsrVector
 from spmvbench.formats.csr.rows import CsrPieces, CsrRows
 from spmvbench.formats.csr.rules import lanes_that_fill
-from spmvbench.formats.dia.dia import Dia, counted_places, diagonal_sizes, saves_bytes, taken, well_filled
+from spmvbench.formats.dia.dia import Dia, taken, well_filled
 from spmvbench.formats.ellpack.ellpack import Ell, SellCSigma, WarpedEll
 from spmvbench.formats.ellpack.sell_local import long_apart
 from spmvbench.formats.format import Format
@@ -138,9 +138,7 @@ class EllDia(BesideDiagonals):
 
     @classmethod
     def kept(cls, a: Csr, **params: Any) -> Array:
-        offset, held, length = diagonal_sizes(a, runner(a))
-        near = abs(offset) <= 1
-        return offset[saves_bytes(held, counted_places(a, length), a.dtype) | near & (held >= 0.5 * length)]
+        return well_filled(a, 0.0, near=0.5)
 
     @classmethod
     def other(cls, *, sigma: int, plain: bool) -> tuple[str, type[Format], dict[str, Any]]:
