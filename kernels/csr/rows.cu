@@ -94,8 +94,8 @@ __device__ __forceinline__ void listed_rows(int block, int first, const int* end
 }
 
 // Pieces of long rows, a block each, and after them the listed rows, those that take longest first: one launch for all.
-// y is zero in rows that have pieces.
-template <typename V, typename I, int BLOCK, typename S = V>
+// CUT: rows may have several pieces, and y is zero in rows that have any.
+template <typename V, typename I, int BLOCK, bool CUT, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     csr_binned(int pieces, int to_32, int to_16, int to_8, int to_4, int to_2, I nnz, const int* __restrict__ piece_row,
                const I* __restrict__ piece_begin, const I* __restrict__ piece_end, const int* __restrict__ list,
@@ -105,7 +105,12 @@ __global__ void __launch_bounds__(BLOCK)
   if (block < pieces) {
     V sum = lane_sum<BLOCK, 2>(piece_begin[block], piece_end[block], nnz, threadIdx.x, col_idx, values, x);
     sum = block_sum<BLOCK>(sum);
-    if (threadIdx.x == 0) atomicAdd(y + piece_row[block], sum);
+    if (threadIdx.x > 0) return;
+    if (CUT) {
+      atomicAdd(y + piece_row[block], sum);
+    } else {
+      y[piece_row[block]] = sum;
+    }
   } else {
     const int ends[5] = {to_32, to_16, to_8, to_4, to_2};
     listed_rows<32>(block - pieces, 0, ends, nnz, list, row_ptr, col_idx, values, x, y);

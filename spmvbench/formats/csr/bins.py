@@ -12,7 +12,7 @@ from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, on_host, st
 from spmvbench.formats.conversion import device_limits, rows_by_length, runner, search_once
 from spmvbench.formats.csr.csr import LANES, LANES_BY_MEAN, CsrLoadedTogether, threads_by_lanes
 from spmvbench.formats.csr.rows import ALL, LISTED, Pieces, rows_launch
-from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill, zero_rows
+from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill, zero_rows
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 from spmvbench.formats.tuning import seconds
@@ -198,7 +198,7 @@ class CsrBins(CsrVisited):
 
     After ACSR, with the threads and the pairs of entries of `csr-lanes`. A bin with too few rows to fill a device joins
     the next longer one. If one bin is left and no row is long, no list is stored. Long rows are cut into pieces, a
-    block each, and their sums are added to y by atomics. A first launch sets those rows to zero.
+    block each. If a row has several, their sums are added to y by atomics, and a first launch sets long rows to zero.
     """
 
     key = "csr-bins"
@@ -271,8 +271,9 @@ class CsrBins(CsrVisited):
         sizes = (*map(np.int32, (pieces, *self.ends)), self.row_ptr.dtype.type(len(self.values)))
         of_rows = self.rows, self.row_ptr, self.col_idx, self.values
         args = (*sizes, self.piece_row, self.piece_begin, self.piece_end, *of_rows, x, y)
-        step = Launch("csr/rows.cu", f"csr_binned<{value}, {index}, {block}>", blocks, block, args)
-        return [zero_rows(self.piece_row, y), step]
+        cut = pieces > self.shape[0] - self.ends[-1]  # more than long rows
+        step = Launch("csr/rows.cu", f"csr_binned<{value}, {index}, {block}, {cbool(cut)}>", blocks, block, args)
+        return [zero_rows(self.piece_row, y), step] if cut else [step]
 
     @property
     def detail(self) -> dict[str, Any]:

@@ -106,6 +106,16 @@ def test_csr_bins_gives_every_kind_its_blocks(block, emulated):
         testing.check_product(f"csr-bins[block={block},piece=1000]", a, emulated)
 
 
+@pytest.mark.parametrize(("piece", "cut"), [(5000, False), (4999, True)])
+def test_csr_bins_zeroes_and_adds_only_where_a_row_has_several_pieces(piece, cut, checking):
+    a = with_lengths([0, 1500, *[3] * 70, 0, *[20] * 13, 5000, *[400] * 4, 0], 6000)
+    spec = f"csr-bins[piece={piece}]"
+    with converting_for(Limits(multiprocessors=1, shared_bytes=0)):
+        *zero, (kernel, _, _) = kernels(testing.convert(spec, a))
+        assert len(zero) == cut and kernel.endswith(", true>" if cut else ", false>")
+        assert testing.check_product(spec, a, checking, ops=["spmv", "spmm@2", "spmm@8"]) <= 1
+
+
 @pytest.mark.parametrize(("mean", "lanes"), [(2, 2), (3, 4), (4, 4), (5, 8), (64, 8), (65, 32)])
 def test_lightspmv_takes_lanes_by_the_mean_row(mean, lanes):
     fmt = testing.convert("lightspmv-warp", with_lengths([mean] * 10, 20000))
