@@ -99,9 +99,9 @@ __device__ __forceinline__ void load_lines(Entries<S, ENTRIES>& into, long long 
 // Each warp walks `interval` entries, a multiple of 32 * ENTRIES, in batches of so many: ENTRIES neighbours a lane, the
 // next batch is in flight while one is summed. A row that ends inside the interval is added to y: only one warp sees
 // its end, so the sum is the same every time, and an atomic is an addition that nothing waits for. What is open at the
-// interval's end is the warp's carry. The arrays are aligned to 16 bytes. LINES: whole batches of one row are loaded by
-// load_lines.
-template <typename V, typename I, int ENTRIES, bool LINES, typename S = V>
+// interval's end is the warp's carry, or, without CARRIES, is added to y by an atomic too: then the order of a row's
+// parts is not fixed. The arrays are aligned to 16 bytes. LINES: whole batches of one row are loaded by load_lines.
+template <typename V, typename I, int ENTRIES, bool LINES, bool CARRIES = true, typename S = V>
 __global__ void coo_flat(I nnz, int interval, const int* __restrict__ row_idx, const int* __restrict__ col_idx,
                          const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y,
                          int* __restrict__ carry_row, V* __restrict__ carry_sum) {
@@ -140,6 +140,7 @@ __global__ void coo_flat(I nnz, int interval, const int* __restrict__ row_idx, c
       const V x_column = load_x(x, max(now.column[e], 0));
       product[e] = now.column[e] >= 0 ? now.value[e] * x_column : V(0);
     }
+    if (!CARRIES) wait_for_previous();
 
     // The lane's rows: one that begins and ends in it is complete, the first may have begun before, the last goes on.
     const int first_row = now.row[0];
@@ -179,8 +180,11 @@ __global__ void coo_flat(I nnz, int interval, const int* __restrict__ row_idx, c
     open_row = __shfl_sync(FULL_MASK, row, WARP - 1);
     open_sum = __shfl_sync(FULL_MASK, sum, WARP - 1);
   }
-  if (lane == 0) {
+  if (lane > 0) return;
+  if (CARRIES) {
     carry_row[warp] = open_row;
     carry_sum[warp] = open_sum;
+  } else {
+    atomicAdd(y + open_row, open_sum);
   }
 }

@@ -13,12 +13,13 @@ from spmvbench.formats.carries import fix_up
 from spmvbench.formats.conversion import device_limits, rows_of
 from spmvbench.formats.format import Format
 from spmvbench.formats.launches import Launch, Step, after_zeros, cbool, ctype, per_thread, zero_fill
-from spmvbench.formats.multivector import VECTORS, sharing
+from spmvbench.formats.multivector import LOADED, VECTORS, sharing
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
 RUNS = (64, 32, 16, 8, 4)  # entries of a thread that multiplies several vectors: the most that leave BUSY threads
 BUSY = 45_000  # threads from which on an H200 more were not faster: more add more parts of rows
+FEW = 2  # entries of a thread, if RUNS leave fewer and one loads a row of X at once: then warps add up their runs
 WIDE_ROW = 256  # bytes of a row of X from which on a thread takes 32 bytes of it instead of 16
 
 
@@ -80,7 +81,7 @@ class CooFlat(Coo):
     kernel=paper: a thread takes one entry at a time, as the report's. fast: 8 neighbouring ones; with lines=true those
     of a batch that is within one row are loaded side by side and without their rows. The last batch is masked (CUSP
     finishes it with one thread). Sums are reproducible. Of several vectors, kernel=fast gives a thread 4 to 64 entries,
-    and adds what it has of cut rows by atomics.
+    or 2 in warps that sum their runs if the threads would be few, and adds parts of cut rows by atomics.
     """
 
     key = "coo-flat"
@@ -119,6 +120,8 @@ class CooFlat(Coo):
     def _runs(self, x: Array, y: Array, row_bytes: int) -> list[Launch]:
         nnz, beside = len(self.values), sharing(x.dtype.itemsize)
         least = 4 if y.dtype == np.float64 and VECTORS.get() == 2 else 8
+        if VECTORS.get() * x.dtype.itemsize <= LOADED and nnz < least * BUSY:
+            return after_zeros(zero_fill(y), self._flat(x, y, FEW, 32 * FEW, 128))
         run = next(run for run in RUNS if nnz * beside >= run * BUSY or run == least)
         kernel = f"coo_runs<{ctype(self.values)}, {ctype(self._nnz)}, {run}>"
         args = (self._nnz, self.row_idx, self.col_idx, self.values, x, y)
@@ -128,12 +131,20 @@ class CooFlat(Coo):
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
         # Entries of a thread: on an H200 4 to 8 are alike in double precision, 8 is the fastest in single.
-        nnz, block, entries = self._nnz, 256, 1 if self.kernel == "paper" else 8
+        entries = 1 if self.kernel == "paper" else 8
         interval = round_up(cdiv(len(self.values), self.most_warps), 32 * entries)
         warps = cdiv(len(self.values), max(interval, 1))
         carry_row = self.xp.empty(warps, dtype=np.int32)
         carry_sum = self.xp.empty(warps, dtype=y.dtype)
-        flat = f"coo_flat<{ctype(self.values)}, {ctype(nnz)}, {entries}, {cbool(self._in_lines)}>"
-        matrix = (nnz, np.int32(interval), self.row_idx, self.col_idx, self.values, x, y, carry_row, carry_sum)
-        product = Launch("coo/coo.cu", flat, cdiv(warps * 32, block), block, matrix)
+        product = self._flat(x, y, entries, interval, 256, carry_row, carry_sum)
         return [product, fix_up("coo/coo.cu", carry_row, carry_sum, y)]
+
+    def _flat(self, x: Array, y: Array, entries: int, interval: int, block: int, *carries: Array) -> Launch:
+        """The launch of a warp for every `interval` entries; its open sum goes to `carries`, or to y by an atomic."""
+        kinds = f"{ctype(self.values)}, {ctype(self._nnz)}, {entries}, {cbool(self._in_lines)}, {cbool(bool(carries))}"
+        carry_row, carry_sum = carries or (self.xp.empty(0, dtype=np.int32), self.xp.empty(0, dtype=y.dtype))
+        matrix = self._nnz, np.int32(interval), self.row_idx, self.col_idx, self.values
+        warps = cdiv(len(self.values), max(interval, 1))
+        return Launch(
+            "coo/coo.cu", f"coo_flat<{kinds}>", cdiv(warps * 32, block), block, (*matrix, x, y, carry_row, carry_sum)
+        )

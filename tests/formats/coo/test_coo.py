@@ -52,3 +52,11 @@ def test_the_order_of_lanes_changes_no_bit():
         found.append(y)
     np.testing.assert_array_equal(found[1], found[0])
     np.testing.assert_array_equal(found[2], found[0])
+
+
+@pytest.mark.parametrize(("k", "dtype"), [(2, "f"), (2, "d"), (4, "f")])
+def test_warps_sum_the_runs_of_several_vectors_if_entries_are_few(k, dtype):
+    a, device = with_lengths(sum(LENGTHS.values(), [0, 0])).astype(dtype), open_device("emulated-check")
+    x, y = np.empty(a.shape[1] * k, dtype), np.empty(a.shape[0] * k, dtype)
+    assert "2, false, false" in testing.convert("coo-flat", a).multiplied(x, y, k, "row")[-1].kernel
+    assert testing.check_product("coo-flat", a, device, ops=[f"spmm@{k}"]) <= 1
