@@ -43,12 +43,12 @@ struct Entries {
   }
 };
 
-// Several vectors: a thread takes ENTRIES neighbouring entries, 4 or a multiple of 8, and adds up the runs of equal rows. A
-// run that may go on in another thread's entries is added to y by an atomic. y is zero.
+// Several vectors: a thread takes ENTRIES neighbouring entries, a multiple of 8, and adds up the runs of equal rows. A run
+// that may go on in another thread's entries is added to y by an atomic. y is zero.
 template <typename V, typename I, int ENTRIES, typename S = V>
 __global__ void coo_runs(I nnz, const int* __restrict__ row_idx, const int* __restrict__ col_idx,
                          const S* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
-  constexpr int BATCH = ENTRIES < 8 ? ENTRIES : 8;
+  constexpr int BATCH = 8;
   const long long begin = global_thread<V>() * ENTRIES;
   if (begin >= nnz) return;
   int row = row_idx[begin];

@@ -17,7 +17,7 @@ from spmvbench.formats.multivector import LOADED, VECTORS, sharing
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 
-RUNS = (64, 32, 16, 8, 4)  # entries of a thread that multiplies several vectors: the most that leave BUSY threads
+RUNS = (64, 32, 16, 8)  # entries of a thread that multiplies several vectors: the most that leave BUSY threads
 BUSY = 45_000  # threads from which on an H200 more were not faster: more add more parts of rows
 FEW = 2  # entries of a thread, if RUNS leave fewer and one loads a row of X at once: then warps add up their runs
 WIDE_ROW = 256  # bytes of a row of X from which on a thread takes 32 bytes of it instead of 16
@@ -80,7 +80,7 @@ class CooFlat(Coo):
 
     kernel=paper: a thread takes one entry at a time, as the report's. fast: 8 neighbouring ones; with lines=true those
     of a batch that is within one row are loaded side by side and without their rows. The last batch is masked (CUSP
-    finishes it with one thread). Sums are reproducible. Of several vectors, kernel=fast gives a thread 4 to 64 entries,
+    finishes it with one thread). Sums are reproducible. Of several vectors, kernel=fast gives a thread 8 to 64 entries,
     or 2 in warps that sum their runs if the threads would be few, and adds parts of cut rows by atomics.
     """
 
@@ -119,10 +119,9 @@ class CooFlat(Coo):
 
     def _runs(self, x: Array, y: Array, row_bytes: int) -> list[Launch]:
         nnz, beside = len(self.values), sharing(x.dtype.itemsize)
-        least = 4 if y.dtype == np.float64 and VECTORS.get() == 2 else 8
-        if VECTORS.get() * x.dtype.itemsize <= LOADED and nnz < least * BUSY:
+        if VECTORS.get() * x.dtype.itemsize <= LOADED and nnz < RUNS[-1] * BUSY:
             return after_zeros(zero_fill(y), self._flat(x, y, FEW, 32 * FEW, 128))
-        run = next(run for run in RUNS if nnz * beside >= run * BUSY or run == least)
+        run = next(run for run in RUNS if nnz * beside >= run * BUSY or run == RUNS[-1])
         kernel = f"coo_runs<{ctype(self.values)}, {ctype(self._nnz)}, {run}>"
         args = (self._nnz, self.row_idx, self.col_idx, self.values, x, y)
         threads = per_thread(cdiv(nnz, run))
