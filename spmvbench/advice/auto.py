@@ -26,8 +26,9 @@ class Auto(Format):
     One kernel finds ten numbers of the matrix, in its row pointers and in a sample of its rows. A forest of regression
     trees predicts each format's slowdown from them and from `spmvs`; nothing is timed. Where that takes longer than it
     saves, a tree chooses by rows, columns, entries and `spmvs` alone, and may err where few rows are much longer than
-    the others. No format is near the best for every number of products: name it. Without `spmvs` the choice is for
-    30; docs/results/auto.md has what it loses at others. An operator names 10,000 for `auto`'s forest.
+    the others. No format is near the best for every number of products: name it. Without `spmvs` the choice is the one
+    that is predicted to be the least slow on average over 1 to 10^6; docs/results/auto.md has what it loses. An
+    operator names 10,000 for `auto`'s forest.
 
     A matrix without entries, or with more than 2^27 rows and columns, is stored as `csr-lanes`. A format that the
     memory cannot hold is passed over. No candidate is a vendor's, or times products while it converts.
@@ -40,7 +41,7 @@ class Auto(Format):
     keeps_zeros = False
     multiplies_padding = True
 
-    spmvs = Parameter(30, "products that the choice is made for", low=1)
+    spmvs = Parameter(0, "products that the choice is made for; 0: not known", low=0)
 
     chosen: Format
 

@@ -1,8 +1,9 @@
 """A choice at little cost: numbers that one kernel finds in a matrix, and a forest of a few comparisons on them.
 
 The forest predicts the logarithm of each format's slowdown, the time of the conversion and of N products over that of
-the best format, from the numbers and from N. A tree before it sees the sizes and N alone: it chooses a format, or that
-the numbers are worth the time of finding them. Both are trained on published rows: `publishing.auto`.
+the best format, from the numbers and from N; if N is not known, its mean over several. A tree before it sees the sizes
+and N alone: it chooses a format, or that the numbers are worth the time of finding them. Both are trained on published
+rows: `publishing.auto`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ PROBES = BLOCK // WARP
 COUNTS = 8  # numbers that the kernel finds
 SAMPLES = 512  # rows of a sample, at most
 BLOCKS = 1024  # that read the row pointers of a large matrix
+UNKNOWN = -20.0  # in place of log2 of the number of products; far from these, so that one comparison tells it apart
 STEPS = 1000  # of a unit of the natural logarithm, in which slowdowns are stored; 60 made formats equals that are not
 
 
@@ -78,7 +80,7 @@ class Numbers(NamedTuple):
         return cls(*(columns[name] for name in cls._fields))
 
     def features(self, spmvs: float) -> list[float]:
-        """What the forest compares, for so many products."""
+        """What the forest compares, for so many products; 0: not known."""
         return [*of_sizes(self.rows, self.cols, self.nnz, spmvs), *self.described()]
 
     def described(self) -> list[float]:
@@ -104,7 +106,7 @@ PER_ROW = [3, 4, LONGEST, SIZES + 5]  # those that rise by one then
 
 def of_sizes(rows: int, cols: int, nnz: int, spmvs: float) -> list[float]:
     """The features that the sizes give, and what the tree compares; that of the products is the first."""
-    return [log2(spmvs), log2(nnz), log2(rows), log2(cols / rows), log2(nnz / rows)]
+    return [log2(spmvs) if spmvs else UNKNOWN, log2(nnz), log2(rows), log2(cols / rows), log2(nnz / rows)]
 
 
 def counts(a: Csr, samples: int) -> list[int]:

@@ -11,7 +11,6 @@ import pandas as pd
 
 from spmvbench import formats
 from spmvbench.advice import quick, training
-from spmvbench.advice.auto import Auto
 from spmvbench.advice.model import ABOVE, LARGE, SPMVS, UP_TO
 from spmvbench.advice.training import WORST, Table
 from spmvbench.analysis.coverage import geometric_mean
@@ -20,10 +19,12 @@ from spmvbench.publishing.in_page import markdown
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "results" / "auto.md"
 CANDIDATES = 32
 TREES, LEAF, SHARE = 5, 8, 0.9  # of the forest, as `training.grown` takes them
+MEASURED = 3  # weight of a matrix that was measured in the forest; one between two of them has 1
 TEACHING = 60, 40, 3  # trees, pair_trees and pair_leaf of the model that it learns from
 MIXED = 1500  # matrices between two of the training
 LONGER = 1000  # matrices of these with fewer and longer rows
 ALIKE = 400  # cases in a leaf of the tree of the sizes, whose mean has to know matrices with long rows
+FAR, RARE = 3.0, 0.1  # slowdowns over FAR cost the tree the square of their logarithm besides, RARE times
 TUNED = {"csr-am", "csr-gg", "ell-warp-k2", "hec", "sell"}  # conversions that time products
 
 NAMED = "`auto[spmvs=N]`"
@@ -94,7 +95,7 @@ def trained(table: Table, looked: float, unseen: float) -> quick.Chooser:
     training: their numbers, and the bytes and bounds of their formats, are geometric means of both with random weights.
     Some of all these have as many entries in fewer and longer rows besides: what long rows cost is known anywhere.
     The tree learns from the same predictions what each format costs where the sizes alone are known, and what the
-    forest's choice costs.
+    forest's choice costs. For a number of products that is not known, both learn the mean logarithms over SPMVS.
 
     looked, unseen: seconds that a choice takes by the forest, the numbers included, and by the tree.
     """
@@ -123,16 +124,28 @@ def trained(table: Table, looked: float, unseen: float) -> quick.Chooser:
     for predicted, measured in ((spmv, table.spmv), (conversion, table.conversion)):
         times = measured[labels].to_numpy()
         np.copyto(predicted[: len(times)], times, where=~np.isnan(times))
-    cases = np.vstack([np.column_stack([np.full(len(x), np.log2(spmvs)), x]) for spmvs in SPMVS])
-    total = np.vstack([conversion + spmvs * spmv for spmvs in SPMVS])
-    best = total.min(axis=1, keepdims=True)
-    forest = training.grown(cases, np.log((total / best).clip(max=WORST)), None, TREES, LEAF, SHARE)
-    chosen = np.take_along_axis(total, forest(cases).argmin(axis=1)[:, None], axis=1)
+    products = [*np.log2(SPMVS), quick.UNKNOWN]
+    cases = np.vstack([np.column_stack([np.full(len(x), each), x]) for each in products])
+    in_table = np.tile(np.arange(len(x)) < len(numbers), len(products))
+    total = np.stack([conversion + spmvs * spmv for spmvs in SPMVS])
+    best = total.min(axis=2, keepdims=True)
+    slowdown = np.log((total / best).clip(max=WORST))
+    weights = np.where(in_table, MEASURED, 1.0)
+    forest = training.grown(cases, np.vstack([*slowdown, slowdown.mean(axis=0)]), weights, TREES, LEAF, SHARE)
+
+    def costs(chosen: np.ndarray) -> np.ndarray:
+        """Of every format by the sizes alone, and of the formats that the forest chooses: (SPMVS, matrices, K + 1)."""
+        looking = np.take_along_axis(total, chosen, axis=2) + looked
+        logs: np.ndarray = np.log(np.concatenate([total + unseen, looking], axis=2) / best)
+        return logs
+
     # Not up to WORST: where rows may be long and nothing tells, one format in a hundred cases takes a thousand times as
     # long.
-    slower = np.log(np.hstack([total + unseen, chosen + looked]) / best)
+    chosen = forest(cases).argmin(axis=1).reshape(len(products), -1, 1)
+    slower = np.vstack([*costs(chosen[:-1]), costs(chosen[-1:]).mean(axis=0)])
+    slower += RARE * np.log((np.exp(slower) / FAR).clip(min=1)) ** 2
     # Those that were measured weigh as much as those between them.
-    weights = np.tile(np.repeat([MIXED / len(numbers), 1.0], [len(numbers), MIXED + LONGER]), len(SPMVS))
+    weights = np.where(in_table, MIXED / len(numbers), 1.0)
     sizes_known = DecisionTreeRegressor(min_samples_leaf=ALIKE, random_state=0)
     tree = training.flattened([sizes_known.fit(cases[:, : quick.SIZES], slower, weights)])
     nodes = len(forest.feature)
@@ -158,7 +171,6 @@ def regrets(found: quick.Chooser, out: Table, looked: float, unseen: float) -> I
 
     looked, unseen: as for `trained`.
     """
-    default = Auto.resolve({})["spmvs"]
     by_spmvs = {spmvs: (slowdowns(out, list(out.spmv), spmvs), out.total(spmvs).min(axis=1)) for spmvs in SPMVS}
     for matrix, columns in out.columns.iterrows():
         if out.spmv.loc[matrix].reindex(found.labels).isna().all():
@@ -173,7 +185,7 @@ def regrets(found: quick.Chooser, out: Table, looked: float, unseen: float) -> I
                 return str(of.reindex(list(ranked)).first_valid_index())
 
             choices = {}
-            for chooser, asked in ((NAMED, spmvs), (DEFAULT, default)):
+            for chooser, asked in ((NAMED, spmvs), (DEFAULT, 0)):
                 features = numbers.features(asked)
                 looks, sizes_say = found.by_sizes(features)
                 choices[chooser] = (first(found.ranked(features)), looked) if looks else (first(sizes_say), unseen)
@@ -204,7 +216,6 @@ def page(found: quick.Chooser, lines: pd.DataFrame) -> str:
     """The text of docs/results/auto.md."""
     runs = " ".join(f"results/published/{run}" for run in found.about["runs"])
     options = " ".join(f"--{name} {found.about[name]:g}" for name in ("looking", "comparing", "sizes"))
-    default = Auto.resolve({})["spmvs"]
     parts = []
     for gpu, of_gpu in lines.groupby("gpu", sort=False):
         large = of_gpu["nnz"] > LARGE
@@ -246,9 +257,9 @@ choosing as the options of the command have it, which these rows do not measure:
 the tree, {1e6 * found.about["comparing"]:.0f} us for the forest and {1e6 * found.about["looking"]:.0f} us for the
 numbers of the matrix.
 The line "{LOOKED}" has what remains if all times are known, but only after
-the numbers are found; "{UNSEEN}" has the tree without the forest. `auto` without `spmvs` chooses for
-{default:g} products, whatever N is. No such choice suits every N: the line "{WHATEVER}" has the
-least that one format for a matrix loses, if all times are known.
+the numbers are found; "{UNSEEN}" has the tree without the forest. `auto` without `spmvs` chooses what is
+predicted to be the least slow on average, over all N of the table. No such choice suits every N: the line
+"{WHATEVER}" has the least that one format for a matrix loses, if all times are known.
 
 {tables}
 

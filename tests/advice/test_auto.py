@@ -7,13 +7,15 @@ import pytest
 from scipy import sparse
 
 from spmvbench import formats, testing
-from spmvbench.advice import auto, quick
+from spmvbench.advice import auto, quick, training
 from spmvbench.devices import open_device
 from spmvbench.formats import FREE_SHARE, Skip
 from spmvbench.formats.arrays import Csr
 from spmvbench.formats.conversion import EMULATED, converting_for
 from spmvbench.matrices.features import features
 from spmvbench.matrices.synthetic import generate
+from spmvbench.publishing import auto as publishing
+from tests.advice.test_advice import measured
 
 AUTO = formats.get("auto")
 MATRICES = testing.hard_matrices() | {spec: generate(spec) for spec in ("pde:12", "fem:6:3", "rmat:12:8")}
@@ -72,6 +74,21 @@ def test_the_forest_ranks_as_its_leaves_say():
     assert list(forest.ranked([9.0, 0.5])) == ["here", "there"] and list(forest.ranked([0.0, 0.6])) == ["there", "here"]
     other = dataclasses.replace(forest, slowdown=leaves[::-1])
     assert len({forest.digest, dataclasses.replace(forest, about={"runs": 1}).digest, other.digest}) == 2
+
+
+def test_without_the_number_of_products_the_mean_over_all_decides(monkeypatch):
+    for name, value in {"MIXED": 150, "LONGER": 100, "ALIKE": 20, "TEACHING": (10, 10, 3)}.items():
+        monkeypatch.setattr(publishing, name, value)
+    # Times over the bound, and seconds of the conversion: each is the best for some number of products.
+    times = {"csr-lanes": (100, 100, 1e-6), "csr5": (1, 1, 1e-2), "csr-scalar": (0.6, 0.6, 3e-2)}
+    slow = {"csr-vector": (200, 200, 1e-1), "cusparse-csr-alg1": (200, 200, 1e-1)}
+    known = training.table(measured(times=times | slow))
+    found = publishing.trained(known, 1e-9, 1e-9)
+    best = {1: "csr-lanes", 10: "csr-lanes", 1_000: "csr5", 1_000_000: "csr-scalar", 0: "csr5"}
+    for row in known.columns.to_dict("records"):
+        features = {spmvs: quick.Numbers.of_row(row).features(spmvs) for spmvs in best}
+        assert {spmvs: next(found.ranked(of)) for spmvs, of in features.items()} == best
+        assert {spmvs: found.by_sizes(of)[1][0] for spmvs, of in features.items()} == best
 
 
 def test_no_candidate_needs_a_library_or_times_products():
