@@ -95,7 +95,7 @@ __device__ __forceinline__ void listed_rows(int block, int first, const int* end
 
 // Pieces of long rows, a block each, and after them the listed rows, those that take longest first: one launch for all.
 // CUT: rows may have several pieces, and y is zero in rows that have any.
-template <typename V, typename I, int BLOCK, bool CUT, typename S = V>
+template <typename V, typename I, int BLOCK, bool CUT = true, typename S = V>
 __global__ void __launch_bounds__(BLOCK)
     csr_binned(int pieces, int to_32, int to_16, int to_8, int to_4, int to_2, I nnz, const int* __restrict__ piece_row,
                const I* __restrict__ piece_begin, const I* __restrict__ piece_end, const int* __restrict__ list,

@@ -140,10 +140,12 @@ class CooFlat(Coo):
 
     def _flat(self, x: Array, y: Array, entries: int, interval: int, block: int, *carries: Array) -> Launch:
         """The launch of a warp for every `interval` entries; its open sum goes to `carries`, or to y by an atomic."""
-        kinds = f"{ctype(self.values)}, {ctype(self._nnz)}, {entries}, {cbool(self._in_lines)}, {cbool(bool(carries))}"
+        kinds = f"{ctype(self.values)}, {ctype(self._nnz)}, {entries}, {cbool(self._in_lines)}"
         carry_row, carry_sum = carries or (self.xp.empty(0, dtype=np.int32), self.xp.empty(0, dtype=y.dtype))
         matrix = self._nnz, np.int32(interval), self.row_idx, self.col_idx, self.values
         warps = cdiv(len(self.values), max(interval, 1))
         return Launch(
-            "coo/coo.cu", f"coo_flat<{kinds}>", cdiv(warps * 32, block), block, (*matrix, x, y, carry_row, carry_sum)
+            "coo/coo.cu",
+            f"coo_flat<{kinds}{'' if carries else ', false'}>",
+            *(cdiv(warps * 32, block), block, (*matrix, x, y, carry_row, carry_sum)),
         )

@@ -12,7 +12,7 @@ from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, on_host, st
 from spmvbench.formats.conversion import device_limits, rows_by_length, runner, search_once
 from spmvbench.formats.csr.csr import LANES, LANES_BY_MEAN, CsrLoadedTogether, threads_by_lanes
 from spmvbench.formats.csr.rows import ALL, LISTED, Pieces, rows_launch
-from spmvbench.formats.launches import Launch, cbool, ctype, per_thread, zero_fill, zero_rows
+from spmvbench.formats.launches import Launch, ctype, per_thread, zero_fill, zero_rows
 from spmvbench.formats.parameters import Parameter
 from spmvbench.formats.registry import register
 from spmvbench.formats.tuning import seconds
@@ -272,7 +272,8 @@ class CsrBins(CsrVisited):
         of_rows = self.rows, self.row_ptr, self.col_idx, self.values
         args = (*sizes, self.piece_row, self.piece_begin, self.piece_end, *of_rows, x, y)
         cut = pieces > self.shape[0] - self.ends[-1]  # more than long rows
-        step = Launch("csr/rows.cu", f"csr_binned<{value}, {index}, {block}, {cbool(cut)}>", blocks, block, args)
+        kernel = f"csr_binned<{value}, {index}, {block}{'' if cut else ', false'}>"
+        step = Launch("csr/rows.cu", kernel, blocks, block, args)
         return [zero_rows(self.piece_row, y), step] if cut else [step]
 
     @property
