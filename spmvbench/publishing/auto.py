@@ -24,7 +24,7 @@ TEACHING = 60, 40, 3  # trees, pair_trees and pair_leaf of the model that it lea
 MIXED = 1500  # matrices between two of the training
 LONGER = 1000  # matrices of these with fewer and longer rows
 ALIKE = 400  # cases in a leaf of the tree of the sizes, whose mean has to know matrices with long rows
-FAR, RARE = 3.0, 0.1  # slowdowns over FAR cost the tree the square of their logarithm besides, RARE times
+FAR, RARE = 3.0, 0.1  # the tree learns logarithms, and RARE times the square of what they have over FAR's
 TUNED = {"csr-am", "csr-gg", "ell-warp-k2", "hec", "sell"}  # conversions that time products
 
 NAMED = "`auto[spmvs=N]`"
@@ -143,7 +143,7 @@ def trained(table: Table, looked: float, unseen: float) -> quick.Chooser:
     # long.
     chosen = forest(cases).argmin(axis=1).reshape(len(products), -1, 1)
     slower = np.vstack([*costs(chosen[:-1]), costs(chosen[-1:]).mean(axis=0)])
-    slower += RARE * np.log((np.exp(slower) / FAR).clip(min=1)) ** 2
+    slower += RARE * (slower - np.log(FAR)).clip(min=0) ** 2
     # Those that were measured weigh as much as those between them.
     weights = np.where(in_table, MIXED / len(numbers), 1.0)
     sizes_known = DecisionTreeRegressor(min_samples_leaf=ALIKE, random_state=0)
