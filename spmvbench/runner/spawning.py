@@ -18,6 +18,8 @@ from typing import IO, Any
 from spmvbench.runner.supervisor import Supervised
 
 MEASURING = ("-m", "spmvbench.measure.worker")
+# Without it JAX takes three quarters of the device's memory for itself, and the other formats of a process fail.
+SHARED_MEMORY = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
 class Spawned:
@@ -33,6 +35,7 @@ class Spawned:
         weakref.finalize(self, os.close, self.printed)
         command = [sys.executable, "-P", *program, device, str(theirs.fileno())]
         streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": self.printed, "stderr": self.printed}
+        environment = SHARED_MEMORY | dict(os.environ if environment is None else environment)
         self.process = Supervised(command, pass_fds=[theirs.fileno()], env=environment, **streams)
         theirs.close()
 

@@ -441,6 +441,19 @@ def test_what_a_worker_calls_an_experiment_is_one(group, measuring):
     assert [row["experiment"] for row in measuring.written] == [False, True, False]
 
 
+@pytest.mark.parametrize(("users", "seen"), [(None, "false"), ("true", "true")])
+def test_a_library_leaves_the_devices_memory_to_other_formats_unless_the_user_says_otherwise(monkeypatch, users, seen):
+    name = "XLA_PYTHON_CLIENT_PREALLOCATE"
+    monkeypatch.delenv(name, raising=False)
+    if users:
+        monkeypatch.setenv(name, users)
+    sends = "import os, sys; from multiprocessing.connection import Connection; "
+    worker = Spawned("emulated", ("-c", f"{sends}Connection(int(sys.argv[2])).send(os.environ[{name!r}])"))
+    assert worker.connection.poll(60)
+    assert worker.connection.recv() == seen
+    worker.kill()
+
+
 def test_what_a_worker_has_sent_is_known_without_waiting(tmp_path):
     """Half a message is none, nor is the end of a worker."""
     content = b"\0\0\0\x05ab"
