@@ -67,33 +67,36 @@ class Workloads(NamedTuple):
 
         capacity_of: entries of a workload of a tile, at least, by the tile and its longest row.
         """
-        tile, row, width, height = [], [], [], []
+        packed = []  # tile, first row, width, height, number, last row of the tile: of the workloads of each width
         for t, (begin, end) in enumerate(zip(tile_rows[:-1].tolist(), tile_rows[1:].tolist(), strict=True)):
             longest = round_up(int(lengths[begin]), WARP) if end > begin else 0
             capacity = max(longest, capacity_of(t, longest))
             at = begin
-            while at < end:
-                wide = int(lengths[at])
-                high = min(max(capacity // wide, 1), end - at)
-                tile.append(t)
-                row.append(at)
-                width.append(wide)
-                height.append(high)
-                at += high
-        w, h = np.array(width, dtype=np.int64), np.array(height, dtype=np.int64)
+            for stop in (*(begin + 1 + np.flatnonzero(np.diff(lengths[begin:end]))).tolist(), end):  # of equal rows
+                if at < stop:
+                    wide = int(lengths[at])
+                    high = max(capacity // wide, 1)
+                    packed.append((t, at, wide, high, number := cdiv(stop - at, high), end))
+                    at += number * high
+        table = np.array(packed, dtype=np.int64).reshape(-1, 6)
+        count = table[:, 4]
+        tile, first, w, most, _, last = (np.repeat(column, count) for column in table.T)
+        row = first + most * (np.arange(len(tile)) - np.repeat(np.cumsum(count) - count, count))
+        h = np.minimum(most, last - row)
         slots = np.where(w >= h, round_up(w, WARP) * h, w * round_up(h, WARP))
         offset = np.concatenate([[0], np.cumsum(slots, dtype=np.int64)])
-        tiles, rows, widths, heights = (np.array(list_, dtype=np.int32) for list_ in (tile, row, width, height))
+        tiles, rows, widths, heights = (array.astype(np.int32) for array in (tile, row, w, h))
         return cls(tiles, rows, widths, heights, offset)
 
 
 class Layout(NamedTuple):
-    """Where entries go."""
+    """Where entries go, whatever the size of workloads."""
 
     order: Array  # (non-empty columns,), int32: the longest first
     start: np.ndarray  # (tiles + 1,), int64: first column of each tile, in that order
     rows: Array  # (rows of all tiles,), int32: tile by tile, the longest first
-    workloads: Workloads
+    lengths: np.ndarray  # (rows of all tiles,): entries of each of `rows`, on the host
+    tile_rows: np.ndarray  # (tiles + 1,): rows before each tile
     sorted_: Array  # (nnz,): the entries by tile and row
     place: Array  # (nnz,), int32: column in the order
     row_of: Array  # (nnz,): which of `rows` each is in
@@ -111,7 +114,7 @@ class Layout(NamedTuple):
         return np.append(starts, used) if used else np.zeros(1, dtype=np.int64)
 
     @classmethod
-    def of(cls, a: Csr, width: int, capacity: Capacity) -> Layout:
+    def of(cls, a: Csr, width: int) -> Layout:
         xp, (columns, counts) = a.xp, a.used_columns
         used = len(columns)
         order = columns[longest_first(counts, int(counts.max()) if used else 0)]
@@ -130,11 +133,15 @@ class Layout(NamedTuple):
         longest = int(lengths.max()) if len(lengths) else 0
         ranked = stable_order(run_tile * (longest + 1) + (longest - lengths), max(tiles * (longest + 1), 1))
         tile_rows = on_host(offsets(xp.bincount(run_tile, minlength=tiles)))
-        workloads = Workloads.of(on_host(lengths[ranked]), tile_rows, capacity)
+        by_length = on_host(lengths[ranked])
         run = expand(runs, a.nnz)
         rank = xp.arange(a.nnz) - begin[run]
         rows = run_row[ranked].astype(np.int32)
-        return cls(order, start, rows, workloads, sorted_, place[sorted_], inverse(ranked)[run], rank)
+        return cls(order, start, rows, by_length, tile_rows, sorted_, place[sorted_], inverse(ranked)[run], rank)
+
+    def workloads(self, capacity: Capacity) -> Workloads:
+        """The rows packed, with this capacity."""
+        return Workloads.of(self.lengths, self.tile_rows, capacity)
 
 
 def slots_of(xp: ArrayModule, w: dict[str, Array], owner: Array, row: Array, rank: Array) -> Array:
@@ -192,8 +199,8 @@ class TileComposite(Format):
 
     @classmethod
     def estimate(cls, a: Csr, *, width: int, capacity: int, times: tuple[int, ...] = (), **params: Any) -> int:
-        found = Layout.of(a, width or WIDTHS[1], by_times(times) if times else equal(capacity or LEAST))
-        w = found.workloads
+        found = Layout.of(a, width or WIDTHS[1])
+        w = found.workloads(by_times(times) if times else equal(capacity or LEAST))
         tables = 4 * (len(found.order) + len(found.rows)) + w.offset.nbytes + 12 * len(w.row)
         return tables + int(w.offset[-1]) * (cls._column_dtype(found.start).itemsize + a.dtype.itemsize)
 
@@ -201,12 +208,13 @@ class TileComposite(Format):
     def convert(cls, a: Csr, *, width: int, capacity: int) -> dict[str, Any]:
         if a.xp is np or not a.nnz or (width and capacity):
             width = width or WIDTHS[1]
-            return cls.stored(a, Layout.of(a, width, equal(capacity or LEAST))) | {"width_in_use": width, "times": ()}
+            stored = cls.stored(a, Layout.of(a, width), equal(capacity or LEAST))
+            return stored | {"width_in_use": width, "times": ()}
         width, times = search_once(
             cls, a, lambda: cls.fastest(a, width, capacity), lambda: cls.first_choice(a, width, capacity)
         )
-        layout = Layout.of(a, width, by_times(times) if times else equal(capacity))
-        return cls.stored(a, layout) | {"width_in_use": width, "times": times}
+        stored = cls.stored(a, Layout.of(a, width), by_times(times) if times else equal(capacity))
+        return stored | {"width_in_use": width, "times": times}
 
     @classmethod
     def first_choice(cls, a: Csr, width: int, capacity: int) -> tuple[int, tuple[int, ...]]:
@@ -227,11 +235,12 @@ class TileComposite(Format):
         best: tuple[float, int, tuple[int, ...]] | None = None
         for tried in (width,) if width else WIDTHS:
             times: tuple[int, ...] = ()
+            layout = Layout.of(a, tried)
             if capacity:
-                total = sum(timed(tried, cls.stored(a, Layout.of(a, tried, equal(capacity)))))
+                total = sum(timed(tried, cls.stored(a, layout, equal(capacity))))
             else:
-                tiles = len(Layout.starts(a, tried)) - 1
-                each = [timed(tried, cls.stored(a, Layout.of(a, tried, by_times([n] * tiles)))) for n in TIMES]
+                tiles = len(layout.start) - 1
+                each = [timed(tried, cls.stored(a, layout, by_times([n] * tiles))) for n in TIMES]
                 times = fastest_times(each)
                 total = sum(each[0][:2]) + sum(map(min, zip(*(of[2:] for of in each), strict=True)))
             if best is None or total < best[0]:
@@ -244,10 +253,10 @@ class TileComposite(Format):
         return {"width": self.width_in_use, "times": self.times} if self.times else {"width": self.width_in_use}
 
     @classmethod
-    def stored(cls, a: Csr, found: Layout) -> dict[str, Any]:
-        """The fields of a layout, without those that say how it was found."""
+    def stored(cls, a: Csr, found: Layout, capacity: Capacity) -> dict[str, Any]:
+        """The fields of a layout with workloads of a capacity, without those that say how they were found."""
         xp = a.xp
-        w, start = found.workloads, xp.asarray(found.start)
+        w, start = found.workloads(capacity), xp.asarray(found.start)
         tables = {"offset": w.offset, "row": w.row, "width": w.width, "height": w.height}
         tables = {name: xp.asarray(array) for name, array in tables.items()}
         slots, tiles = int(w.offset[-1]), max(len(found.start) - 1, 0)
