@@ -104,6 +104,7 @@ tables: $(VENV)/.dev
 	  $(PUBLISHED)/h200-irregular --short --page README.md
 	$(BIN)/python -m spmvbench.publishing time_to_n $(PUBLISHED)/h200-applications --page README.md
 	sed -nE 's,^python -m spmvbench[.]publishing .* --page docs/.*,$(BIN)/&,p' docs/*.md docs/results/*.md | sh -ex
+	$(BIN)/python -m spmvbench.publishing readmes $(PUBLISHED)
 	$(BIN)/spmvbench report $(PUBLISHED)/h200-headline --dtype f64 --mode hot --figures ratios,bounds --out $(VENV)/pictures
 	cp $(VENV)/pictures/figures/ratios.svg docs/figures/h200-ratios.svg
 	cp $(VENV)/pictures/figures/bounds.svg docs/figures/h200-bounds.svg

@@ -6,13 +6,14 @@ import subprocess
 from pathlib import Path
 
 import click
+import pandas as pd
 import pytest
 
 import spmvbench
 from spmvbench.analysis.cases import latest_cases
-from spmvbench.bundles import sources
 from spmvbench.cli import cli
 from spmvbench.cli.report import command as report
+from spmvbench.publishing import in_page, readmes
 from spmvbench.reports.site import runs
 from spmvbench.rows import store
 
@@ -80,12 +81,27 @@ def test_the_command_that_measured_it_works_from_a_clone(run, command, monkeypat
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
-def test_revisions_of_a_page_are_those_of_its_rows(run):
-    """Each is that of an invocation, or one in which the source of a row is released."""
-    sessions = [str(session["git"]) for session in store.environment(run)["sessions"]]
-    rows = store.load(run)[["format", "source_hash"]].drop_duplicates()
-    known = [*sessions, *(sources.known(key, digest) for key, digest in rows.itertuples(index=False))]
+def test_a_readme_has_the_invocations_of_its_rows(run):
     text = (run / "README.md").read_text(encoding="utf-8")
-    named = re.findall(r"\b[0-9a-f]*(?:[0-9][a-f]|[a-f][0-9])[0-9a-f]*\b", text)
-    named = [word for word in named if 7 <= len(word) <= 40]
-    assert not [word for word in named if not any(revision.startswith(word) for revision in known)]
+    written = in_page.updated(text, readmes.table(store.load_run(run)), readmes.__name__, in_page.rows_of([run]))
+    assert written == text, "the rows have changed: make tables"
+
+
+def test_a_row_is_of_the_invocation_that_began_last_before_it():
+    """Revisions of checkouts with changes have a +."""
+    properties = {"device_name": "A", "driver": "1", "cusparse": 12603}
+    sessions = [
+        {"started": f"2026-11-0{day}T10:00:00.5+00:00", "git": git, "properties": properties}
+        for day, git in ((2, "b" * 40), (1, "a" * 40 + "-dirty"))
+    ]
+    times = ["2026-11-01T10:00:01+00:00", "2026-11-02T10:00:00+00:00", "2026-11-02T10:00:00.75+00:00"]
+    status, error = ["ok", "wrong", "ok"], [0.25, 7.0, 0.5]
+    rows = pd.DataFrame({"started_at": times, "status": status, "error_ratio": error, "gpu": list("xxy")})
+    rows = rows.assign(label="l", matrix_sha256="m")
+    rows.attrs["environment"] = {"sessions": sessions}
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in readmes.table(rows).splitlines()[2:]]
+    assert [(line[:2], line[-4:]) for line in lines] == [
+        (["2026-11-01", "aaaaaaaa+"], ["1", "1", "0", "0.25"]),
+        (["2026-11-02", "bbbbbbbb"], ["1", "0", "0", "0.50"]),
+        (["all", ""], ["2", "1", "0", "0.50"]),
+    ]
