@@ -245,11 +245,11 @@ def samples(bundle: Bundle) -> Iterator[Finding]:
     latest = rows.groupby(["group", "name", "dtype", "op", "mode"])["started_at"].transform("max")
 
     def again(row: Any) -> bool:
-        """Whether a case of its matrix is of an invocation after all that may have measured this row."""
+        """Whether a case of its matrix is of an invocation after all that may have measured this row, and ended."""
         if not row.longer or not row.program:
             return False
-        ends = (str(session.get("ended") or "9") for session in bundle.sessions_of(row))
-        return bool(max(ends, default="") < row.latest)
+        ends = [str(session["ended"]) for session in bundle.sessions_of(row) if session.get("ended")]
+        return bool(ends) and max(ends) < row.latest
 
     replaced = where(rows.assign(longer=longer, latest=latest), again)
     text, why = "samples take no more time than their cases", "the case that has timed their program was measured again"

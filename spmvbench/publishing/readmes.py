@@ -18,7 +18,7 @@ def table(rows: pd.DataFrame) -> str:
     """A line for the invocations of a day, a revision, a card, a driver and a cuSPARSE that rows are of, and of all.
 
     rows: as `store.load_run`, with their environment. The revision is that of the checkout, with + if it had changes.
-    "Largest error" is a share of the bound, of right results.
+    "Largest error" is a share of the bound, of verified results.
     """
     sessions = sorted(rows.attrs["environment"]["sessions"], key=lambda session: session["started"])
     began, measured = (

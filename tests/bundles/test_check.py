@@ -419,9 +419,19 @@ def test_a_program_with_two_names_is_timed_once(measured, altered, failed, progr
 @pytest.mark.parametrize(
     ("program", "again", "verdict"), [("p", True, check.OPEN), ("p", False, check.FAILED), ("", True, check.FAILED)]
 )
-def test_the_case_that_timed_a_program_may_be_measured_again(measured, altered, verdicts, program, again, verdict):
-    """A later invocation replaces a row: what it had timed for other names of its program stays in their rows."""
-    ended = max(session["ended"] for session in store.environment(measured)["sessions"])
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_case_that_timed_a_program_may_be_measured_again(
+    measured, altered, verdicts, program, again, verdict, killed
+):
+    """A later invocation replaces a row: what it had timed for other names of its program stays in their rows.
+
+    killed: another one of the time has no end.
+    """
+    about = store.environment(measured)
+    ended = max(session["ended"] for session in about["sessions"])
+    if killed:
+        about["sessions"].append(about["sessions"][0] | {"ended": None})
+        (measured / store.ENVIRONMENT).write_text(json.dumps(about), encoding="utf-8")
 
     def replaced(rows):
         one = rows[rows["format"] == "csr-scalar"].head(1)
