@@ -68,7 +68,11 @@ def echo_next(folder: Path, results: Path, device: str) -> None:
 
 
 def _echo_bits(rows: pd.DataFrame) -> None:
-    """Print which formats had other bits in products with the same x, and whether float atomics explain it."""
+    """Print which formats had other bits in products with the same x, and whether float atomics explain it.
+
+    Formats are named with their operation unless that is y = A x.
+    """
+    rows = rows.assign(label=(rows["label"] + " " + rows["op"]).str.removesuffix(" spmv"))
     differ = rows[rows["same_bits"] == "no"]
     for adds, why in {
         "yes": "they add by atomics",

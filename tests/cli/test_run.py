@@ -432,6 +432,14 @@ def test_ties_are_shown_and_reasons_of_skipped_cases_counted(capsys):
     assert lines[-1] == "skipped 3: ..., over the limit of 2 GB (dia 2, hdi 1)"
 
 
+def test_other_bits_are_those_of_an_operation(capsys):
+    rows = store_rows(("a", "ell", "ok", 1e-6), ("b", "ell", "ok", 1e-6), ("a", "csr5", "ok", 1e-6))
+    echo_results(rows.assign(op=["spmv", "spmm-t@2", "spmv"], same_bits=["yes", "no", "no"], float_atomics="yes"))
+    out = capsys.readouterr().out
+    assert "\nOther bits in products with the same x, they add by atomics: csr5, ell spmm-t@2\n" in out
+    assert "\nThe same bits although they add by atomics, here: ell\n" in out
+
+
 def test_a_table_is_no_wider_than_the_terminal(capsys, monkeypatch):
     long = "tile-deferred-coo[coo=12,preset=paper,te=0.2]"
     rows = store_rows(("a-matrix-with-a-long-name", long, "ok", 2e-6), ("a-matrix-with-a-long-name", "ell", "ok", 1e-6))
