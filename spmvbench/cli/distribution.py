@@ -61,6 +61,8 @@ class Distribution:
         """
         if self.estimate and not dry_run:
             raise UsageError("--estimate needs --dry-run")
+        if self.like and not (self.estimate or self.shard):
+            raise UsageError("--like needs --estimate or --shard, which use its rows")
         if self.scheduler != "local" and self.count is not None and not self.estimate:
             raise UsageError("--workers needs --scheduler local: other schedulers have a fixed set of workers")
         if self.scheduler is None:

@@ -49,6 +49,7 @@ def run(command, tmp_path, monkeypatch):
         (["pde:4", "--dtype", "f64", "f32"], "write its list with commas, --dtype A,f32"),
         (["pde:4", "--estimate"], "--estimate needs --dry-run"),
         (["pde:4", "--dry-run", "--estimate"], "measure a sample"),
+        (["pde:4", "--like", "before"], "--like needs --estimate or --shard"),
     ],
 )
 def test_a_wrong_command_is_refused_with_the_way_out(run, tmp_path, monkeypatch, args, words):
