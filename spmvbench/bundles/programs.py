@@ -111,7 +111,11 @@ def programs(bundle: Bundle, seconds: float, progress: Callable[[str], None], wo
     here. NOTE: calls of libraries.
     """
     rows = bundle.verified
-    rows = rows[rows["device"].str.startswith("cuda") & (rows["program"] != "")].reset_index(drop=True)
+    is_hashed = rows["device"].str.startswith("cuda") & (rows["program"] != "")
+    if others := len(rows) - is_hashed.sum():
+        reason = "of the emulated device or without the hash of a program"
+        yield Finding("programs", OPEN, f"{others} of {len(rows)} rows not made again, {reason}")
+    rows = rows[is_hashed].reset_index(drop=True)
     if not len(rows):
         return
     rows["target"] = [Target.of(bundle.sessions_of(row)[0]) for row in rows.itertuples()]

@@ -242,9 +242,12 @@ def test_time_ends_it(bundle):
     ]
 
 
-def test_rows_of_the_emulated_device_have_no_machine_code(bundle):
-    bundle.rows["device"] = "emulated"
-    assert found(bundle) == []
+@pytest.mark.parametrize(("column", "value"), [("device", "emulated"), ("program", "")])
+def test_rows_without_a_program_of_a_gpu_are_named(bundle, column, value):
+    text = "of 3 rows not made again, of the emulated device or without the hash of a program"
+    assert (OPEN, f"1 {text}") in found(changed(bundle, "merge-csr", **{column: value}))
+    bundle.rows[column] = value
+    assert found(bundle) == [(OPEN, f"3 {text}")]
 
 
 ARRAYS = [
