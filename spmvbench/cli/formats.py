@@ -128,10 +128,17 @@ def echo_meanings(text: str, ops: Container[str] | None = None) -> None:
 
 
 def _wrapped(text: str, lead: str) -> str:
-    """Text after a lead, wrapped to the terminal. Keys are not broken at hyphens."""
+    """Text after a lead, wrapped to the terminal. Keys and paths are not broken."""
     import textwrap
 
-    return textwrap.fill(text, _width(), initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
+    return textwrap.fill(
+        text,
+        _width(),
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _show_one(cls: type[Format]) -> None:

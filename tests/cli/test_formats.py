@@ -76,11 +76,15 @@ def test_a_family_s_name_says_that_it_is_one_and_which_keys_are_plain(command):
     assert [command("formats", name).err for name in ("csr-vector", "dia", "csr-*")] == ["", "", ""]
 
 
-def test_a_format_names_its_files(command, monkeypatch, formats_of):
+def test_a_format_names_its_files(command, monkeypatch, formats_of, tmp_path):
     about = json.loads(command("formats", "csr5", "--json").out)
     assert about["file"].endswith("spmvbench/formats/csr/csr5.py")
     assert any(path.endswith("kernels/csr/csr5.cu") for path in about["kernel_files"])
     assert all(Path(path).is_file() for path in [about["file"], *about["kernel_files"]])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "30")  # less than a path
+    assert f"\nFile       {about['file']}\n" in command("formats", "csr5").out
+    monkeypatch.delenv("COLUMNS")
     monkeypatch.chdir(Path(about["file"]).parent)
     out = command("formats", "csr5").out
     assert "\nFile       csr5.py\n" in out and "\nKernels    csr/csr5_convert.cu, csr/csr5.cu, " in out
