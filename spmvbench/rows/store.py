@@ -103,7 +103,8 @@ def folder(run: Path | str, results: Path | str = "results") -> Path:
         if (path / ENVIRONMENT).is_file():
             raise UsageError(f"{path} holds no rows yet: continue it with spmvbench run")
     known = dict.fromkeys(path.name for place in (results, PUBLISHED) for path in runs(place))
-    hint = did_you_mean(str(run), list(known)) or "; start one with spmvbench run --set demo"
+    way = "spmvbench runs lists them" if runs(results) else "start one with spmvbench run --set demo"
+    hint = did_you_mean(str(run), list(known)) or f"; {way}"
     raise UsageError(f"there is no run {str(run)!r} in {results}{hint}")
 
 

@@ -76,6 +76,9 @@ def test_every_command_finds_a_run_by_its_name_also_among_the_published(command,
     none = command(*[word.replace("old", "odl") for word in words])
     said = none.err.replace("results/published", "results")
     assert none.code == 2 and "there is no run 'odl' in results; did you mean old" in said
+    assert "there is no run 'xyz' in results; start one with" in command("runs", "show", "xyz").err
+    write_run(tmp_path / "results" / "new", "ab", "2026-01-01T10:00:00")
+    assert "there is no run 'xyz' in results; spmvbench runs lists them" in command("runs", "show", "xyz").err
 
 
 def test_remove_asks(runs, tmp_path, monkeypatch):
