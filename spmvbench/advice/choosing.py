@@ -157,7 +157,7 @@ def predicted(a: Csr, model: Model, spmvs: float, vectors: int = 1) -> Predicted
     spmv, conversion = (part[0] for part in model.predicted(one, sizes[None], bounds[None]))
     if scaled := model.about.get("scaled_bounds"):
         spmv = spmv * _bounds(a, scaled, fetched, sizes, item) / bounds
-    low, high = spmv * np.exp(model.errors[0]).T
+    low, high = spmv * np.exp(model.interval).T
     total = conversion + spmvs * spmv
     expected = {
         k: Expected(label, float(spmv[k]), float(low[k]), float(high[k]), float(conversion[k]), float(total[k]))

@@ -317,6 +317,14 @@ def test_advice_on_a_matrix(shipped):
     assert single.ranked[0].spmv < best.spmv
 
 
+def test_the_interval_of_a_format_of_few_matrices_is_the_widest_of_the_others(shipped):
+    count = len(shipped.labels)
+    errors = np.tile([[-0.1, 0.1], [-0.2, 0.05], [-0.3, -0.29], *[[-0.1, 0.1]] * (count - 3)], (2, 1, 1))
+    of_rows = [dataclasses.replace(shipped, about=shipped.about | {"rows": rows}, errors=errors).interval[:3].tolist()
+               for rows in ([40, 20, 2, *[10] * (count - 3)], [3, 3, 2, *[3] * (count - 3)], [2] * count)]  # fmt: skip
+    assert of_rows == [[[-0.1, 0.1], [-0.2, 0.05], [-0.2, 0.1]]] * 2 + [errors[0, :3].tolist()]
+
+
 def test_advice_for_several_vectors(shipped, rows, tmp_path, command):
     """By a model of its own, for the nearest number of vectors that has one."""
     words = ("advise", "pde:15", "--device-like", "mine", "--vectors", "6")
