@@ -115,7 +115,8 @@ class RunRequest:
     @property
     def has_default_formats(self) -> bool:
         """Whether the formats are those of the emulated device's default."""
-        return self.formats is None and not self.ops and device_kind(self.device) == "emulated"
+        dense = {operations.get(op).key for op in self.ops} <= {Format.op}  # few formats run the other operations
+        return self.formats is None and dense and device_kind(self.device) == "emulated"
 
     def chosen_formats(self) -> list[tuple[type[Format], dict[str, Any]]]:
         """The formats with their parameters. Raises UsageError."""

@@ -495,5 +495,7 @@ def test_without_a_gpu_the_default_is_one_format_per_storage_idea_and_says_how_t
     everything = run("tridiag:9", "--dry-run", "--formats", "all")
     assert "one format per storage idea" not in everything.out
     assert int(re.search(r"(\d+) formats", everything.out)[1]) > 100
-    searches = run("tridiag:9", "--dry-run", "--op", "bfs")  # operations that were asked for have formats of their own
+    several = run("tridiag:9", "--dry-run", "--op", "spmm@2,cg@3,pair")  # by the same formats
+    assert "x 17 formats x" in several.out and "one format per storage idea" in several.out
+    searches = run("tridiag:9", "--dry-run", "--op", "bfs")  # by formats of their own
     assert "one format per storage idea" not in searches.out and searches.code == 0
