@@ -66,6 +66,10 @@ class Progress:
 
         self.work, self.total, self.began = Work(rounds), total, time.monotonic()
         self.last_line = self.began
+        self.since = self.latest = (
+            self.began,
+            0.0,
+        )  # time and work done: when a quarter to half of the time was over, and later
         self.bar = tqdm(total=total, disable=not sys.stderr.isatty() or not total, dynamic_ncols=True, bar_format=BAR)
         self.now = ""
         self.notices: list[str] = []
@@ -104,12 +108,16 @@ class Progress:
         return text if len(text) <= room else f"{text[: room - 2]}.."
 
     def left(self, now: float) -> str:
-        """Estimated remaining time in minutes and seconds; empty before any work is done."""
-        done = self.work.done
-        return f"about {_clock((now - self.began) / done * (self.total - done))} left" if done else ""
+        """Estimated remaining time in minutes and seconds, empty before any work is done: at the rate since `since`, as
+        later cases may take longer, such as those of more vectors.
+        """
+        (begin, before), done = self.since, self.work.done
+        return f"about {_clock((now - begin) / (done - before) * (self.total - done))} left" if done > before else ""
 
     def _show(self) -> None:
         now = time.monotonic()
+        if now - self.began >= 2 * (self.latest[0] - self.began):
+            self.since, self.latest = self.latest, (now, self.work.done)
         if not self.bar.disable:
             self.bar.set_postfix_str(self.left(now), refresh=False)
             self.bar.update(int(self.work.done) - self.bar.n)

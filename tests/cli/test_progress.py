@@ -57,6 +57,17 @@ def test_time_left_goes_down_with_the_work(groups, capsys, monkeypatch):
     ]
 
 
+def test_time_left_is_at_the_rate_of_the_latter_part(capsys, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(progress, "PLAIN_PROGRESS_SECONDS", 0)
+    with progress.Progress(100, rounds=2) as shown:
+        for seconds in [1] * 50 + [10] * 25:
+            clock[0] += seconds
+            shown.on_row({"case_id": "of none"})
+    assert capsys.readouterr().err.splitlines()[-1] == "75/100 cases in 5:00, about 4:10 left: "
+
+
 @pytest.mark.parametrize("columns", [60, 120])
 def test_the_bar_and_the_time_left_have_room_beside_the_case(columns, groups, monkeypatch):
     monkeypatch.setattr(progress.shutil, "get_terminal_size", lambda: os.terminal_size((columns, 24)))
