@@ -66,10 +66,8 @@ class Progress:
 
         self.work, self.total, self.began = Work(rounds), total, time.monotonic()
         self.last_line = self.began
-        self.since = self.latest = (
-            self.began,
-            0.0,
-        )  # time and work done: when a quarter to half of the time was over, and later
+        # Time and work done, `since` when a quarter to half of the time was over.
+        self.since = self.latest = (self.began, 0.0)
         self.bar = tqdm(total=total, disable=not sys.stderr.isatty() or not total, dynamic_ncols=True, bar_format=BAR)
         self.now = ""
         self.notices: list[str] = []
