@@ -6,6 +6,7 @@ import unittest
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy import sparse
 
 from spmvbench import formats, testing
@@ -31,6 +32,7 @@ class Picky(CsrScalar):
 TESTS = """
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy import sparse
 from spmvbench import testing
 
@@ -129,3 +131,17 @@ def test_the_suite_of_an_external_format_lists_refusals(tmp_path, monkeypatch):
     assert result.returncode == 0, result.stdout
     assert "1 passed, 1 skipped" in result.stdout
     assert "column 8 does not fit 3 bits" in result.stdout
+
+
+def test_the_command_counts_what_was_right_and_what_was_not(monkeypatch):
+    def checked(spec, a, device, **_):
+        if a.dtype == np.float32:
+            raise AssertionError("lost an entry")
+        return 0.25
+
+    monkeypatch.setattr(testing, "check_product", checked)
+    result = CliRunner().invoke(testing.main, ["ell", "--device", "emulated", "--largest", "1"])
+    *wrong, last = result.output.splitlines()
+    count = len(wrong)
+    assert count and all(line.endswith("float32: lost an entry") for line in wrong) and result.exit_code == 1
+    assert last.split(maxsplit=1) == ["ell", f"{count} of {2 * count} products right, largest error 0.25 of its bound"]
