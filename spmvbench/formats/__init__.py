@@ -331,7 +331,9 @@ def _read(word: str) -> tuple[str, dict[str, str]]:
         parameter, equals, value = setting.partition("=")
         if not equals:
             raise UsageError(f"cannot read {setting!r} in {item!r}: write name=value")
-        given[parameter.strip()] = value.strip()
+        if (name := parameter.strip()) in given:
+            raise UsageError(f"{item!r} gives {name} twice: name a format for each value, or all by {name}=*")
+        given[name] = value.strip()
     return match[1].strip(), given
 
 

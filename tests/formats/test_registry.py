@@ -80,6 +80,7 @@ def test_several_parameters_in_one_bracket():
         ("ell[threads=two]", "threads takes"),
         ("ell[thread=2]", "no parameter thread; did you mean threads"),
         ("ell[threads]", "write name=value"),
+        ("ell[threads=2,threads=4]", "gives threads twice"),
         ("ell[threads=2", "cannot read"),
         ("xyz*", "no format matches"),
         ("hyb[relative_speed=0.5]", "1.0 <= float"),
