@@ -93,7 +93,8 @@ def check(program: str, device: str) -> int:
         lacks = cuda.why_unavailable() if kinds == {"cuda"} else None
         unable = f"and none can be used here ({lacks}): check it where one is" if lacks else f"and {device} is none"
         needs = "a GPU" if kinds == {"cuda"} else "the host (--device emulated)"
-        raise UsageError(f"{', '.join(labels)} runs on {needs} only, {unable}")
+        where = "; runs_on of its decorator says where it runs" * program.endswith(".py")
+        raise UsageError(f"{', '.join(labels)} runs on {needs} only, {unable}{where}")
     began = time.monotonic()
     found, tried, types = trial.findings(labels, device)
     for sentence in found:

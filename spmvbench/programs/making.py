@@ -30,11 +30,12 @@ SHOWN_ERRORS = 20  # lines of a compiler
 def new(name: str, language: str, folder: Path) -> list[Path]:
     """Write the source of a program that works, and the header if it needs it. Returns the files.
 
-    Raises UsageError if a file is there already, or if nobody could type the name.
+    name: of the program, or of its file. Raises UsageError if a file is there already or nobody could type the name.
     """
     if not re.fullmatch(r"\w[\w.+-]*", name):
         raise UsageError(f"the name {name!r} could not be typed: use letters, digits and . _ + -")
     template = FOLDER / "templates" / TEMPLATES[language]
+    name = name.removesuffix(template.suffix)
     texts = {folder / f"{name}{template.suffix}": template.read_text(encoding="utf-8").replace("NAME", name)}
     if template.suffix != ".py":
         texts[folder / HEADER.name] = HEADER.read_text(encoding="utf-8")

@@ -294,7 +294,7 @@ def test_a_new_program_works(language, tmp_path, command):
         program = tmp_path / "libmine.so"
         making.build(source, program, ("-Wall", "-Wextra", "-Werror"))
     with pytest.raises(UsageError, match="is there already"):
-        making.new("mine", language, tmp_path)
+        making.new(source.name, language, tmp_path)
     done = command("program", "check", str(program))
     assert done.code == 0 and "passed" in done.out
     done = command("program", "check", str(program), "--device", "cuda:0")
@@ -306,6 +306,7 @@ def test_a_program_for_gpus_is_not_tried_without_one(tmp_path, command):
     source.write_text(source.read_text().replace('runs_on="host"', 'runs_on="cuda"'))
     done = command("program", "check", str(source), "--device", "emulated")
     assert done.code == 2 and "mine runs on a GPU only, and" in done.err and not done.out
+    assert done.err.rstrip().endswith("runs_on of its decorator says where it runs")
 
 
 @pytest.mark.gpu
