@@ -32,7 +32,6 @@ class Picky(CsrScalar):
 TESTS = """
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy import sparse
 from spmvbench import testing
 
